@@ -1,0 +1,211 @@
+"""What notes beside a job advise, and what its program itself reads: write-ups and scripts travel in the folders of an
+incident.
+
+Advice is no setting: nothing says that it was followed. It is told apart from log lines, which give advice too, by a
+line that no logger marked and by its backticks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Note, Setting
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_MOST = 40
+"""Events taken from one line."""
+
+
+def _logged(line: Line) -> bool:
+    """Whether a logger or a launcher wrote the line: then it is a message, not a note."""
+    mark = line.mark
+    return mark.file is not None or mark.severity is not None or mark.rank is not None or mark.time is not None
+
+
+@cache
+def _advised() -> re.Pattern[str]:
+    return re.compile(
+        r"`(?:export )?(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]{2,60})(?:=(?P<value>[^`\s]{1,80}))?`(?P<rest>[^\n]{0,120})"
+    )
+
+
+@cache
+def _set_to() -> re.Pattern[str]:
+    return re.compile(r"^[:\s]{0,4}(?:[Ss]et to|[Ii]ncreased? to|=) (?P<value>[\w.]{1,20})")
+
+
+_TOPICS: tuple[tuple[str, str], ...] = (
+    (
+        "barrier",
+        r"(?i:\badd(?:ed|ing)?\b[^.\n]{0,60}\bbarriers?\b|\b(?:more|extra|explicit)\b[^.\n]{0,40}\bbarriers?\b)",
+    ),
+    ("copy", r"(?i:(?:use|replace|chang\w{1,3}|avoid)\b[^\n]{0,60}`\.?(?:expand|repeat|contiguous|clone)\(\)?)"),
+    ("nccl-version", r"(?i:\b(?:down|up)grad(?:e|ed|ing)\b[^.\n]{0,30}\bNCCL\b)"),
+    ("try-except", r"(?i:\badd(?:ed|ing)?\b[^.\n]{0,40}\btry[-/ ](?:catch|except)\b)"),
+    ("smaller-batch", r"(?i:\breduc(?:e|ed|ing)\b[^.\n]{0,20}\b(?:batch size|(?:data ?loader )?workers)\b)"),
+)
+
+
+@cache
+def _topics() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((what, re.compile(pattern)) for what, pattern in _TOPICS)
+
+
+@line_parser
+class AdviceParser(LineParser):
+    """Variables and remedies that a note recommends: ``detail`` is ``NCCL_TIMEOUT=1200000`` or the remedy's name."""
+
+    literals = (
+        "`NCCL_",
+        "`TORCH_NCCL_",
+        "`export NCCL_",
+        "`export TORCH_NCCL_",
+        "barriers",
+        "a barrier",
+        "`.expand(",
+        "`.repeat(",
+        "`.contiguous(",
+        "`.clone(",
+        "grade NCCL",
+        "graded NCCL",
+        "try-catch",
+        "try/except",
+        "try-except",
+        "educe Batch Size",
+        "educe batch size",
+        "educed batch size",
+        "data loader workers",
+        "Dataloader Workers",
+        "dataloader workers",
+    )
+    samples = (
+        Sample(
+            "1. **Increase NCCL Timeout**: Set environment variable `NCCL_TIMEOUT=1200000` (20 minutes)",
+            ({"kind": "note", "what": "advice", "detail": "NCCL_TIMEOUT=1200000"},),
+            "Markdown",
+        ),
+        Sample(
+            "  - `NCCL_TIMEOUT`: Set to 300 seconds (5 minutes)",
+            ({"kind": "note", "what": "advice", "detail": "NCCL_TIMEOUT=300"},),
+            "Markdown",
+        ),
+        Sample(
+            "- Added explicit synchronization barriers at key points",
+            ({"kind": "note", "what": "advice", "detail": "barrier"},),
+            "Markdown",
+        ),
+        Sample(
+            "Changed `.expand()` to `.repeat()` in the encoder:",
+            ({"kind": "note", "what": "advice", "detail": "copy"},),
+            "Markdown",
+        ),
+        Sample(
+            "[rank0]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:984] Tip: add a barrier, or set `NCCL_TIMEOUT=1`",
+            (),
+            "a message of a logger is no note",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One note for each piece of advice on the line."""
+        if _logged(line):
+            return
+        details = [what for what, pattern in _topics() if pattern.search(line.body[:2000])]
+        for match in _advised().finditer(line.body[:4000]):
+            value = match["value"] or (told["value"] if (told := _set_to().search(match["rest"])) else "")
+            details.append(f"{match['name']}={value}" if value else match["name"])
+        for detail in list(dict.fromkeys(details))[:_MOST]:
+            yield Note(**common(line), what="advice", detail=detail)
+
+
+_VARIABLE = r"(?:(?:TORCH_)?NCCL|GLOO|TORCH)_[A-Z0-9_]{2,60}"
+
+
+@cache
+def _reading() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:environ\.get\(|getenv\(|environ\[)\s{{0,4}}['\"](?P<name>{_VARIABLE})['\"]\s{{0,4}}(?P<end>[,)]|\](?!\s{{0,4}}=(?!=)))"
+        rf"|\$\{{?(?P<shell>{_VARIABLE})\b"
+    )
+
+
+@line_parser
+class ReadsParser(LineParser):
+    """Places where the job's own code reads a variable: such a variable is not without effect, whoever else
+    ignores it.
+    """
+
+    literals = ("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_")
+    samples = (
+        Sample(
+            'minutes = int(os.environ.get("NCCL_TIMEOUT_MINUTES", "30"))',
+            ({"kind": "note", "what": "reads-variable", "detail": "NCCL_TIMEOUT_MINUTES"},),
+            "Python os.environ",
+        ),
+        Sample(
+            'torchrun train.py --timeout "${NCCL_TIMEOUT:-600}"',
+            ({"kind": "note", "what": "reads-variable", "detail": "NCCL_TIMEOUT"},),
+            "POSIX shell",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One note for each variable that the line reads."""
+        names = [match["name"] or match["shell"] for match in _reading().finditer(line.body[:4000])]
+        for name in list(dict.fromkeys(names))[:_MOST]:
+            yield Note(**common(line), what="reads-variable", detail=name)
+
+
+_OPTIONS = (
+    "find_unused_parameters",
+    "broadcast_buffers",
+    "bucket_cap_mb",
+    "gradient_as_bucket_view",
+    "static_graph",
+    "device_id",
+)
+
+
+@cache
+def _option() -> re.Pattern[str]:
+    names = "|".join(_OPTIONS)
+    return re.compile(
+        rf"(?<![\w.`])(?P<tick>`?)(?P<name>{names})\s?=\s?"
+        r"(?P<value>True|False|\d{1,6}|torch\.device\([^()\n]{0,80}\)|[\w.]{1,60})"
+    )
+
+
+@line_parser
+class CodeOptionParser(LineParser):
+    """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them."""
+
+    literals = tuple(f"{name}=" for name in _OPTIONS)
+    samples = (
+        Sample(
+            "model = DDP(model, device_ids=[rank], find_unused_parameters=True, bucket_cap_mb=25)",
+            (
+                {"kind": "setting", "name": "find_unused_parameters", "value": "True"},
+                {"kind": "setting", "name": "bucket_cap_mb", "value": "25"},
+            ),
+            "pytorch torch/nn/parallel/distributed.py",
+        ),
+        Sample(
+            "[rank0]: You can enable unused parameter detection by passing the keyword argument "
+            "`find_unused_parameters=True` to DDP",
+            (),
+            "pytorch reducer.cpp: advice, not a setting",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """Each option once; lines of loggers count only where they warn of an option that is set."""
+        body = line.body[:4000]
+        if (_logged(line) and "was specified" not in body) or "keyword argument" in body:
+            return
+        seen: set[str] = set()
+        for match in _option().finditer(body):
+            if match["name"] not in seen:
+                seen.add(match["name"])
+                yield Setting(**common(line), name=match["name"], value=match["value"])

@@ -1,0 +1,191 @@
+"""What a parser is: literals, patterns, samples; and the shelves parsers are put on.
+
+To add a log format, write one file in this folder with one :class:`LineParser`, decorated with
+:func:`line_parser`; a generic test runs its samples and checks that no other parser claims them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from nccldoctor.columns import Batch
+from nccldoctor.events import Event, GroupRef
+from nccldoctor.model import Gap, Place, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What stood before the message of a line: who wrote it, as launchers, collectors and loggers say.
+
+    ``rank`` is a *global* rank (``[rank3]:``, an srun label on one task per rank, a Ray actor's rank);
+    ``local_rank`` a launcher's local one (``[default3]:``); ``stream`` is the text that tells this writer from others in a merged
+    file ("" where nothing does); ``file`` and ``line`` the C++ or Python source the logger names; ``severity`` one of FEWIV.
+    ``time`` is the message's own time, ``collected`` the collector's.
+    """
+
+    rank: int | None = None
+    local_rank: int | None = None
+    task: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    stream: str = ""
+    severity: str | None = None
+    file: str | None = None
+    line: int | None = None
+    time: datetime | None = None
+    collected: datetime | None = None
+    repeated: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One candidate: a physical line, or the piece of one between two carriage returns.
+
+    ``raw`` is decoded (utf-8, ``backslashreplace``) with ANSI codes removed; ``body`` is ``raw`` behind ``mark``. ``place`` has the
+    1-based number of the physical line. ``window`` hands out the neighbours.
+    """
+
+    place: Place
+    raw: str
+    body: str
+    mark: Mark
+    window: Window = field(repr=False, compare=False)
+
+    def following(self, limit: int = 40) -> Iterator[Line]:
+        """The next lines of the same writer (same ``mark.stream``), at most ``limit`` of them, within 64 kB."""
+        return self.window.after(self, limit)
+
+    def preceding(self, limit: int = 10) -> Iterator[Line]:
+        """The lines of the same writer before this one, nearest first, within 64 kB."""
+        return self.window.before(self, limit)
+
+
+class Window(Protocol):
+    """Where a line's neighbours come from; the scanner's buffer implements it."""
+
+    def after(self, line: Line, limit: int) -> Iterator[Line]:
+        """See :meth:`Line.following`."""
+
+    def before(self, line: Line, limit: int) -> Iterator[Line]:
+        """See :meth:`Line.preceding`."""
+
+    def near(self, line: Line, limit: int) -> Iterator[Line]:
+        """The next ``limit`` lines, whoever wrote them."""
+
+    def holds(self, line: Line, text: str, within: int) -> bool:
+        """Whether ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some lines of a format and the events they must give: mappings of ``kind`` and the fields to compare.
+
+    ``origin`` is the source of the fact: repository, file, version. Ranks in a sample are what the parser itself can tell.
+    """
+
+    text: str
+    events: tuple[Mapping[str, Any], ...]
+    origin: str = ""
+
+
+class LineParser(ABC):
+    """Recognises events in single lines (with a look at their neighbours).
+
+    ``literals``: a line is offered to this parser when it contains one of these; keep them rare in healthy logs.
+    ``sampled``: true where the literals are common in healthy logs (progress): such parsers see only the head and the tail of a
+    large file and the surroundings of what other parsers found; small files whole.
+    """
+
+    literals: ClassVar[tuple[str, ...]]
+    samples: ClassVar[tuple[Sample, ...]] = ()
+    sampled: ClassVar[bool] = False
+
+    @abstractmethod
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The events that *begin* on this line; empty where the line is not understood. Never raises on any input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a file gave. ``lines`` were read, ``understood`` of the ``candidates`` led to an event;
+    ``first_unknown`` is the first candidate that did not, with its place.
+    """
+
+    source: Source
+    events: tuple[Event, ...] = ()
+    batch: Batch | None = None
+    gaps: tuple[Gap, ...] = ()
+    lines: int = 0
+    candidates: int = 0
+    understood: int = 0
+    first_unknown: str = ""
+    first_unknown_at: Place | None = None
+
+
+class FileParser(ABC):
+    """Claims a whole file by its first bytes (a py-spy JSON, a torchrun ``error.json``, a RAS document)."""
+
+    samples: ClassVar[tuple[Sample, ...]] = ()
+
+    @abstractmethod
+    def claims(self, head: bytes, path: str) -> bool:
+        """Whether a file that begins with ``head`` (at most 64 kB) is of this kind; content decides before the name."""
+
+    @abstractmethod
+    def parse(self, source: Source, content: bytes) -> Parsed:
+        """Its events. Never raises on any input: what is wrong becomes a Gap."""
+
+
+LINE_PARSERS: list[LineParser] = []
+FILE_PARSERS: list[FileParser] = []
+
+_L = TypeVar("_L", bound=LineParser)
+_F = TypeVar("_F", bound=FileParser)
+
+
+def line_parser(cls: type[_L]) -> type[_L]:
+    """Put a line parser on the shelf."""
+    LINE_PARSERS.append(cls())
+    return cls
+
+
+def file_parser(cls: type[_F]) -> type[_F]:
+    """Put a file parser on the shelf."""
+    FILE_PARSERS.append(cls())
+    return cls
+
+
+def common(line: Line, **more: Any) -> dict[str, Any]:
+    """The fields every event takes from its line; ``more`` overrides (``group_rank``, ``group`` …)."""
+    mark = line.mark
+    out: dict[str, Any] = {
+        "place": line.place,
+        "text": line.body[:500],
+        "rank": mark.rank,
+        "time": mark.time or mark.collected,
+        "host": mark.host,
+        "pid": mark.pid,
+    }
+    out.update(more)
+    return out
+
+
+__all__ = [
+    "FILE_PARSERS",
+    "LINE_PARSERS",
+    "FileParser",
+    "GroupRef",
+    "Line",
+    "LineParser",
+    "Mark",
+    "Parsed",
+    "Sample",
+    "Window",
+    "common",
+    "file_parser",
+    "line_parser",
+]

@@ -1,0 +1,96 @@
+"""Lines in which a rank says that it lives and where it is. Users write them by hand, so the forms vary:
+``[rank 3] Heartbeat: epoch=0 iter=50 global_step=50``, ``heartbeat rank=3 step: 50/200``, ``Rank 3 alive at step 50``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from nccldoctor.events import Event, Heartbeat
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_SAYS = re.compile(r"\b(?:[Hh]eart[ _-]?beat|HEARTBEAT)\b|\b(?:still )?alive\b")
+_NOT = re.compile(
+    r"[Hh]eart[ _-]?beat[ _]?(?:monitor|timeout|interval|thread|fail|TIMEOUT|MONITOR)|HeartbeatMonitor|no heartbeat"
+    r"|keep-alive|missed heart"
+)
+_COUNT = r"\s{0,2}[=:#]?\s{0,2}(\d{1,15})(?!\.?\d)"
+_STEPS = tuple(
+    re.compile(rf"\b{name}{_COUNT}", re.IGNORECASE)
+    for name in ("global[_ ]step", "(?:train[_ ])?step", "iteration", "iter", "batch(?:_idx)?", "it")
+)
+_EPOCH = re.compile(rf"\bepoch{_COUNT}", re.IGNORECASE)
+_RANK = re.compile(r"\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
+
+
+def step_of(text: str) -> int | None:
+    """The step a line speaks of: the global one before that of the epoch."""
+    return next((int(m[1]) for m in (p.search(text) for p in _STEPS) if m), None)
+
+
+def epoch_of(text: str) -> int | None:
+    """The epoch a line speaks of."""
+    m = _EPOCH.search(text)
+    return int(m[1]) if m else None
+
+
+def rank_in(text: str) -> int | None:
+    """A global rank that user code prints in its own words."""
+    m = _RANK.search(text)
+    return int(m[1]) if m else None
+
+
+@line_parser
+class Alive(LineParser):
+    """A user's heartbeat with a step or an epoch."""
+
+    sampled = True
+    literals = ("eartbeat", "eart_beat", "eart beat", "EARTBEAT", "alive")
+    samples = (
+        Sample(
+            "[rank 3] Heartbeat: epoch=1 iter=50 global_step=350\n[2026-04-05 15:49:25] INFO train: heartbeat rank=7 "
+            "step: 12\n",
+            (
+                {"kind": "heartbeat", "rank": 3, "epoch": 1, "step": 350},
+                {"kind": "heartbeat", "rank": 7, "epoch": None, "step": 12},
+            ),
+            "hand-written training scripts",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """A sentence about being alive that also says where; others speak of settings and monitors."""
+        if line.mark.file is not None and not line.mark.file.endswith(".py"):
+            return
+        if not _SAYS.search(line.body) or _NOT.search(line.body):
+            return
+        step, epoch = step_of(line.body), epoch_of(line.body)
+        if step is None and epoch is None:
+            return
+        rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)
+        yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
+
+
+_TIMES = re.compile(r"\btime \(ms\) \| \w")
+
+
+@line_parser
+class StepTimes(LineParser):
+    """DeepSpeed's times of one step: a sign of life without a number."""
+
+    sampled = True
+    literals = ("time (ms) | ",)
+    samples = (
+        Sample(
+            "[2024-01-01 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | fwd_microstep: 33.1 | "
+            "bwd_microstep: 61.0\n",
+            ({"kind": "heartbeat", "rank": 0, "step": None},),
+            "DeepSpeed deepspeed/utils/timer.py 0.12",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One heartbeat."""
+        if _TIMES.search(line.body[:2_000]):
+            yield Heartbeat(**common(line))

@@ -1,0 +1,119 @@
+"""Who wrote a kernel line and when: the forms of dmesg, syslog and the journal.
+
+``[12345.678901] msg`` and ``<3>[12345.6] msg`` (seconds since boot: no time of day), ``[Sun Oct 11 18:01:05 2026]
+msg`` (``dmesg -T``), ``2026-10-11T18:01:05,123456+02:00 msg`` (``dmesg --time-format iso``), ``Oct 11 18:01:05 host
+kernel: msg`` (syslog, journal), ``2026-10-11T18:01:05.123+02:00 host kernel: msg`` (newer syslog). Sources:
+util-linux ``sys-utils/dmesg.c``, RFC 3164, RFC 5424.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from nccldoctor.parsers.base import Line, common
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+"""English whatever the locale: the kernel's tools do not translate them."""
+
+
+@cache
+def _asc() -> re.Pattern[str]:
+    return re.compile(
+        r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
+        r" (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) (?P<year>\d{4})\]"
+    )
+
+
+@cache
+def _syslog() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4})"
+        r" )?(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.\d{1,9})? (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
+    )
+
+
+@cache
+def _iso() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?(?:"
+        r" (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
+    )
+
+
+def fields(line: Line, **more: Any) -> dict[str, Any]:
+    """The common fields of an event on a kernel line: time and host as the line tells them, the host else from the
+    file's name.
+    """
+    mark = line.mark
+    time, host = _read(line.raw[:200])
+    return common(
+        line,
+        host=host or mark.host or host_in_name(line.place.path),
+        time=mark.time or time or mark.collected,
+        rank=None,
+        **more,
+    )
+
+
+def _read(front: str) -> tuple[datetime | None, str | None]:
+    if hit := _asc().search(front):
+        return _clock(hit), None
+    if hit := _syslog().search(front):
+        return _clock(hit), _host(hit["host"])
+    if hit := _iso().search(front):
+        zone = (hit["zone"] or "").replace("Z", "+00:00")
+        try:
+            time = datetime.fromisoformat(f"{hit['stamp']}.{(hit['frac'] or '0')[:6].ljust(6, '0')}{zone}")
+        except ValueError:
+            time = None
+        return time, _host(hit["host"])
+    return None, None
+
+
+def _clock(hit: re.Match[str]) -> datetime | None:
+    """Syslog has no year: 1900 stands for it."""
+    try:
+        return datetime(
+            int(hit["year"] or 1900),
+            _MONTHS.index(hit["mon"]) + 1,
+            int(hit["day"]),
+            int(hit["h"]),
+            int(hit["m"]),
+            int(hit["s"]),
+        )
+    except ValueError:
+        return None
+
+
+def _host(name: str | None) -> str | None:
+    return name if name and name not in ("localhost", "kernel") else None
+
+
+@cache
+def _log_words() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:^|[._\-])(?:dmesg|kern(?:el)?|kmsg|journal(?:ctl)?|syslog|messages|log|txt|out|gz)(?=$|[._\-])",
+        re.IGNORECASE,
+    )
+
+
+def host_in_name(path: str) -> str | None:
+    """The host in the name of a kernel log: ``gpu-18.dmesg.txt``, ``dmesg_node3.log``, ``node3/dmesg``; None where
+    there is none.
+
+    Only a file that calls itself a kernel log is read this way, and only a rest with a digit is a host.
+    """
+    name = PurePosixPath(path).name
+    if not re.search(r"dmesg|kern|kmsg|journal|syslog|messages", name, re.IGNORECASE):
+        return None
+    rest = name
+    while (shorter := _log_words().sub("", rest).strip("._-")) != rest:
+        rest = shorter
+    if any(c.isdigit() for c in rest):
+        return rest
+    folder = PurePosixPath(path).parent.name
+    return folder if not rest and any(c.isdigit() for c in folder) else None

@@ -1,0 +1,90 @@
+"""One search for the literals of all parsers, and the answer to who owns what a line contains."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import ahocorasick_rs
+
+from nccldoctor.parsers.base import LineParser
+
+_AT_ONCE = 48
+"""Literals in one automaton. Up to 64 the library compares vectors; beyond that it walks byte by byte, which is
+slower than further passes over a block that is still in the cache (measured with ahocorasick_rs 1.0.3)."""
+
+_WINDOW = 8
+"""Bytes of a literal that are searched for at least; fewer would be found too often in healthy lines."""
+
+_HEALTHY = (
+    b" iteration      122/  250000 | consumed samples:       124928 | elapsed time per iteration (ms): 86545.2 | "
+    b"learning "
+    b"rate: 9.150E-06 | global batch size:  1024 | lm loss: 2.504220E+00 | loss scale: 1.0 | grad norm: 0.231 |\n"
+    b"{'loss': 3.5534, 'grad_norm': 1.414, 'learning_rate': 2.0e-06, 'epoch': 0.01}\nEpoch 0:   "
+    b"6%|\xe2\x96\x88\xe2\x96\x88| "
+    b"32040/500150 [6:28:43<94:39:17,  1.37it/s, loss=2.6, reduced_train_loss=2.590]\nnode01:175985:176025 [1] NCCL "
+    b"INFO "
+    b"Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM\n[rank0]: 2026-04-05 15:48:34,242 - data - INFO - loading the next "
+    b"shard "
+    b"of the dataset from the cache, tokens per second and gpu\n  warnings.warn(\n"
+)
+"""What most of a log looks like; which bytes are common in it decides where in a literal the search begins."""
+
+
+def _rare_end(literal: bytes) -> bytes:
+    """The end of a literal that begins with its rarest four bytes: the search looks at these first."""
+    starts = range(max(1, len(literal) - _WINDOW + 1))
+    return literal[min(starts, key=lambda k: (sum(map(_HEALTHY.count, _bytes(literal[k : k + 4]))), k)) :]
+
+
+def _bytes(text: bytes) -> list[bytes]:
+    return [text[i : i + 1] for i in range(len(text))]
+
+
+def _evenly(literals: list[bytes]) -> list[list[bytes]]:
+    """Parts of nearly one size: an automaton of a handful is searched in a slower way."""
+    parts = max(1, -(-len(literals) // _AT_ONCE))
+    size = max(1, -(-len(literals) // parts))
+    return [literals[i : i + size] for i in range(0, len(literals), size)]
+
+
+class Literals:
+    """The literals of some parsers, ready to be searched for. ``longest`` is the length of the longest, in bytes."""
+
+    def __init__(self, parsers: Sequence[LineParser]) -> None:
+        owners: dict[bytes, list[int]] = {}
+        for i, parser in enumerate(parsers):
+            for literal in parser.literals:
+                owners.setdefault(literal.encode(), []).append(i)
+        self.parsers = tuple(parsers)
+        self.longest = max(map(len, owners), default=0)
+        self._owners = [frozenset(who) for who in owners.values()]
+        self._every = ahocorasick_rs.BytesAhoCorasick(list(owners)) if owners else None
+        # one that holds another is found with it
+        parts = {_rare_end(a) for a in owners}
+        needed = sorted(a for a in parts if not any(b in a for b in parts if b != a))
+        self._search = [
+            ahocorasick_rs.BytesAhoCorasick(part, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest)
+            for part in _evenly(needed)
+        ]
+
+    def hits(self, view: memoryview) -> list[int]:
+        """Where literals, or their rare ends, lie in ``view``, ascending; not every one of several that overlap. Ask
+        :meth:`owners` what the line holds.
+        """
+        if len(self._search) == 1:
+            return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]
+        return sorted({start for part in self._search for _, start, _ in part.find_matches_as_indexes(view)})
+
+    def owners(self, text: str) -> list[LineParser]:
+        """The parsers that own a literal in ``text``, in the order they were given."""
+        if self._every is None:
+            return []
+        found = {hit for hit, _, _ in self._every.find_matches_as_indexes(text.encode(), overlapping=True)}
+        return [self.parsers[i] for i in sorted({i for hit in found for i in self._owners[hit]})]
+
+
+@functools.lru_cache(maxsize=16)
+def literals_of(parsers: tuple[LineParser, ...]) -> Literals:
+    """The search for these parsers; built once, it takes milliseconds."""
+    return Literals(parsers)

@@ -1,0 +1,118 @@
+"""NCCL errors as PyTorch prints them: a few lines, in an exception, a watchdog's last words or ``what()``.
+
+pytorch ``torch/csrc/distributed/c10d/NCCLUtils.cpp`` and ``.hpp`` (1.8 to 2.13); strings from NCCL ``src/init.cc``.
+The errors of ``raised the following async exception`` are told where the watchdog's lines are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, NcclError
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_STRINGS = (
+    ("unhandled cuda error", "ncclUnhandledCudaError"),
+    ("unhandled system error", "ncclSystemError"),
+    ("internal error", "ncclInternalError"),
+    ("invalid argument", "ncclInvalidArgument"),
+    ("invalid usage", "ncclInvalidUsage"),
+    ("remote process exited or there was a network error", "ncclRemoteError"),
+    ("nccl operation in progress", "ncclInProgress"),
+    (", timeout", "ncclTimeout"),
+)
+_ELSEWHERE = ("following async exception", "found async exception", "Received NCCL errors for")
+_MESSAGE = 400
+
+
+@cache
+def _begins() -> re.Pattern[str]:
+    return re.compile(
+        r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
+    )
+
+
+@cache
+def _code() -> re.Pattern[str]:
+    return re.compile(
+        r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError|InProgress|Timeout)\b"
+    )
+
+
+@cache
+def _reporter() -> re.Pattern[str]:
+    return re.compile(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
+
+
+@line_parser
+class NcclErrors(LineParser):
+    """``last_error`` is the last warning of that process and may be older. ``ncclRemoteError`` (before NCCL 2.13
+    ``ncclSystemError``) says that a peer or the network went away: who prints it is a victim.
+    """
+
+    literals = ("NCCL error in: ", "NCCL error: ", "NCCL timeout in")
+    samples = (
+        Sample(
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3144, internal error - please "
+            "report this "
+            "issue to the NCCL developers, NCCL version 2.21.5\nncclInternalError: Internal check failed.\n"
+            "Last error:\n"
+            "Attempt to use communicator before the previous operation returned ncclSuccess\n",
+            (
+                {
+                    "kind": "nccl-error",
+                    "code": "ncclInternalError",
+                    "last_error": "Attempt to use communicator before the previous operation returned ncclSuccess",
+                },
+            ),
+            "pytorch torch/csrc/distributed/c10d/NCCLUtils.hpp 2.7, NCCL 2.21.5",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        match = _begins().search(line.body)
+        if match is None or any(words in line.body for words in _ELSEWHERE) or _is_repeated(line, match[0]):
+            return
+        code, last = _below(line)
+        here = _code().search(match[0])
+        if code is None:
+            code = here[0] if here else next((name for words, name in _STRINGS if words in match[0].lower()), None)
+        if code is None and "timeout in" in match[0]:
+            code = "ncclTimeout"
+        inside = _reporter().search(line.body[: match.start()])
+        group_rank = int(inside[1]) if inside else None
+        yield NcclError(
+            **common(line, group_rank=group_rank), code=code, message=match[0].strip()[:_MESSAGE], last_error=last
+        )
+
+
+def _is_repeated(line: Line, message: str) -> bool:
+    """Whether this is ``what()`` of the exception that the same process printed just before."""
+    if "what():" not in line.body:
+        return False
+    return any(message in earlier.body for earlier in line.preceding(60))
+
+
+def _below(line: Line) -> tuple[str | None, str | None]:
+    """The code and the last error on the lines below; both end where the C++ stack begins."""
+    code = last = None
+    awaiting = False
+    for below in line.following(8):
+        text = below.body.strip()
+        if text.startswith(("Exception raised from", "frame #", "Traceback ")) or below.mark.severity is not None:
+            break
+        if awaiting and text:
+            last = text[:_MESSAGE]
+            break
+        if "Last error:" in text:
+            rest = text.partition("Last error:")[2].strip()
+            last = rest[:_MESSAGE] or None
+            awaiting = not rest
+        elif code is None and (match := _code().search(text)):
+            code = match[0]
+        if last:
+            break
+    return code, None if last == "Unknown NCCL Error" else last

@@ -1,0 +1,121 @@
+"""The prefix of NCCL's own log lines, taken apart.
+
+Forms by release (NVIDIA/nccl ``src/debug.cc``, tags v2.3.5 to v2.30.7; text of the 2.31.2 and 2.32.3 libraries):
+``host:pid:tid [dev] NCCL INFO msg``; WARN adds ``file:line`` and from 2.30.7 ``(function)``; from 2.26 a time in
+square brackets may stand in front, in a format of the user's choice; DIAG (2.31) has only ``host:pid``. A launcher
+may put anything before it, several processes may write into one line, and excerpts lose the front, so the search
+starts at ``NCCL <LEVEL>``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from nccldoctor.parsers.base import Line, common
+
+MOST_MESSAGES = 16
+"""Messages looked for in one physical line; a torn line of a crowded log holds a handful."""
+
+_PREFIX_REACH = 400
+
+
+@dataclass(frozen=True, slots=True)
+class NcclMessage:
+    """One message with what its prefix says. ``device`` is the index inside the process, not the board of the node."""
+
+    level: str
+    message: str
+    host: str | None = None
+    pid: int | None = None
+    device: int | None = None
+    file: str | None = None
+    time: datetime | None = None
+
+
+@cache
+def _level() -> re.Pattern[str]:
+    return re.compile(r"NCCL (INFO|WARN|ATTN|DIAG|CALL|TRACE) ")
+
+
+@cache
+def _head() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?"
+        r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
+        r"(?:\[(?P<dev>-?\d{1,5})\] )?"
+        r"(?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
+    )
+
+
+@cache
+def _bare_head() -> re.Pattern[str]:
+    return re.compile(r"(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?$")
+
+
+@cache
+def _diag_head() -> re.Pattern[str]:
+    return re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}) $")
+
+
+def messages(body: str) -> list[NcclMessage]:
+    """Every NCCL message of a line, in order; empty where there is none."""
+    found = []
+    floor = 0
+    for hit in _level().finditer(body):
+        front = body[max(floor, hit.start() - _PREFIX_REACH) : hit.start()]
+        head = _head().search(front) or (_diag_head() if hit[1] == "DIAG" else _bare_head()).search(front)
+        found.append((hit, head, hit.start() - len(front) + head.start() if head else hit.start()))
+        floor = hit.end()
+        if len(found) == MOST_MESSAGES:
+            break
+    ends = [*(start for _, _, start in found[1:]), len(body)] if found else []
+    return [_message(hit, head, body[hit.end() : end]) for (hit, head, _), end in zip(found, ends, strict=True)]
+
+
+def _message(hit: re.Match[str], head: re.Match[str] | None, text: str) -> NcclMessage:
+    part = head.groupdict() if head else {}
+    return NcclMessage(
+        level=hit[1],
+        message=text.strip(),
+        host=part.get("host"),
+        pid=int(part["pid"]) if part.get("pid") else None,
+        device=int(part["dev"]) if part.get("dev") else None,
+        file=part.get("file"),
+        time=_time(part.get("time")),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    """The default format of 2.26 and later (``%F %T``), with or without a fraction; the user's own formats are left
+    alone.
+    """
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:
+    """The common fields of an event that comes from ``message``: host and pid as NCCL names them."""
+    mark = line.mark
+    return common(
+        line,
+        host=message.host or mark.host,
+        pid=message.pid if message.pid is not None else mark.pid,
+        time=mark.time or message.time or mark.collected,
+        **more,
+    )
+
+
+def host_part(peer: str | None) -> str | None:
+    """The address of ``10.0.0.3<47712>`` or ``[fe80::1%ib0]<0>``; the port is short-lived and joins nothing."""
+    return peer.split("<")[0].strip("[]") or None if peer else None
+
+
+def parts(line: Line) -> list[NcclMessage]:
+    """The NCCL messages of a line; the line itself where the prefix is lost, as after ``Last error:``."""
+    return messages(line.body) or [NcclMessage("", line.body.strip())]

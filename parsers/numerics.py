@@ -1,0 +1,77 @@
+"""Signs that one rank's numbers or modules take another course than its peers': NaN, overflow, another module order.
+
+A loop that skips a batch where the loss is NaN skips its collectives too; ZeRO-3 gathers parameters in the order in
+which
+modules run, so another order means other collectives. Alone they prove nothing.
+Wordings: apex and DeepSpeed loss scalers, DeepSpeed ``runtime/zero/partitioned_param_coordinator.py``, common
+training loops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_ROWS: tuple[tuple[str, str, str], ...] = (
+    ("loss-nan", "oss is nan", r"\b[Ll]oss is (?:nan|NaN)\b.{0,200}"),
+    ("loss-nan", "oss is NaN", r"\b[Ll]oss is NaN\b.{0,200}"),
+    ("loss-nan", "NaN detected", r"\bNaN detected\b.{0,200}"),
+    ("loss-nan", "non-finite loss", r"\bnon-finite loss\b.{0,200}"),
+    ("gradient-overflow", "Gradient overflow", r"Gradient overflow\..{0,200}"),
+    ("gradient-overflow", "OVERFLOW! Rank", r"OVERFLOW! Rank (?P<rank>\d{1,7}) .{0,200}"),
+    ("zero3-trace", "Invalidate trace cache", r"Invalidate trace cache @ step \d{1,12}.{0,200}"),
+)  # fmt: skip
+"""Name of the note, the literal that offers the line, and the words that make it so."""
+
+
+@cache
+def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+
+
+@line_parser
+class Numerics(LineParser):
+    """*note* for each of these lines."""
+
+    literals = tuple(literal for _, literal, _ in _ROWS)
+    samples = (
+        Sample(
+            "[rank2]: Loss is nan, stopping training\n"
+            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\n"
+            "[2024-01-01 12:00:00,000] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 5 "
+            "Skipping step. "
+            "Attempted loss scale: 65536, reducing to 32768\n",
+            (
+                {"kind": "note", "rank": 2, "what": "loss-nan"},
+                {"kind": "note", "what": "gradient-overflow"},
+                {"kind": "note", "rank": 5, "what": "gradient-overflow"},
+            ),
+            "torchvision references, NVIDIA apex, DeepSpeed 0.9",
+        ),
+        Sample(
+            " 12%|#2        | 10/80 [00:10<01:10]Invalidate trace cache @ step 1: expected module 31, but got "
+            "module 287\n",
+            (
+                {
+                    "kind": "note",
+                    "what": "zero3-trace",
+                    "detail": "Invalidate trace cache @ step 1: expected module 31, but got module 287",
+                },
+            ),
+            "DeepSpeed deepspeed/runtime/zero/partitioned_param_coordinator.py 0.12",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The first row that fits."""
+        body = line.body[:8_000]
+        for what, literal, pattern in _compiled():
+            if literal in body and (hit := pattern.search(body)):
+                told = hit.groupdict().get("rank")
+                rank = line.mark.rank if line.mark.rank is not None or told is None else int(told)
+                yield Note(**common(line, rank=rank), what=what, detail=hit[0].strip()[:300])
+                return

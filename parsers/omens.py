@@ -1,0 +1,75 @@
+"""Lines of libraries that foretell a hang without being an error of their own.
+
+Sources: ``huggingface/tokenizers`` (``bindings/python/src/lib.rs``), PyTorch's ``distributed_c10d.py``
+(2.0 to 2.13), Linux ``drivers/iommu``, nvidia-smi.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_OMENS: tuple[tuple[str, str, str], ...] = (
+    ("forked", "just got forked", r"The current process just got forked"),
+    ("not-a-member", "belong to the given group", r"(?:does|do) not belong to the given group"),
+    ("clocks-held", "Slowdown  ", r"\b(?:HW|SW)(?: Thermal| Power Brake)? Slowdown\s{1,60}: Active"),
+    ("arm-host", "aarch64 GNU/Linux", r"\baarch64 GNU/Linux\b"),
+    ("arm-host", "-aarch64-with-", r"\bLinux-[\w.+-]{1,80}-aarch64-with-"),
+    ("arm-host", "(aarch64)", r"\bOS: [^\n]{1,80} \(aarch64\)"),
+    ("iommu-fault", "IO_PAGE_FAULT", r"AMD-Vi: Event logged \[IO_PAGE_FAULT.{0,200}"),
+    ("iommu-fault", "DMAR: ", r"DMAR: \[(?:DMA|INTR)[^\]]{0,20}\] .{0,200}fault"),
+)
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((what, re.compile(pattern)) for what, _, pattern in _OMENS)
+
+
+@line_parser
+class Omens(LineParser):
+    """One *note* for each such line; ``what`` is ``forked``, ``not-a-member``, ``clocks-held``, ``arm-host`` or ``iommu-fault``."""
+
+    sampled = True
+    literals = tuple(dict.fromkeys(literal for _, literal, _ in _OMENS))
+    samples = (
+        Sample(
+            "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. "
+            "Disabling parallelism to avoid deadlocks...",
+            ({"kind": "note", "what": "forked"},),
+            "huggingface/tokenizers 0.15",
+        ),
+        Sample(
+            "[rank3]: distributed_c10d.py:2400: UserWarning: Running broadcast on global rank 3 which does not belong to "
+            "the given group.",
+            ({"kind": "note", "what": "not-a-member", "rank": 3},),
+            "pytorch torch/distributed/distributed_c10d.py, 2.0 and later",
+        ),
+        Sample(
+            "Python platform: Linux-5.15.0-1042-nvidia-64k-aarch64-with-glibc2.35\n",
+            ({"kind": "note", "what": "arm-host"},),
+            "python -m torch.utils.collect_env, PyTorch 2.9",
+        ),
+        Sample(
+            "        HW Slowdown                               : Not Active\n"
+            "            HW Thermal Slowdown                   : Active\n",
+            ({"kind": "note", "what": "clocks-held"},),
+            "nvidia-smi -q -d PERFORMANCE, driver 550",
+        ),
+        Sample(
+            "[ 812.1] AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x0041 address=0x20000000 flags=0x0020]",
+            ({"kind": "note", "what": "iommu-fault"},),
+            "Linux drivers/iommu/amd/iommu.c",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The first that the line says."""
+        body = line.body[:4000]
+        what = next((name for name, pattern in _patterns() if pattern.search(body)), None)
+        if what is not None:
+            yield Note(**common(line), what=what, detail=body.strip()[:300])

@@ -1,0 +1,43 @@
+"""The process group and the rank in it, as ProcessGroupNCCL puts them before its messages.
+
+``[Rank 3]`` up to PyTorch 2.2, ``[PG 0 Rank 3]`` in 2.3, ``[PG 0 (default_pg) Rank 3]`` in 2.4,
+``[PG ID 0 PG GUID 0(default_pg) Rank 3]`` since 2.5 (pytorch ``ProcessGroupNCCL.cpp``, ``logPrefix`` /
+``createLogPrefix``). The rank is the one *inside the group*; the global one is in the ``[rank3]:`` of the logger.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nccldoctor.events import GroupRef
+
+PATTERN = re.compile(
+    r"\[PG (?:ID (?P<id>\d{1,9}) PG GUID (?P<guid>[^\s(\]]{1,200})(?:\((?P<desc>[^)\n]{0,200})\))?"
+    r"|(?P<name>[^\s(\]]{1,200})(?: \((?P<desc2>[^)\n]{0,200})\))?) Rank (?P<rank>\d{1,7})\]"
+)
+_RANK = re.compile(r"\[Rank (\d{1,7})\]")
+
+
+def group_of(m: re.Match[str]) -> GroupRef:
+    """The group named by a match of :data:`PATTERN`."""
+    desc = m["desc"] or m["desc2"]
+    return GroupRef(
+        pg_id=int(m["id"]) if m["id"] else None,
+        uid=m["guid"] or m["name"],
+        desc=desc if desc and desc != "undefined" else None,
+    )
+
+
+def member(text: str) -> tuple[GroupRef | None, int | None]:
+    """The group and the rank in it named last in ``text``, None where it names none.
+
+    The rank of a ``[PG …]`` prefix goes before that of a ``[Rank 3]``: the latter is fixed by the first group that
+    logged in the process and may belong to another group.
+    """
+    found = None
+    for found in PATTERN.finditer(text):  # noqa: B007 - the last one counts
+        pass
+    if found:
+        return group_of(found), int(found["rank"])
+    ranks = _RANK.findall(text)
+    return None, int(ranks[-1]) if ranks else None

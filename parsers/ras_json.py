@@ -1,0 +1,137 @@
+"""NCCL's RAS report as JSON (2.28.7 and later): every rank with its status and its counts, without the text form's
+omissions.
+
+Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.28.7 to v2.30.7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from nccldoctor.events import Event, RasStatus, Version
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
+from nccldoctor.parsers.ras import MOST_RANKS
+from nccldoctor.ranks import Ranks
+
+
+@file_parser
+class RasJsonParser(FileParser):
+    """One event for each communicator, and one for each rank that is missing or reports an error."""
+
+    samples = (
+        Sample(
+            '{"nccl_version": "2.28.7", "timestamp": "2026-01-02 03:04:05", "communicators_count": 1, "communicators":'
+            ' [{"hash": "0x5a", "size": 3, "ranks_count": 2, "missing_ranks_count": 1, "ranks": [{"rank": 0, "host":'
+            ' "n1", "pid": 7, "status": {"init_state": 0, "async_error": 0}, "collective_counts": {"AllReduce":'
+            ' 9}},{"rank": 1, "host": "n1", "pid": 8, "status": {"init_state": 0, "async_error": 6},'
+            ' "collective_counts": {"AllReduce": 8}}],"missing_ranks": [{"rank": 2, "host": "n2", "pid": 9, "status":'
+            ' {"unresponsive": true, "considered_dead": true}}]}]}',
+            (
+                {"kind": "version", "of": "nccl", "version": "2.28.7"},
+                {
+                    "kind": "ras",
+                    "what": "MISMATCH",
+                    "missing": Ranks([2]),
+                    "counts": ((0, "AllReduce", 9), (1, "AllReduce", 8)),
+                },
+                {"kind": "ras", "what": "ERROR", "group_rank": 1, "host": "n1", "pid": 8},
+                {"kind": "ras", "what": "DEAD", "group_rank": 2, "host": "n2", "pid": 9},
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.7",
+        ),
+    )
+
+    def claims(self, head: bytes, path: str) -> bool:
+        """A JSON document that speaks of communicators."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        return start.startswith(b"{") and b'"nccl_version"' in head and b'"communicators' in head
+
+    def parse(self, source: Source, content: bytes) -> Parsed:
+        """The events; a broken document gives a gap that says where it breaks."""
+        try:
+            report = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            gap = Gap(f"RAS report in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id)
+            return Parsed(source, gaps=(gap,))
+        events = tuple(_report(source, report)) if isinstance(report, dict) else ()
+        return Parsed(
+            source, events=events, lines=content.count(b"\n") + 1, candidates=len(events), understood=len(events)
+        )
+
+
+def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
+    common: dict[str, Any] = {"place": Place(source.id, source.path), "time": _time(report.get("timestamp"))}
+    version = report.get("nccl_version")
+    if isinstance(version, str):
+        yield Version(**common, text=f"nccl_version {version}"[:500], of="nccl", version=version[:60])
+    for communicator in _dicts(report.get("communicators")):
+        yield from _communicator(common, communicator)
+
+
+def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Event]:
+    ranks = [r for r in _dicts(communicator.get("ranks")) if _rank(r) is not None]
+    absent = [r for r in _dicts(communicator.get("missing_ranks")) if _rank(r) is not None]
+    counts = tuple(sorted((_rank(r) or 0, str(op)[:24], n) for r in ranks for op, n in _counts(r)))
+    uneven = len({(op, n) for _, op, n in counts}) > len({op for _, op, _ in counts})
+    what = "MISMATCH" if uneven else "INCOMPLETE" if absent else "OK"
+    name = f"communicator {communicator.get('hash')} of {communicator.get('size')} ranks"[:120]
+    told = f"{name}: {len(ranks)} answered, {len(absent)} missing{', counts differ' if uneven else ''}"
+    missing = Ranks(_rank(r) or 0 for r in absent)
+    yield RasStatus(**common, text=told, what=what, missing=missing, detail=told, counts=counts)
+    for rank in ranks:
+        code = _status(rank).get("async_error")
+        if isinstance(code, int) and code not in (0, 7):  # success and in progress
+            yield _one(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports ncclResult {code}")
+    for rank in absent:
+        dead = bool(_status(rank).get("considered_dead"))
+        yield _one(
+            common,
+            rank,
+            "DEAD" if dead else "INCOMPLETE",
+            f"{name}: rank {_rank(rank)} {'is considered dead' if dead else 'does not answer'}",
+        )
+
+
+def _one(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
+    host, pid = rank.get("host"), rank.get("pid")
+    return RasStatus(
+        **common,
+        text=told,
+        what=what,
+        detail=told,
+        group_rank=_rank(rank),
+        host=host[:200] if isinstance(host, str) else None,
+        pid=pid if isinstance(pid, int) and not isinstance(pid, bool) else None,
+    )
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value[:MOST_RANKS] if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _rank(rank: dict[str, Any]) -> int | None:
+    number = rank.get("rank")
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < MOST_RANKS else None
+
+
+def _status(rank: dict[str, Any]) -> dict[str, Any]:
+    status = rank.get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def _counts(rank: dict[str, Any]) -> list[tuple[str, int]]:
+    counts = rank.get("collective_counts")
+    if not isinstance(counts, dict):
+        return []
+    return [(op, n) for op, n in list(counts.items())[:32] if isinstance(n, int) and not isinstance(n, bool)]
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,163 @@
+"""Parsers whose literals are common in healthy logs (progress, heartbeats) look at parts of a large file only: its
+beginning, its end, and the surroundings of the first and the last event that matters.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
+from nccldoctor.parsers.base import Line, LineParser
+from nccldoctor.parsers.literals import literals_of
+from nccldoctor.parsers.window import REACH, Buffer
+
+WHOLE = 4 << 20
+"""Files up to this size are read whole."""
+HEAD, TAIL, BEFORE = 256 << 10, 1 << 20, 1 << 20
+MOST_LINES = 1_000
+"""Lines of one region of a large file that are parsed; of more, the first, the last and some between. A small file
+has three times as many."""
+MOST_EVENTS = 2_000
+"""Events kept of one source; of more, the first and the last of every writer and some between."""
+
+_QUIET = (Setting, Version, CommInit, CollCall, Note, Phase)  # what a healthy job says too
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Found:
+    """One event with its line, its order, and who says it about what."""
+
+    line: int
+    order: int
+    writer: tuple[str, ...] = field(compare=False)
+    event: Event = field(compare=False)
+
+
+class Sampler:
+    """Gathers the events of the sampled parsers as the scanner's buffer passes by."""
+
+    def __init__(
+        self,
+        parsers: tuple[LineParser, ...],
+        offer: Callable[[Line, Sequence[LineParser]], list[Event]],
+        most: int = MOST_LINES,
+    ) -> None:
+        self._most = most
+        self._literals = literals_of(parsers)
+        self._offer = offer
+        self._found: list[_Found] = []
+        self._seen: set[tuple[int, int, int]] = set()
+        self._loud = False
+        self._whole = False
+        self._first: tuple[int, int] | None = None  # of the first event that matters, in a file that is read whole
+        self._latest: tuple[int, int] | None = None  # offset and line of the last event that matters, in this block
+        self._kept: tuple[bytes, int, int] | None = (
+            None  # its surroundings: content, offset of the event in them, its line
+        )
+
+    def expect(self, buffer: Buffer, first: bool, over: bool) -> None:
+        """A block is about to be searched: whether it is all there is, and so small that it is read whole."""
+        self._whole = first and over and buffer.high <= WHOLE
+
+    def event(self, buffer: Buffer, at: int, number: int, found: Sequence[Event]) -> None:
+        """Another parser found something at this offset, in this line."""
+        if not self._literals.parsers or all(isinstance(e, _QUIET) for e in found):
+            return
+        if self._loud:
+            self._latest = (at, number)
+        else:
+            self._loud = True
+            self._first = (at, number)
+            if not self._whole:
+                self._around_first(buffer)
+
+    def _around_first(self, buffer: Buffer) -> None:
+        if self._first:
+            at, number = self._first
+            self._region(buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most)
+
+    def block(self, buffer: Buffer, number: int, first: bool, over: bool) -> None:
+        """A block was searched; ``number`` is the line at the end of it. ``first`` and ``over``: nothing came before,
+        comes after.
+        """
+        if not self._literals.parsers:
+            return
+        if self._latest:
+            at, line = self._latest
+            low = max(buffer.low, at - REACH)
+            self._kept = (bytes(buffer.data[low : min(buffer.high, at + REACH)]), at - low, line)
+            self._latest = None
+        if self._whole:
+            if not self._region(buffer, 0, buffer.high, 0, 1, 3 * self._most):
+                self._around_first(buffer)
+        elif first:
+            self._region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
+        if over and not self._whole:
+            self._region(buffer, max(0, buffer.high - TAIL), buffer.high, buffer.high, number, self._most)
+            if self._kept:
+                content, at, line = self._kept
+                around = buffer.like(content)
+                self._region(around, 0, len(content), at, line, self._most)
+                around.forget()  # lines and buffer hold each other
+
+    def _region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> bool:
+        """Parse at most so many lines in ``[low, high)``; the line at offset ``at`` has this ``number``.
+        Whether these were all.
+        """
+        with memoryview(buffer.data) as view:
+            hits = self._literals.hits(view[low:high])
+            ends = (
+                np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
+                if hits
+                else np.empty(0, int)
+            )
+        base = number - int(np.searchsorted(ends, at))
+        spans: list[tuple[int, int]] = []
+        for hit in hits:
+            if spans and low + hit < spans[-1][1]:
+                continue
+            start, end, _ = buffer.bounds(low + hit, spans[-1][1] if spans else low)
+            spans.append((start, max(end, low + hit + 1)))
+        chosen = _some(spans, most)
+        lines = (np.searchsorted(ends, [start for start, _ in chosen]) + base).tolist()
+        for (start, end), line in zip(chosen, lines, strict=True):
+            cuts = buffer.pieces(start, end)
+            for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
+                self._parse(buffer, a, b, line)
+        return len(spans) <= most
+
+    def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
+        for line in buffer.lines(start, end, number):
+            key = (number, line.record, zlib.crc32(line.raw.encode()))  # regions overlap
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            for event in self._offer(line, self._literals.owners(line.body)):
+                about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
+                self._found.append(_Found(number, len(self._found), about, event))
+
+    def events(self) -> list[Event]:
+        """What was found, in the order of lines; thinned where it is very much."""
+        found = sorted(self._found)
+        if len(found) > MOST_EVENTS:
+            last = {x.writer: i for i, x in enumerate(found)}
+            first = {x.writer: i for i, x in reversed(list(enumerate(found)))}
+            keep = {*first.values(), *last.values()}
+            room = max(1, MOST_EVENTS - len(keep))
+            keep.update(range(0, len(found), -(-len(found) // room)))
+            found = [found[i] for i in sorted(keep)]
+        return [x.event for x in found]
+
+
+def _some(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """The first sixth, the last two thirds, and evenly chosen ones between."""
+    if len(spans) <= most:
+        return spans
+    head, tail = most // 6, most * 2 // 3
+    middle = spans[head:-tail]
+    step = -(-len(middle) // (most - head - tail))
+    return [*spans[:head], *middle[::step], *spans[-tail:]]

@@ -1,0 +1,229 @@
+"""Bytes in, events out: one literal search over the whole file, then the typed patterns on the lines that were hit.
+
+Memory is one buffer of about 5 MB whatever the file; see ``window.py`` for lines and their neighbours, ``sampling.py``
+for the parsers whose literals are common in healthy logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
+import numpy as np
+
+from nccldoctor.events import Event
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.parsers import seams
+from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Parsed
+from nccldoctor.parsers.labels import Labels, behind_label, has_labels
+from nccldoctor.parsers.literals import literals_of
+from nccldoctor.parsers.repeats import distinct, with_groups
+from nccldoctor.parsers.sampling import MOST_LINES, Sampler
+from nccldoctor.parsers.transcode import Joined, Reader, as_utf8
+from nccldoctor.parsers.window import REACH, Buffer
+
+FIRST = 256 << 10
+"""Most files of a large job are small: the buffer starts with this size, and grows once."""
+BLOCK = 4 << 20
+HISTORY = 1 << 20
+
+
+def scan(
+    source: Source, stream: BinaryIO, parsers: Sequence[LineParser] | None = None, sampled: int = MOST_LINES
+) -> Parsed:
+    """Read ``stream`` to its end and hand back what ``parsers`` (default: every line parser) recognise in it.
+
+    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``).
+    Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
+    parser that fails on a line costs that line only and is told as a Gap.
+    """
+    chosen = tuple(LINE_PARSERS if parsers is None else parsers)
+    reader = as_utf8(stream)
+    content = _beginning(reader, seams.LARGEST)
+    whole = parsers is None and len(content) <= seams.LARGEST
+    mended = _mended(source, content) if whole else None
+    if mended is None:
+        return _run(source, Joined(content, reader), chosen, sampled)
+    return _with_lines(_run(source, Joined(mended.content), chosen, sampled), mended)
+
+
+def _beginning(reader: Reader, limit: int) -> bytes:
+    """The first bytes, a little more than ``limit`` where there are more."""
+    parts: list[bytes] = []
+    have, size = 0, FIRST
+    while have <= limit:
+        piece = bytearray(size)
+        got = reader.readinto(memoryview(piece)) or 0
+        if not got:
+            break
+        parts.append(bytes(memoryview(piece)[:got]))
+        have, size = have + got, BLOCK
+    return b"".join(parts)
+
+
+def _mended(source: Source, content: bytes) -> seams.Mended | None:
+    """The content with its seams closed, as all parsers see it."""
+    parsers = tuple(p for p in LINE_PARSERS if not p.sampled)
+    hits = literals_of(parsers).hits(memoryview(content))
+    return seams.mend(content, hits, lambda part: _run(source, Joined(part), parsers, 0).events)
+
+
+def _with_lines(parsed: Parsed, mended: seams.Mended) -> Parsed:
+    """The same with the line numbers that the file had before it was mended."""
+    numbers = mended.lines
+
+    def moved(place: Place) -> Place:
+        return replace(place, line=int(numbers[min(place.line, len(numbers)) - 1])) if place.line else place
+
+    return replace(
+        parsed,
+        events=tuple(replace(e, place=moved(e.place)) for e in parsed.events),
+        lines=int(numbers[-1]) - mended.content.endswith(b"\n"),
+        first_unknown_at=moved(parsed.first_unknown_at) if parsed.first_unknown_at else None,
+    )
+
+
+def _run(source: Source, reader: Reader, parsers: tuple[LineParser, ...], sampled: int) -> Parsed:
+    one = _Scan(source, parsers, sampled)
+    try:
+        return one.run(reader)
+    finally:
+        one.close()
+
+
+def _fill(buffer: Buffer, reader: Reader) -> bool:
+    """Read until the buffer is full; whether the stream is at its end."""
+    with memoryview(buffer.data) as view:
+        while buffer.high < len(view):
+            got = reader.readinto(view[buffer.high :])
+            if not got:
+                return True
+            buffer.high += got
+    return False
+
+
+class _Scan:
+    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int) -> None:
+        self.source = source
+        self.literals = literals_of(tuple(p for p in parsers if not p.sampled))
+        self.sampler = Sampler(tuple(p for p in parsers if p.sampled), self.offer, sampled)
+        self.labels = Labels()
+        self.buffer = Buffer(source, FIRST)
+        self.events: list[Event] = []
+        self.gaps: dict[str, Gap] = {}
+        self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
+        self.candidates = self.understood = 0
+        self.unknown: Line | None = None
+
+    def run(self, reader: Reader) -> Parsed:
+        """The loop over blocks."""
+        buffer = self.buffer
+        done, first = 0, True
+        while True:
+            over = _fill(buffer, reader)
+            if not over and len(buffer.data) == FIRST:
+                buffer.data.extend(bytes(HISTORY + BLOCK - FIRST))
+                over = _fill(buffer, reader)
+            head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
+            if has_labels(head):
+                buffer.read = behind_label
+                self.labels.study(head)
+            limit = buffer.high if over else self._safe(done)
+            self.sampler.expect(buffer, first, over)
+            self._block(done, limit)
+            self.sampler.block(buffer, self.number, first, over)
+            if over:
+                break
+            done, first = self._shift(limit), False
+        lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
+        return self._result(lines)
+
+    def close(self) -> None:
+        """Untie what holds each other, buffer and lines: the collector is off while files are read."""
+        self.buffer.forget()
+        del self.sampler
+
+    def _safe(self, done: int) -> int:
+        """How far to look now, so that every hit has neighbours behind it: behind a line end, if there is one."""
+        return self.buffer.data.rfind(b"\n", done, self.buffer.high - REACH) + 1 or self.buffer.high - REACH
+
+    def _shift(self, done: int) -> int:
+        """Move what is still needed to the front of the buffer; where the unread part begins there."""
+        buffer = self.buffer
+        away = max(0, done - HISTORY)
+        buffer.data[: buffer.high - away] = buffer.data[away : buffer.high]
+        buffer.high -= away
+        self.counted -= away
+        buffer.forget()
+        return done - away
+
+    def _count(self, upto: int) -> int:
+        """The number of the line at this offset; offsets must not decrease."""
+        part = np.frombuffer(self.buffer.data, np.uint8, upto - self.counted, self.counted)
+        self.number += int(np.count_nonzero(part == 0x0A))
+        self.counted = upto
+        return self.number
+
+    def _block(self, done: int, limit: int) -> None:
+        buffer = self.buffer
+        resume = max(buffer.low, done - self.literals.longest)  # a literal in a line without end may have begun before
+        with memoryview(buffer.data) as view:
+            hits = self.literals.hits(view[done : min(buffer.high, limit + self.literals.longest)])
+        for hit in hits:
+            at = done + hit
+            if at < max(resume, done) or at >= limit:
+                continue
+            start, end, _ = buffer.bounds(at, resume)
+            number = self._count(max(start, self.counted))
+            start = max(start, buffer.data.rfind(b"\r", start, at) + 1)
+            cut = buffer.data.find(b"\r", at, end)
+            end = end if cut < 0 else cut
+            self._piece(start, end, number)
+            resume = max(end, at + 1)
+        self._count(limit)
+
+    def _piece(self, start: int, end: int, number: int) -> None:
+        lines = self.buffer.lines(start, end, number)
+        owners = self.literals.owners(lines[0].raw) if lines else []
+        for line in lines if owners else ():
+            found = self.offer(line, owners)
+            self.candidates += 1
+            self.understood += bool(found)
+            if not found and self.unknown is None:
+                self.unknown = line
+            if found:
+                self.events.extend(found)
+                self.sampler.event(self.buffer, start, number, found)
+
+    def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
+        """What these parsers find on a line, each finding once."""
+        out: list[Event] = []
+        for parser in owners:
+            try:
+                events = list(parser.parse(line))
+            except Exception as error:  # one bad line, or one bad parser, must not cost the file
+                name = type(parser).__name__
+                self.gaps.setdefault(
+                    name, Gap(f"lines of {name}", f"{type(error).__name__} at {line.place}", source=self.source.id)
+                )
+                continue
+            out.extend(event for i, event in enumerate(events) if event not in events[:i])
+        self.labels.note(line)
+        return out
+
+    def _result(self, lines: int) -> Parsed:
+        found = [*self.events, *self.sampler.events()]
+        order = sorted(range(len(found)), key=lambda i: (found[i].place.line or 0, i))
+        events = with_groups(distinct(self.labels.resolved([found[i] for i in order])))
+        unknown: Place | None = self.unknown.place if self.unknown else None
+        return Parsed(
+            self.source,
+            events=tuple(events),
+            gaps=tuple(self.gaps[name] for name in sorted(self.gaps)),
+            lines=lines,
+            candidates=self.candidates,
+            understood=self.understood,
+            first_unknown=self.unknown.raw.strip()[:300] if self.unknown else "",
+            first_unknown_at=unknown,
+        )

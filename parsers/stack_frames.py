@@ -1,0 +1,133 @@
+"""One frame of a stack as each tool prints it, brought to ``function (file:line)``, and the frames below a thread's
+head.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import PurePosixPath
+
+from nccldoctor.parsers.base import Line
+
+MOST_FRAMES = 300
+"""Deeper stacks are recursion; the innermost frames tell what there is to tell."""
+
+_PATIENCE = 30
+"""Lines between two frames that may be locals, sources or another writer's; more of them end the stack."""
+
+
+@cache
+def _pyspy() -> re.Pattern[str]:
+    return re.compile(r"^ {0,8}(?P<name>\S(?:[^\"=]{0,300}?\S)?) \((?P<where>[^()\s][^()]{0,400})\)$")
+
+
+@cache
+def _source() -> re.Pattern[str]:
+    """What a frame must say where its indent was lost on the way."""
+    return re.compile(r"^\S{1,300}(?:\.\w{1,4}:\d{1,7}|\.so[.\d]{0,20})$")
+
+
+@cache
+def _faulthandler() -> re.Pattern[str]:
+    return re.compile(r'File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}|\?\?\?),? in (?P<name>\S.{0,200})')
+
+
+@cache
+def _gdb() -> re.Pattern[str]:
+    return re.compile(r"#(?P<no>\d{1,4})  ?(?:0x[0-9a-f]{1,16} in )?(?P<name>[^\s(][^(]{0,300}?)(?:<.{0,200}?>)? ?\(")
+
+
+@cache
+def _gdb_where() -> re.Pattern[str]:
+    return re.compile(r"\) (?:at (?P<at>\S{1,300}:\d{1,7})|from (?P<lib>\S{1,300}))$")
+
+
+@cache
+def _pystack() -> re.Pattern[str]:
+    return re.compile(
+        r'\((?P<kind>Python|C)\) File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}), in (?P<name>\S{1,200})(?:'
+        r" \((?P<lib>[^)]{1,200})\))?"
+    )
+
+
+@cache
+def _head() -> re.Pattern[str]:
+    """What begins the next thread or process in any of the tools' outputs."""
+    return re.compile(
+        r"Thread (?:\d{1,10}|0x[0-9A-Fa-f]{1,16}) \(|Current thread 0x|Process \d{1,10}: |=== Rank \d{1,7}: |Traceback"
+        r" for thread |Traceback \(most recent"
+    )
+
+
+def pyspy_frame(body: str) -> str | None:
+    """``Condition.wait (threading.py:331)``, ``ncclGroupEnd (libnccl.so.2)``; None for arguments and locals."""
+    hit = _pyspy().search(body)
+    if hit is None or ": " in hit["name"] or body.startswith(" " * 9):
+        return None
+    if body[:1] != " " and not _source().search(hit["where"]):
+        return None
+    return f"{hit['name']} ({hit['where']})"
+
+
+def faulthandler_frame(body: str) -> str | None:
+    """``File "/a.py", line 3 in f`` as ``f (/a.py:3)``."""
+    hit = _faulthandler().search(body)
+    return f"{hit['name'].strip()} ({hit['file']}:{hit['line']})" if hit else None
+
+
+def gdb_frame(body: str) -> str | None:
+    """``#1  0x7f in f (a=1) at b.cc:12`` as ``f (b.cc:12)``, with the library where the source is not known."""
+    hit = _gdb().search(body)
+    if hit is None:
+        return None
+    where = _gdb_where().search(body[-620:])
+    place = (where["at"] or PurePosixPath(where["lib"]).name) if where else "?"
+    return f"{hit['name'].strip()} ({place})"
+
+
+def pystack_frame(body: str) -> str | None:
+    """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``; of C frames the library where the source is not
+    known.
+    """
+    hit = _pystack().search(body)
+    if hit is None:
+        return None
+    where = hit["lib"] if hit["lib"] and hit["file"].startswith("?") else f"{hit['file']}:{hit['line']}"
+    return f"{hit['name']} ({where})"
+
+
+def collect(head: Line, read: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The frames below ``head`` in the order printed, up to the next thread, a blank line, or something else."""
+    frames: list[str] = []
+    idle = 0
+    for below in head.following(MOST_FRAMES + _PATIENCE):
+        frame = read(below.body)
+        if frame is not None:
+            frames.append(frame)
+            idle = 0
+            if len(frames) == MOST_FRAMES:
+                break
+            continue
+        idle += 1
+        if not below.body.strip() or _head().search(below.body) or idle > _PATIENCE or not _inside(below.body):
+            break
+    return tuple(frames)
+
+
+def _inside(body: str) -> bool:
+    """Locals, arguments, source lines and ``...`` are indented; a log line of someone else is not."""
+    return body[:1] in " \t"
+
+
+def belongs(body: str) -> bool:
+    """Whether a line may stand between two threads of a faulthandler dump: a frame, ``  ...``, or a frame it could
+    not read.
+    """
+    return faulthandler_frame(body) is not None or body.strip() == "..." or "<invalid frame>" in body
+
+
+def started_by_threading(frames: Iterable[str]) -> bool:
+    """Whether the stack rests on Python's ``threading``, as those of all threads but the main one do."""
+    return any(frame.startswith(("_bootstrap (", "Thread._bootstrap (")) for frame in frames)

@@ -1,0 +1,90 @@
+"""Whose stack it is: what the lines above a thread say of its process.
+
+Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 for ``=== Rank 3: http://… ===``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from nccldoctor.parsers.base import Line, common
+
+FAR = 1500
+"""How many lines a main thread may stand below the head of its process."""
+
+NEAR = 60
+"""The same for other threads, of which there may be hundreds."""
+
+_HEAD = 4
+"""Lines between py-spy's process and the debug server's rank above it."""
+
+
+@cache
+def _process() -> re.Pattern[str]:
+    return re.compile(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
+
+
+@cache
+def rank_head() -> re.Pattern[str]:
+    """The line of the debug server above the answer of each rank."""
+    return re.compile(
+        r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}"
+    )
+
+
+def _short(host: str | None) -> str | None:
+    """A name without its domain, as NCCL prints it; an address as it is."""
+    if not host or host.startswith("[") or host.replace(".", "").isdigit():
+        return host.strip("[]") if host else None
+    return host.split(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What stands above a thread: the debug server's rank and host, py-spy's process with its command line and its
+    parent's.
+    """
+
+    rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    command: str = ""
+    parent: str | None = None
+
+    @property
+    def helper(self) -> bool:
+        """A worker that the rank's process started; not a rank that its launcher started."""
+        if "multiprocessing." in self.command:
+            return True
+        return self.parent is not None and self.parent == self.command
+
+    def fields(self, line: Line, **more: Any) -> dict[str, Any]:
+        """The common fields of a stack below."""
+        mark = line.mark
+        rank = self.rank if self.rank is not None else mark.rank
+        pid = self.pid if self.pid is not None else mark.pid
+        return common(line, **({"rank": rank, "host": self.host or mark.host, "pid": pid} | more))
+
+
+def owner_of(line: Line, reach: int = FAR) -> Owner:
+    """Whose thread begins on ``line``, as far as ``reach`` lines above it say. Never raises."""
+    found = Owner()
+    left = reach
+    for above in line.preceding(reach):
+        left -= 1
+        body = above.body
+        if "=== Rank " in body and (hit := rank_head().search(body)):
+            return replace(found, rank=int(hit["rank"]), host=_short(hit["host"]))
+        if "Process " in body and (hit := _process().search(body)):
+            command = hit["command"].strip()
+            if hit["parent"]:
+                found = replace(found, parent=command)
+            elif found.pid is None:
+                found = replace(found, pid=int(hit["pid"]), command=command)
+                left = min(left, _HEAD)
+        if left <= 0:
+            break
+    return found

@@ -1,0 +1,55 @@
+"""What tools for stacks say beside stacks: py-spy that could not stop a process, kernels that cuda-gdb sees running.
+
+py-spy cannot suspend a process in uninterruptible sleep: that error says more than most stacks.
+Wordings: py-spy 0.4, cuda-gdb ``info cuda kernels``; kernel names of NVIDIA/nccl ``src/device``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+
+@cache
+def _refused() -> re.Pattern[str]:
+    return re.compile(
+        r"Error: (?P<text>Permission Denied: Try running again with elevated.{0,120}|Failed to suspend process.{0,200})"
+    )
+
+
+@cache
+def _kernel() -> re.Pattern[str]:
+    return re.compile(r"\b(?P<name>nccl(?:Dev)?Kernel_\w{1,160})")
+
+
+@line_parser
+class StackTools(LineParser):
+    """*note*: ``stack-tool-failed`` and ``device-kernel``."""
+
+    literals = ("Error: Permission Denied: Try", "Error: Failed to suspend process", "ncclDevKernel_", "ncclKernel_")
+    samples = (
+        Sample(
+            "Error: Failed to suspend process 4711\nError: Permission Denied: Try running again with elevated "
+            "permissions by going 'sudo env'\n",
+            ({"kind": "note", "what": "stack-tool-failed"}, {"kind": "note", "what": "stack-tool-failed"}),
+            "py-spy 0.4",
+        ),
+        Sample(
+            "*   0      -   0    12 Active 0x00ffffff (24,1,1) (544,1,1) "
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)\n",
+            ({"kind": "note", "what": "device-kernel", "detail": "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},),
+            "cuda-gdb 12.4, info cuda kernels; NVIDIA/nccl v2.20",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One note for a line."""
+        body = line.body[:8_000]
+        if hit := _refused().search(body):
+            yield Note(**common(line), what="stack-tool-failed", detail=hit["text"].strip()[:300])
+        elif hit := _kernel().search(body):
+            yield Note(**common(line), what="device-kernel", detail=hit["name"])

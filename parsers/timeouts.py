@@ -1,0 +1,180 @@
+"""Limits of collectives where code, job scripts and configurations set them.
+
+PyTorch takes the limit from ``timeout=`` of ``init_process_group`` and ``new_group`` alone; frameworks pass their
+own option on: ``ddp_timeout`` (transformers, seconds), ``distributed-timeout-minutes`` (Megatron-LM). No variable of
+the environment sets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Setting
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
+_CALL_LINES = 12
+
+
+@cache
+def _call() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?P<name>init_process_group|init_distributed|new_group|InitProcessGroupKwargs"
+        r"|DDPStrategy|FSDPStrategy|DeepSpeedStrategy)\("
+    )
+
+
+@cache
+def _argument() -> re.Pattern[str]:
+    return re.compile(r"\btimeout ?= ?(?P<value>[^\n#]{1,160})")
+
+
+@cache
+def _default() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?:_DEFAULT_PG_TIMEOUT|_DEFAULT_PG_NCCL_TIMEOUT|default_pg_timeout) ?=(?!=) ?(?P<value>[^\n#]{1,160})"
+    )
+
+
+@cache
+def _option() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<name>ddp_timeout|ddp-timeout|distributed[-_]timeout[-_]minutes|distributed[-_]timeout[-_]seconds"
+        r"(?:[-_]after[-_]init)?|dist[-_]timeout)[\"']?"
+        r"(?: ?[=:] ?| \.{2,60} | {1,3})[\"']?(?P<value>\d{1,12}(?:\.\d{1,6})?)\b"
+    )
+
+
+@cache
+def _delta() -> re.Pattern[str]:
+    return re.compile(r"timedelta\((?P<inside>[^()]{1,120})\)")
+
+
+def seconds_of(expression: str) -> float | None:
+    """The seconds of ``timedelta(minutes=30)``, ``datetime.timedelta(0, 5400)`` or ``timedelta(seconds=2 * 3600)``;
+    None for anything that is not a product of numbers. Nothing is evaluated.
+    """
+    hit = _delta().search(expression)
+    if hit is None:
+        return None
+    total = 0.0
+    for position, part in enumerate(hit["inside"].split(",")):
+        unit, equals, amount = part.rpartition("=")
+        factor = _UNITS.get(unit.strip()) if equals else (86400.0, 1.0)[position] if position < 2 else None
+        number = _product(amount)
+        if factor is None or number is None:
+            return None
+        total += factor * number
+    return total
+
+
+def _product(text: str) -> float | None:
+    out = 1.0
+    for factor in text.split("*"):
+        digits = factor.strip().replace("_", "")
+        if not re.fullmatch(r"\d{1,12}(?:\.\d{1,6})?", digits):
+            return None
+        out *= float(digits)
+    return out
+
+
+def _shown(expression: str) -> str:
+    seconds = seconds_of(expression)
+    if seconds is not None:
+        return f"{seconds:.10g} s"
+    depth = 0
+    for at, char in enumerate(expression):
+        depth += (char in "([{") - (char in ")]}")
+        if depth < 0 or (char == "," and depth == 0):
+            return expression[:at].strip()
+    return expression.strip()
+
+
+@line_parser
+class TimeoutParser(LineParser):
+    """One event for each limit that a line sets, in seconds where it can be read."""
+
+    literals = (
+        "init_process_group(",
+        "init_distributed(",
+        "new_group(",
+        "InitProcessGroupKwargs(",
+        "Strategy(",
+        "PG_TIMEOUT",
+        "PG_NCCL_TIMEOUT",
+        "default_pg_timeout",
+        "ddp_timeout",
+        "ddp-timeout",
+        "distributed-timeout",
+        "distributed_timeout",
+        "dist-timeout",
+        "dist_timeout",
+    )
+    samples = (
+        Sample(
+            "dist.init_process_group(backend='nccl', rank=rank, timeout=datetime.timedelta(minutes=30))",
+            ({"kind": "setting", "name": "init_process_group(timeout=)", "value": "1800 s"},),
+            "pytorch torch/distributed/distributed_c10d.py",
+        ),
+        Sample(
+            "    dist.init_process_group(\n        backend='nccl',\n        timeout=datetime.timedelta(seconds=3600)  #"
+            " 1 hour timeout\n    )",
+            ({"kind": "setting", "name": "init_process_group(timeout=)", "value": "3600 s"},),
+            "pytorch torch/distributed/distributed_c10d.py",
+        ),
+        Sample(
+            "torch.distributed.distributed_c10d._DEFAULT_PG_TIMEOUT = datetime.timedelta(minutes=nccl_timeout_minutes)",
+            (
+                {
+                    "kind": "setting",
+                    "name": "_DEFAULT_PG_TIMEOUT",
+                    "value": "datetime.timedelta(minutes=nccl_timeout_minutes)",
+                },
+            ),
+            "pytorch torch/distributed/constants.py",
+        ),
+        Sample(
+            "torchrun train.py --ddp_timeout 5400 --bf16",
+            ({"kind": "setting", "name": "--ddp_timeout", "value": "5400"},),
+            "transformers TrainingArguments",
+        ),
+        Sample(
+            "  distributed_timeout_minutes ..................... 10",
+            ({"kind": "setting", "name": "--distributed-timeout-minutes", "value": "10"},),
+            "Megatron-LM arguments",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """Calls may run over several lines; the first ``timeout=`` before their end counts."""
+        body = line.body
+        if body.lstrip().startswith("#") and "SBATCH" not in body[:12]:
+            return
+        if hit := _call().search(body):
+            value = self._of_call(line, hit.end())
+            if value is not None:
+                yield self._setting(line, f"{hit['name']}(timeout=)", _shown(value))
+        if hit := _default().search(body):
+            yield self._setting(line, "_DEFAULT_PG_TIMEOUT", _shown(hit["value"]))
+        for hit in _option().finditer(body):
+            name = hit["name"]
+            name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")
+            yield self._setting(line, name, hit["value"])
+
+    @staticmethod
+    def _of_call(line: Line, start: int) -> str | None:
+        rest = line.body[start:]
+        depth = 1
+        for text in (rest, *(below.body for below in line.following(_CALL_LINES))):
+            if hit := _argument().search(text):
+                return hit["value"]
+            depth += text.count("(") - text.count(")")
+            if depth <= 0:
+                return None
+        return None
+
+    @staticmethod
+    def _setting(line: Line, name: str, value: str) -> Setting:
+        return Setting(**common(line), name=name, value=value[:200])

@@ -1,0 +1,112 @@
+"""Version banners of PyTorch, NCCL, CUDA, the driver and Python, wherever they are printed.
+
+Sources: NVIDIA/nccl ``src/init.cc`` (banner) and ``src/ras`` (report), pytorch ``torch/utils/collect_env.py`` and
+``ProcessGroupNCCL.cpp``, ``pip freeze``, nvidia-smi, py-spy 0.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Version
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_DOTTED = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?"
+
+_ROWS: tuple[tuple[str, str], ...] = (
+    ("nccl", rf"NCCL version:? {{1,3}}\(?(?P<v>{_DOTTED})"),
+    ("nccl", rf"nvidia-nccl-cu\d{{2}}(?:==| {{1,40}}){'(?P<v>' + _DOTTED + ')'}"),
+    ("nccl", r"NCCL version:? {1,3}\((?P<t>\d{1,3}, ?\d{1,3}, ?\d{1,3})\)"),
+    ("torch", r"(?:PyTorch|[Tt]orch)(?: version|\.__version__)?(?:==|: | {1,3}|=)v?"
+     r"(?P<v>\d{1,2}\.\d{1,3}\.\d{1,3}(?:(?:a|b|rc|\.dev|\.post)\d{1,8})?(?:\+[\w.]{1,40})?)(?![\w.])"),
+    ("cuda", rf"CUDA used to build PyTorch: (?P<v>{_DOTTED})"),
+    ("cuda", rf"\+cuda(?P<v>{_DOTTED})"),
+    ("cuda", rf"compiled with CUDA (?P<v>{_DOTTED})"),
+    ("driver", r"Nvidia driver version: (?P<v>\d{3}(?:\.\d{1,4}){1,2})"),
+    ("driver", r"Driver Version: (?P<v>\d{3}(?:\.\d{1,4}){1,2})"),
+    ("driver", r"NVRM version: .{0,80}? {1,3}(?P<v>\d{3}(?:\.\d{1,4}){1,2})"),
+    ("driver", r"NVRM: loading NVIDIA .{0,80}? {1,3}(?P<v>\d{3}(?:\.\d{1,4}){1,2})"),
+    ("python", rf"Python version: (?P<v>{_DOTTED})"),
+    ("python", rf"^\s{{0,8}}Python v(?P<v>{_DOTTED}) \("),
+)  # fmt: skip
+
+
+@cache
+def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((of, re.compile(pattern)) for of, pattern in _ROWS)
+
+
+@line_parser
+class VersionParser(LineParser):
+    """At most one event of each program for a line."""
+
+    literals = (
+        "NCCL version",
+        "nvidia-nccl-cu",
+        "PyTorch version",
+        "PyTorch: ",
+        "torch==",
+        "torch version",
+        "Torch version",
+        "torch.__version__",
+        "CUDA used to build PyTorch",
+        "Nvidia driver version",
+        "Driver Version: ",
+        "NVRM version",
+        "NVRM: loading NVIDIA",
+        "Python version: ",
+        "Python v",
+    )
+    samples = (
+        Sample(
+            "NCCL version 2.27.5+cuda12.4",
+            (
+                {"kind": "version", "of": "nccl", "version": "2.27.5"},
+                {"kind": "version", "of": "cuda", "version": "12.4"},
+            ),
+            "NVIDIA/nccl src/init.cc, v2.3.5 to v2.30.7",
+        ),
+        Sample(
+            "NCCL version 2.26.2 compiled with CUDA 12.4",
+            (
+                {"kind": "version", "of": "nccl", "version": "2.26.2"},
+                {"kind": "version", "of": "cuda", "version": "12.4"},
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.26.2",
+        ),
+        Sample(
+            "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled system error,"
+            " NCCL version 2.21.5",
+            ({"kind": "version", "of": "nccl", "version": "2.21.5"},),
+            "pytorch ProcessGroupNCCL.cpp, 2.1 and later",
+        ),
+        Sample(
+            "PyTorch version: 2.9.1+cu128",
+            ({"kind": "version", "of": "torch", "version": "2.9.1+cu128"},),
+            "pytorch torch/utils/collect_env.py",
+        ),
+        Sample("[pip3] torch==2.5.1", ({"kind": "version", "of": "torch", "version": "2.5.1"},), "pip freeze"),
+        Sample(
+            "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |",
+            ({"kind": "version", "of": "driver", "version": "550.54.15"},),
+            "nvidia-smi",
+        ),
+        Sample(
+            "Python v3.11.9 (/opt/venv/bin/python3.11)",
+            ({"kind": "version", "of": "python", "version": "3.11.9"},),
+            "py-spy 0.4",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The first version of each program that the line names."""
+        seen: set[str] = set()
+        for of, pattern in _compiled():
+            hit = None if of in seen else pattern.search(line.body)
+            if hit:
+                seen.add(of)
+                part = hit.groupdict()
+                version = part.get("v") or (part.get("t") or "").replace(" ", "").replace(",", ".")
+                yield Version(**common(line), of=of, version=version)
