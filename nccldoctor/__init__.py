@@ -1,0 +1,46 @@
+"""Reads what a hung distributed PyTorch job left behind and names the rank at fault.
+
+``import nccldoctor as nd; incident = nd.analyze("logs/")`` gives the same result as the command
+``nccldoctor analyze logs/``. The public names are loaded when they are first used, so that
+``import nccldoctor`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nccldoctor.doctor import analyze
+    from nccldoctor.incident import Incident
+    from nccldoctor.model import Diagnosis, Evidence, Finding, RemedyAdvice
+    from nccldoctor.ranks import Ranks
+
+_HOMES = {
+    "analyze": "nccldoctor.doctor",
+    "Incident": "nccldoctor.incident",
+    "Diagnosis": "nccldoctor.model",
+    "Evidence": "nccldoctor.model",
+    "Finding": "nccldoctor.model",
+    "RemedyAdvice": "nccldoctor.model",
+    "Ranks": "nccldoctor.ranks",
+}
+
+__all__ = ["Diagnosis", "Evidence", "Finding", "Incident", "Ranks", "RemedyAdvice", "__version__", "analyze"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its home on first use."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, also those not loaded yet."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,125 @@
+"""Facts: the ranks laid side by side. Everything that rules reason from, computed once from a Case."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nccldoctor.call_streams import CallStreams
+from nccldoctor.case import Case
+from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
+from nccldoctor.excuse import excused
+from nccldoctor.failures import Failure, failures
+from nccldoctor.fronts import Fronts, fronts
+from nccldoctor.presence import Presence, presence
+from nccldoctor.stalls import Stall, StallKind, stalls
+from nccldoctor.waits import Key, Waits, waits
+
+NEVER_PRINTED = 4e18
+"""When a call that no line gave up on was issued: after all others."""
+
+MOST_SHARED = 4096
+"""Members up to which a group says something about who works alongside whom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The aligned job: fronts, who waits for whom, call streams, signs of life, failures, and where waiting ends.
+
+    ``order`` says when each stuck call was first issued, in seconds on any one clock: only for putting calls in order.
+    """
+
+    case: Case
+    fronts: Fronts
+    waits: Waits
+    streams: CallStreams
+    presence: Presence
+    failures: tuple[Failure, ...]
+    stalls: tuple[Stall, ...]
+    order: Mapping[Key, float]
+
+
+def align(case: Case) -> Facts:
+    """Lay the ranks side by side."""
+    both = fronts(case)
+    graph = waits(case, both)
+    signs = presence(case)
+    order = _order(case, graph, signs)
+    streams = CallStreams(case, both)
+    victims = excused(case, streams, signs, graph)
+    return Facts(
+        case=case,
+        fronts=both,
+        waits=graph,
+        streams=streams,
+        presence=signs,
+        failures=failures(case, signs),
+        stalls=tuple(_led(case, both, streams, s) for s in stalls(graph, order, graph.roots - victims)),
+        order=order,
+    )
+
+
+def _led(case: Case, both: Fronts, streams: CallStreams, stall: Stall) -> Stall:
+    """The stall with the call first that its rank would have issued next: by its own past, else by a peer that shares
+    most groups with it.
+    """
+    if stall.kind is not StallKind.ABSENT or len(stall.calls) < 2:
+        return stall
+    rank = min(stall.ranks)
+    expected = streams.expected_next(rank, len(streams.rows(rank)))
+    if expected is not None:
+        group = int(case.call_group[expected[0]])
+        ordered = sorted(stall.calls, key=lambda c: c.group != group)
+    else:
+        places = _places(case, both, rank)
+        ordered = sorted(
+            stall.calls, key=lambda c: places.get((_role(case, c.group), -1 if c.pair else c.seq), 1 << 60)
+        )
+    return replace(stall, call=ordered[0], calls=tuple(ordered))
+
+
+def _role(case: Case, group: int) -> tuple[str, int]:
+    return case.groups[group].desc, len(case.groups[group].members)
+
+
+def _places(case: Case, both: Fronts, rank: int) -> dict[tuple[tuple[str, int], int], int]:
+    """Where a peer that shares most groups with ``rank`` issued, or waits in, the call of each role and number, in its own order.
+
+    Sister groups of one role count alike, so that their numbers stand for the same place in the step. Number -1 is a
+    role's first open transfer.
+    """
+    shared = Counter(
+        r for g in case.groups if rank in g.members and len(g.members) <= MOST_SHARED for r in g.members if r != rank
+    )
+    peer = next((p for p, _ in sorted(shared.items(), key=lambda i: (-i[1], i[0])) if p in both.last_row), None)
+    out: dict[tuple[tuple[str, int], int], int] = {}
+    if peer is None:
+        return out
+    for row in np.flatnonzero(both.collective & (case.call_rank == peer)).tolist():
+        out[(_role(case, int(case.call_group[row])), int(case.calls.seq[row]))] = int(case.calls.entry[row])
+    for transfer in both.transfers.get(peer, ()):
+        out.setdefault((_role(case, transfer.group), -1), transfer.position)
+    return out
+
+
+def _order(case: Case, graph: Waits, signs: Presence) -> dict[Key, float]:
+    """When each stuck call was issued: the recorder's time, else the timeout line less what it ran."""
+    out: dict[Key, float] = {}
+    printed: dict[tuple[int, int | None], float] = {}
+    for event in case.events:
+        if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.rank is not None:
+            when = signs.time(event) - (event.ran_ms or 0) / 1e3
+            if not math.isnan(when):
+                printed.setdefault((event.rank, event.seq), when)
+    for key, call in graph.calls.items():
+        if call.row >= 0:
+            out[key] = float(case.calls.created_ns[call.row]) / 1e9
+        else:
+            out[key] = min(
+                (printed[(r, call.seq)] for r in call.inside if (r, call.seq) in printed), default=NEVER_PRINTED
+            )
+    return out

@@ -1,0 +1,128 @@
+"""How far the clocks of hosts are apart, from collectives that all members finished together.
+
+A recorder notes when a thread of its process saw a call completed, on the clock of its host. An all-reduce ends on all
+members within milliseconds, and is seen within a tenth of a second (the watchdog's poll, pytorch
+``ProcessGroupNCCL.cpp`` 2.4 to 2.9); a difference that stays the same over many calls is one of clocks. Calls with a
+root end at different times
+and say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.columns import Batch
+from nccldoctor.model import Gap
+from nccldoctor.ranks import Ranks
+
+SHARED = 4
+"""Calls that must agree before a clock is called wrong."""
+
+NOTICED = 0.5
+"""Seconds from which a difference is told: above it, lines of two hosts are put in the wrong order."""
+
+_STEADY = 0.15  # seconds by which single calls may differ, or a quarter of the whole
+_ROWS = 2_000_000  # rows looked at; more give no better estimate
+_TOGETHER = (
+    *("all_reduce", "allreduce", "all_gather", "_all_gather", "reduce_scatter", "_reduce_scatter"),
+    *("all_to_all", "barrier"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """``seconds`` by which the clock of ``ranks`` is ahead of most others' (negative: behind), over ``calls`` calls.
+
+    ``host`` is None where it is not known which host they run on.
+    """
+
+    ranks: Ranks
+    host: str | None
+    seconds: float
+    calls: int
+
+
+def skews(
+    batch: Batch,
+    call_rank: npt.NDArray[np.int32],
+    call_group: npt.NDArray[np.int32],
+    rank_host: Mapping[int, str],
+) -> tuple[Skew, ...]:
+    """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
+    found = _of_ranks(batch, call_rank, call_group)
+    by: dict[str | int, list[int]] = {}
+    for rank, (offset, _) in sorted(found.items()):
+        by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
+    out = []
+    for place, ranks in by.items():
+        offset = float(np.median([found[r][0] for r in ranks]))
+        if abs(offset) >= NOTICED:
+            host = place if isinstance(place, str) else None
+            out.append(Skew(Ranks(ranks), host, round(offset, 3), min(found[r][1] for r in ranks)))
+    return tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or "")))
+
+
+def gaps(found: tuple[Skew, ...]) -> list[Gap]:
+    """The same as something that is not known for sure: in which order lines of these hosts were written."""
+    return [
+        Gap(
+            f"clock of {skew.host}" if skew.host else f"clock of ranks {skew.ranks}",
+            f"{abs(skew.seconds):.1f} s {'ahead of' if skew.seconds > 0 else 'behind'} most others', "
+            f"by {skew.calls} calls that they finished together; times of its lines are as printed",
+            skew.ranks,
+        )
+        for skew in found
+    ]
+
+
+def _of_ranks(
+    batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32]
+) -> dict[int, tuple[float, int]]:
+    """The steady difference of each rank to the middle of its peers, in seconds, and over how many calls."""
+    calls = batch.calls
+    if not len(calls):
+        return {}
+    together = np.array([op.startswith(_TOGETHER) for op in batch.words.ops] or [False])
+    use = (calls.completed_ns > 0) & (call_rank >= 0) & (call_group >= 0) & ~calls.is_p2p & (calls.seq >= 0)
+    use &= together[np.clip(calls.op, 0, len(together) - 1)]
+    rows = np.flatnonzero(use)
+    if len(rows) > _ROWS:
+        rows = rows[calls.seq[rows] % (1 + len(rows) // _ROWS) == 0]
+    if not len(rows):
+        return {}
+    seen = calls.completed_ns[rows]
+    clock = (seen - seen.min()).astype(np.float64) / 1e9
+    _, call = np.unique(np.stack([call_group[rows], calls.seq[rows]]), axis=1, return_inverse=True)
+    call = call.ravel()
+    members = np.bincount(call)
+    late = clock - _middle(call, clock, members)[call]
+    late, rank = late[members[call] > 1], call_rank[rows][members[call] > 1]
+    return _steady(rank, late)
+
+
+def _middle(
+    call: npt.NDArray[np.intp], clock: npt.NDArray[np.float64], members: npt.NDArray[np.intp]
+) -> npt.NDArray[np.float64]:
+    """The median time of each call; of an even number of members the lower one, so that it is a real one."""
+    order = np.lexsort((clock, call))
+    first = np.concatenate([[0], np.cumsum(members)[:-1]])
+    return np.asarray(clock[order][first + (members - 1) // 2])
+
+
+def _steady(rank: npt.NDArray[np.int32], late: npt.NDArray[np.float64]) -> dict[int, tuple[float, int]]:
+    """Ranks whose difference stays the same from call to call."""
+    out: dict[int, tuple[float, int]] = {}
+    if not len(rank):
+        return out
+    order = np.argsort(rank, kind="stable")
+    names, starts = np.unique(rank[order], return_index=True)
+    for name, some in zip(names.tolist(), np.split(late[order], starts[1:]), strict=True):
+        offset = float(np.median(some))
+        spread = float(np.median(np.abs(some - offset)))
+        if len(some) >= SHARED and spread <= max(_STEADY, abs(offset) / 4):
+            out[name] = (offset, len(some))
+    return out

@@ -1,0 +1,214 @@
+"""Same place, same call? Compares what the members of a group issued under one sequence number.
+
+Blame goes to the minority, never to whoever differs from the first rank; a tie is called a tie. Where a stream is merely shifted, the
+call that was skipped or added is named, where it happened and not where it first hurt.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nccldoctor.call_streams import VARYING, CallStreams, plain
+from nccldoctor.case import Case
+from nccldoctor.fronts import Fronts
+from nccldoctor.ranks import Ranks
+
+ROOTED_INPUT = ("scatter",)
+"""Operations whose input only the root has."""
+
+ROOTED_OUTPUT = ("gather",)
+"""Operations whose output only the root has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Members issued different calls under number ``seq`` of ``group``.
+
+    ``aspect`` is ``op``, ``size`` or ``dtype``. ``minority`` differ from ``majority``; both are empty where it is a
+    tie, and then ``sides`` tells who agrees with whom. ``rows`` holds one recorded entry for each rank.
+    """
+
+    group: int
+    seq: int
+    aspect: str
+    minority: Ranks
+    majority: Ranks
+    sides: tuple[Ranks, ...]
+    rows: Mapping[int, int]
+
+    @property
+    def tie(self) -> bool:
+        """Whether no side outnumbers the others."""
+        return not self.minority
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One rank's calls equal its peers' when moved by one: it skipped a call, or issued one more, at number ``seq``.
+
+    ``row`` is the entry of the rank there, ``peer_row`` that of a peer; ``length`` how many calls fit when moved.
+    """
+
+    rank: int
+    group: int
+    seq: int
+    missed: bool
+    row: int
+    peer_row: int
+    length: int
+
+
+def rows_at(case: Case, fronts: Fronts, group: int, seq: int) -> dict[int, int]:
+    """The recorded entry of each member under one number."""
+    found = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.calls.seq == seq))
+    return {int(case.call_rank[row]): int(row) for row in found.tolist()}
+
+
+def compare(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> Disagreement | None:
+    """The first aspect in which the members' entries differ: operation, then number of elements, then dtype."""
+    if len(rows) < 2:
+        return None
+    for aspect, values in (
+        ("op", _operations(case, rows)),
+        ("size", _sizes(case, rows)),
+        ("dtype", _dtypes(case, rows)),
+    ):
+        sides: dict[object, set[int]] = defaultdict(set)
+        for rank, value in values.items():
+            sides[value].add(rank)
+        if len(sides) > 1:
+            return _split(group, seq, aspect, list(sides.values()), rows)
+    return None
+
+
+def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: Mapping[int, int]) -> Disagreement:
+    ordered = sorted(sides, key=lambda s: (-len(s), min(s)))
+    majority = ordered[0] if len(ordered[0]) * 2 > len(rows) else set()
+    minority = set(rows) - majority if majority else set()
+    return Disagreement(
+        group, seq, aspect, Ranks(minority), Ranks(majority), tuple(Ranks(s) for s in ordered), dict(rows)
+    )
+
+
+def _operations(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
+    return {rank: plain(case.words.ops[case.calls.op[row]]) for rank, row in rows.items()}
+
+
+def _sizes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
+    """Element counts as far as they must agree: not those of an all-to-all, nor what only a root has."""
+    calls = case.calls
+    out: dict[int, object] = {}
+    for rank, row in rows.items():
+        name = plain(case.words.ops[calls.op[row]])
+        if any(v in name for v in VARYING) or name.lower().endswith("coalesced"):
+            continue
+        size_in = None if name in ROOTED_INPUT else int(calls.numel_in[row])
+        size_out = None if name in ROOTED_OUTPUT or name == "reduce" else int(calls.numel_out[row])
+        out[rank] = (size_in, size_out)
+    return out
+
+
+def _dtypes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
+    out: dict[int, object] = {}
+    for rank, row in rows.items():
+        code = int(case.calls.dtypes[row])
+        inputs, outputs = case.words.dtypes[code] if code >= 0 else ((), ())
+        found = inputs or outputs
+        if found:
+            out[rank] = found[0]
+    return out
+
+
+def first_disagreement(case: Case, fronts: Fronts, group: int, upto: int) -> Disagreement | None:
+    """The earliest number not above ``upto`` under which the group's members differ, as far as the ring reaches back."""
+    rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.calls.seq <= upto))
+    if len(rows) < 2:
+        return None
+    calls = case.calls
+    seq = calls.seq[rows]
+    low = int(seq.min())
+    if upto - low > 4 * len(rows) + 1024:
+        return compare(case, group, upto, rows_at(case, fronts, group, upto))
+    cell = (seq - low).astype(np.int64)
+    numel = np.where(_uncomparable(case)[calls.op[rows]], 0, calls.numel_in[rows])
+    varying = np.array([any(v in n for v in VARYING) for n in case.words.ops], dtype=bool)[calls.op[rows]]
+    numel = np.where(varying, 0, numel)
+    op = np.array(_plain_codes(case), dtype=np.int64)[calls.op[rows]]
+    signature = (op << 52) ^ (numel << 12) ^ calls.dtypes[rows].astype(np.int64)
+    reference = np.zeros(int(cell.max()) + 1, dtype=np.int64)
+    reference[cell] = signature
+    odd = np.unique(cell[reference[cell] != signature])
+    for number in odd[:64].tolist():
+        found = compare(case, group, low + int(number), rows_at(case, fronts, group, low + int(number)))
+        if found is not None:
+            return found
+    return None
+
+
+def _plain_codes(case: Case) -> list[int]:
+    names = {n: i for i, n in enumerate(sorted({plain(o) for o in case.words.ops}))}
+    return [names[plain(o)] for o in case.words.ops]
+
+
+def _uncomparable(case: Case) -> np.ndarray:
+    return np.array([plain(n) in ROOTED_INPUT for n in case.words.ops], dtype=bool)
+
+
+def shift(case: Case, fronts: Fronts, streams: CallStreams, found: Disagreement, rank: int) -> Shift | None:
+    """Whether ``rank``'s calls in the group equal a majority peer's when moved by one, from where they first differ."""
+    mine, theirs = _labelled(case, fronts, streams, found.group, rank), None
+    for peer in found.majority:
+        theirs = _labelled(case, fronts, streams, found.group, peer)
+        if theirs:
+            break
+    if not mine or not theirs:
+        return None
+    common = sorted(set(mine) & set(theirs))
+    at = next((s for s in common if mine[s][0] != theirs[s][0]), None)
+    if at is None:
+        return None
+    if _fit(mine, theirs, at, 1, 1):
+        return None  # the calls behind it fit as they stand: this one differs, nothing is moved
+    missed = _fit(mine, theirs, at, 0, 1)
+    extra = _fit(mine, theirs, at, 1, 0)
+    if missed == extra:
+        return None
+    return Shift(rank, found.group, at, missed > extra, mine[at][1], theirs[at][1], max(missed, extra))
+
+
+def _fit(
+    mine: Mapping[int, tuple[tuple[int, int], int]],
+    theirs: Mapping[int, tuple[tuple[int, int], int]],
+    at: int,
+    skip_mine: int,
+    skip_theirs: int,
+) -> int:
+    """How many calls fit when one stream is moved by one; 0 unless all that can be compared fit, and they are more than one
+    or their kind is rare enough not to fit by accident.
+    """
+    length = 0
+    while True:
+        a, b = mine.get(at + skip_mine + length), theirs.get(at + skip_theirs + length)
+        if a is None or b is None:
+            break
+        if a[0] != b[0]:
+            return 0
+        length += 1
+    return length
+
+
+def _labelled(
+    case: Case, fronts: Fronts, streams: CallStreams, group: int, rank: int
+) -> dict[int, tuple[tuple[int, int], int]]:
+    """Number to (what was called, row) for one rank in one group: label and elements."""
+    rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.call_rank == rank))
+    varying = [any(v in n for v in VARYING) for n in case.words.ops]
+    calls = case.calls
+    return {
+        int(calls.seq[r]): ((int(streams.labels[r]), -1 if varying[calls.op[r]] else int(calls.numel_in[r])), int(r))
+        for r in rows.tolist()
+    }

@@ -1,0 +1,99 @@
+"""The pipeline: files in, an Incident out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nccldoctor.align import align
+from nccldoctor.attempts import newest
+from nccldoctor.call_excerpt import call_excerpt
+from nccldoctor.case import Case
+from nccldoctor.coverage import coverage, left_out, ruled_out
+from nccldoctor.diagnose import diagnose
+from nccldoctor.discover import discover
+from nccldoctor.headlines import headlined
+from nccldoctor.identify import identify
+from nccldoctor.ingest import collector_off, ingest
+from nccldoctor.model import Diagnosis
+from nccldoctor.roster import alarm, job, roster
+from nccldoctor.run_up import run_up
+from nccldoctor.story import story
+from nccldoctor.timeline import timeline
+from nccldoctor.two_stacks import two_stacks
+
+if TYPE_CHECKING:
+    from nccldoctor.incident import Incident
+
+Progress = Callable[[int, int], None]
+"""Called with the number of inputs read and of all inputs."""
+
+
+@collector_off()
+def read(
+    paths: Sequence[str | Path],
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    on_progress: Progress | None = None,
+) -> Case:
+    """Everything that the input says, nothing judged: what ``inspect`` shows.
+
+    Raises :class:`~nccldoctor.errors.InputError` for a path that does not exist.
+    """
+    return identify(ingest(discover(paths, rank_from), workers, on_progress))
+
+
+@collector_off()
+def analyze(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    catalogue: Sequence[str | Path] = (),
+    on_progress: Progress | None = None,
+) -> Incident:
+    """Diagnose the job whose logs and dumps stand under ``paths``.
+
+    ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
+    of further remedies. Raises :class:`~nccldoctor.errors.NccldoctorError` where nothing can be done; whatever can be read is diagnosed.
+    """
+    from nccldoctor.catalogue.overlays import in_use
+    from nccldoctor.incident import Incident
+    from nccldoctor.prescribe import prescribe
+
+    everything = read(
+        [paths] if isinstance(paths, str | Path) else paths,
+        rank_from=rank_from,
+        workers=workers,
+        on_progress=on_progress,
+    )
+    case = newest(everything)
+    facts = align(case)
+    findings = headlined(diagnose(facts), case)
+    known = in_use(catalogue)
+    remedies = known.catalogue
+    prescription = prescribe(findings, facts, case, remedies)
+    return Incident(
+        Diagnosis(
+            findings=findings,
+            remedies=prescription.remedies,
+            avoid=prescription.avoid,
+            job=job(facts),
+            coverage=(*coverage(facts), *left_out(known.mistakes)),
+            action=prescription.action,
+            ranks=roster(facts, findings),
+            sources=case.sources,
+            ruled_out=ruled_out(facts, findings[0]),
+            capture=prescription.capture,
+            alarm=alarm(facts),
+            catalogue=f"{len(remedies.remedies)} remedies",
+            run_up=run_up(facts, findings),
+            timeline=timeline(facts, findings),
+            stacks=two_stacks(facts, findings),
+            streams=call_excerpt(facts, findings),
+            story=story(facts, findings),
+        ),
+        case,
+    )

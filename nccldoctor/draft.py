@@ -1,0 +1,231 @@
+"""What a rule hands back: a conclusion about one stall, with its evidence, before it is numbered and weighed against others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from nccldoctor.align import Facts
+from nccldoctor.call_streams import site
+from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, WorkStatus
+from nccldoctor.fronts import group_of
+from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.operations import op_type
+from nccldoctor.ranks import Ranks
+from nccldoctor.stalls import Stall
+from nccldoctor.waits import StuckCall
+
+MOST_QUOTES = 12
+"""Pieces of evidence that a finding keeps; the rest would say the same again."""
+
+
+GAVE_UP = 64
+"""Members of a call that are asked when they gave up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers."""
+
+    cause: CauseClass
+    headline: str
+    evidence: tuple[Evidence, ...]
+    ceiling: Confidence
+    refuted_by: str
+    ranks: Ranks = Ranks()
+    suspects: Ranks = Ranks()
+    call: StuckCall | None = None
+    stalled: Stalled | None = None
+
+
+Rule = Callable[[Facts, Stall], Draft | None]
+"""Looks at one stall and concludes something, or nothing."""
+
+
+def names(ranks: Iterable[int]) -> str:
+    """``rank 5``, ``ranks 0-3,7``; long sets are cut."""
+    found = Ranks(ranks)
+    if len(found) == 1:
+        return f"rank {found}"
+    spans = found.spans()
+    text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans[:6])
+    more = len(found) - sum(b - a + 1 for a, b in spans[:6])
+    return f"ranks {text}" + (f" and {more} more" if more else "")
+
+
+def verb(ranks: Ranks, one: str, many: str) -> str:
+    """The form of a verb that fits the number of ranks."""
+    return one if len(ranks) == 1 else many
+
+
+def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
+    """A log line as evidence; its observer is the rank that wrote it."""
+    who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
+    return Evidence(event.place, event.text[:300], says, supports, who)
+
+
+def recorded(facts: Facts, row: int, says: str, *, supports: bool = True) -> Evidence:
+    """A recorder entry as evidence; its observer is the dump's rank."""
+    case = facts.case
+    dump = case.dumps[case.calls.dump[row]]
+    place = Place(dump.source, dump.path, entry=int(case.calls.entry[row]))
+    return Evidence(place, entry_text(facts, row), says, supports, f"dump:{int(case.call_rank[row])}")
+
+
+def entry_text(facts: Facts, row: int) -> str:
+    """A recorder entry in one line: operation, number, group, sizes, state and the user's call site."""
+    case, calls = facts.case, facts.case.calls
+    inputs = case.words.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
+    state = ("scheduled", "started", "completed")[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
+    group = case.groups[case.call_group[row]].label if case.call_group[row] >= 0 else "?"
+    number = int(calls.p2p_seq[row]) if calls.is_p2p[row] and calls.p2p_seq[row] >= 0 else int(calls.seq[row])
+    where = site(case.words.stacks[calls.stack[row]])
+    sizes = ", ".join(str(list(s)) for s in inputs[:3])
+    return f"{case.words.ops[calls.op[row]]} #{number} in {group} {sizes} {state}" + (
+        f", called by {where}" if where else ""
+    )
+
+
+def dump_evidence(facts: Facts, rank: int, says: str) -> Evidence | None:
+    """A rank's dump as a whole: its newest entry, or the file where it holds none."""
+    row = facts.fronts.last_row.get(rank)
+    if row is not None:
+        return recorded(facts, row, says)
+    for dump, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True):
+        if owner == rank and rank in facts.fronts.recorded:
+            return Evidence(Place(dump.source, dump.path), "no call is active in this dump", says, True, f"dump:{rank}")
+    return None
+
+
+def stalled_of(facts: Facts, call: StuckCall | None) -> Stalled | None:
+    """The call in the words of the contract, with when it began and when the first rank gave up."""
+    if call is None:
+        return None
+    since, until = lasted(facts, call)
+    return replace(_named(facts, call), since=since, until=until)
+
+
+def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | None]:
+    """When the first member issued a call (the recorder's time, else a timeout less what it ran), and when the first one gave up.
+
+    UTC where the recorder gives the beginning; else as the lines print it. None where nothing tells.
+    """
+    lines = timeouts_of(facts, call)
+    fronts = (facts.fronts.by.get((call.group, rank)) for rank in call.entered)
+    rows = [f.row for f in fronts if f is not None and f.row >= 0 and f.pending == call.seq] or (
+        [call.row] if call.row >= 0 else []
+    )
+    issued = [int(facts.case.calls.created_ns[row]) for row in rows if facts.case.calls.created_ns[row] > 0]
+    if issued:
+        began = min(issued) / 1e9
+        ends = [at for e in lines if not math.isnan(at := facts.presence.time(e))] or _gave_up(facts, call, began)
+        return datetime.fromtimestamp(began, UTC), datetime.fromtimestamp(min(ends), UTC) if ends else None
+    printed = [(facts.presence.time(e), n, e) for n, e in enumerate(lines) if e.time is not None]
+    timed = sorted(p for p in printed if not math.isnan(p[0]))
+    if not timed:
+        return None, None
+    starts = [
+        (at - e.ran_ms / 1e3, n, e.time - timedelta(milliseconds=e.ran_ms))
+        for at, n, e in timed
+        if e.ran_ms is not None and e.time is not None
+    ]
+    return min(starts)[2] if starts else None, timed[0][2].time
+
+
+def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
+    """When members of a call complained, raised or ended after it began, where no timeout line names the call."""
+    signs = [facts.presence.signs(rank) for rank in list(call.entered)[:GAVE_UP]]
+    times = [facts.presence.time(e) for s in signs for e in (*s.alarms, *s.echoes, *s.exits)]
+    return [at for at in times if at >= began]
+
+
+def _named(facts: Facts, call: StuckCall) -> Stalled:
+    """The call without its times."""
+    group = facts.case.groups[call.group]
+    row = call.row
+    if row >= 0:
+        calls, words = facts.case.calls, facts.case.words
+        dtypes = words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else ((), ())
+        timeout = int(calls.timeout_ms[row])
+        return Stalled(
+            op=op_type(words.ops[calls.op[row]]),
+            seq=call.seq,
+            kind="p2p" if call.pair else "collective",
+            group=group.label,
+            numel_in=int(calls.numel_in[row]) if calls.numel_in[row] >= 0 else None,
+            numel_out=int(calls.numel_out[row]) if calls.numel_out[row] >= 0 else None,
+            dtype=next(iter(dtypes[0] or dtypes[1]), None),
+            entered=call.entered,
+            missing=call.missing | call.unknown,
+            timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
+        )
+    line = next(iter(timeouts_of(facts, call)), None)
+    return Stalled(
+        op=line.op if line else None,
+        seq=call.seq,
+        group=group.label,
+        numel_in=line.numel_in if line else None,
+        numel_out=line.numel_out if line else None,
+        entered=call.entered,
+        missing=call.missing | call.unknown,
+        timeout_ms=line.timeout_ms if line else None,
+    )
+
+
+def timeouts_of(facts: Facts, call: StuckCall) -> list[CollectiveTimeout | BlockingWaitTimeout]:
+    """Timeout lines of ranks inside a call, under its number."""
+    entered = call.entered
+    return [
+        e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
+    ]
+
+
+def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
+    return next((e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None), None)
+
+
+def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evidence]:
+    """That the victims wait: recorder entries of some of them, and what their watchdogs printed."""
+    out: list[Evidence] = []
+    what = describe(facts, call)
+    shown = 0
+    for rank in call.inside:
+        front = facts.fronts.by.get((call.group, rank))
+        if front is not None and front.row >= 0 and shown < most:
+            out.append(recorded(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
+            shown += 1
+    out += [quote(e, f"rank {e.rank} gave up on it") for e in timeouts_of(facts, call)[:most]]
+    if not out:
+        lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
+        out += [quote(e, f"rank {e.rank} waits in it") for e in lines[:most]]
+    return out
+
+
+def describe(facts: Facts, call: StuckCall | None) -> str:
+    """``ALLREDUCE #18723 of dp (5)``."""
+    if call is None:
+        return "a collective"
+    op = _named(facts, call).op or "the call"
+    group = facts.case.groups[call.group]
+    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else f" of {group.label}"
+    return f"{op} #{call.seq}{name}"
+
+
+def observers(evidence: Sequence[Evidence], culprits: Ranks) -> set[str]:
+    """Who says so, as far as they are independent of each other.
+
+    A rank's own dump and its peers' dumps, a dump and a log, a stack, an exit record, a kernel line; never two lines of one
+    watchdog, nor the same signal repeated by every rank.
+    """
+    out = set()
+    for item in evidence:
+        if not item.supports or not item.observer:
+            continue
+        what, _, who = item.observer.partition(":")
+        if what in ("dump", "log", "stack") and who.isdigit():
+            out.add(f"{what}:{'culprit' if int(who) in culprits else 'peers'}")
+        else:
+            out.add(what)
+    return out

@@ -1,0 +1,89 @@
+"""What is on record of the job: communicators, NCCL's calls and RAS rows, versions, what other tools found, notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nccldoctor.events.base import Event, kind
+from nccldoctor.ranks import Ranks
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommInit(Event):
+    """NCCL's INIT lines: which rank of a communicator is which host, process and GPU. ``what`` is start, complete, abort, destroy, revoke,
+    bootstrap. ``comm`` is the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of
+    a split (2.23 to 2.30 print no id for it) share ``split`` and the communicator behind their own ``parent`` pointer.
+    """
+
+    kind: ClassVar[str] = "comm-init"
+    what: str = ""
+    comm: str | None = None
+    comm_id: str | None = None
+    parent: str | None = None
+    split: str | None = None
+    nranks: int | None = None
+    cuda_dev: int | None = None
+    nvml_dev: int | None = None
+    bus_id: str | None = None
+    address: str | None = None
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollCall(Event):
+    """NCCL's COLL lines: a call as it was made, with NCCL's own count (hex, per communicator)."""
+
+    kind: ClassVar[str] = "coll-call"
+    op: str = ""
+    op_count: int = 0
+    numel: int | None = None
+    dtype: str | None = None
+    root: int | None = None
+    comm: str | None = None
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasStatus(Event):
+    """One row or block of NCCL's RAS output."""
+
+    kind: ClassVar[str] = "ras"
+    what: str = ""
+    missing: Ranks = Ranks()
+    detail: str = ""
+    counts: tuple[tuple[int, str, int], ...] = ()
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version(Event):
+    """A version banner: ``of`` is torch, nccl, cuda, driver, python."""
+
+    kind: ClassVar[str] = "version"
+    of: str = ""
+    version: str = ""
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrAnalysis(Event):
+    """Output of PyTorch's own flight-recorder analyser found in the input."""
+
+    kind: ClassVar[str] = "fr-analysis"
+    what: str = ""
+    missing: Ranks = Ranks()
+    op: str | None = None
+    seq: int | None = None
+    detail: str = ""
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note(Event):
+    """Other lines worth quoting; ``what`` names them."""
+
+    kind: ClassVar[str] = "note"
+    what: str = ""
+    detail: str = ""

@@ -1,0 +1,97 @@
+"""Who looks absent and is not: ranks that wait in a call which no recorder notes.
+
+Gloo records no sends and receives, so a pipeline stage that waits for its input seems to be outside everything. Its stack, its own
+complaint, or the order of past steps tells that it waits for somebody too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.call_streams import CallStreams
+from nccldoctor.case import Case
+from nccldoctor.events import ExceptionRaised
+from nccldoctor.parsers.frames import is_waiting
+from nccldoctor.presence import Presence
+from nccldoctor.ranks import Ranks
+from nccldoctor.waits import Waits
+
+WAITED = ("Timed out waiting", "Connection closed by peer", "Connection reset by peer")
+"""What a call says that waited for a peer, or lost it (gloo, transport/tcp)."""
+
+Times = npt.NDArray[np.int64]
+
+STEPS_COMPARED = 8
+"""Past occurrences in which the order of two ranks' calls is compared."""
+
+
+def excused(case: Case, streams: CallStreams, presence: Presence, graph: Waits) -> Ranks:
+    """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
+    roots = graph.roots
+    waiting = Ranks(r for r in roots if _says_it_waits(presence, r))
+    explained = bool(graph.full or graph.cycles)
+    left = roots - waiting if waiting != roots or explained else roots
+    if len(left) > 1 and all(d.backend == "gloo" for d in case.dumps) and case.dumps:
+        left = _earliest(case, streams, graph, left)
+    return roots - left
+
+
+def _says_it_waits(presence: Presence, rank: int) -> bool:
+    """A main thread inside a collective, a send or a receive; or an exception that such a call raised."""
+    signs = presence.signs(rank)
+    if any(s.main and is_waiting(s.frames) for s in signs.stacks):
+        return True
+    return any(isinstance(e, ExceptionRaised) and any(w in e.message for w in WAITED) for e in signs.echoes)
+
+
+def _earliest(case: Case, streams: CallStreams, graph: Waits, roots: Ranks) -> Ranks:
+    """The roots whose next call came, in every past step, before the next calls of the other roots.
+
+    A stage that waits for its input issues its call after the stage before it has issued its own.
+    """
+    times = {r: t for r in roots if (t := _past(case, streams, graph, r)) is not None}
+    if len(times) < len(roots):
+        return roots
+    first = [r for r in times if all(_before(times[r], times[o]) for o in times if o != r)]
+    return Ranks(first) if first else roots
+
+
+def _past(case: Case, streams: CallStreams, graph: Waits, rank: int) -> Times | None:
+    """When the call that a rank would issue next was issued in past steps, newest first, in nanoseconds.
+
+    Of a rank without a record, when peers issued the first of the calls that they wait in for it.
+    """
+    rows = streams.rows(rank)
+    expected = streams.expected_next(rank, len(rows))
+    if expected is not None:
+        at = streams.position(rank, expected[0])
+        return _occurrences(case, streams, rank, at, len(rows)) if at is not None else None
+    found: list[Times] = []
+    for call in graph.waiting_for(rank):
+        peer = int(case.call_rank[call.row]) if call.row >= 0 else -1
+        at = streams.position(peer, call.row) if peer >= 0 else None
+        times = _occurrences(case, streams, peer, at, at) if at is not None else None
+        if times is not None:
+            found.append(times)
+    return next((t for t in found if all(_before(t, o) for o in found if o is not t)), found[0] if found else None)
+
+
+def _occurrences(case: Case, streams: CallStreams, rank: int, at: int, newest: int) -> Times | None:
+    """When calls like the one at ``at``, behind a call like the one before it, were issued, of those before ``newest``."""
+    rows, labels = streams.rows(rank), streams.labels
+    if at == 0:
+        return None
+    pair = (labels[rows[at - 1]], labels[rows[at]])
+    hits = [i for i in range(1, newest) if (labels[rows[i - 1]], labels[rows[i]]) == pair]
+    found = case.calls.created_ns[rows[hits]][::-1][:STEPS_COMPARED]
+    return found if len(found) else None
+
+
+def _before(mine: Times, theirs: Times) -> bool:
+    """Whether mine came before theirs in each step that both recorded; steps are paired by nearness."""
+    ahead = int(np.argmin(np.abs(mine - theirs[0])))
+    behind = int(np.argmin(np.abs(theirs - mine[0])))
+    mine, theirs = (mine[ahead:], theirs) if ahead else (mine, theirs[behind:])
+    count = min(len(mine), len(theirs))
+    return bool((mine[:count] < theirs[:count]).all())

@@ -1,0 +1,369 @@
+"""Two fronts for each rank in each group: how far its host enqueued, and how far its device completed.
+
+Recorder entries, ``pg_status`` and the watchdog's lines all feed the same numbers. Sequence numbers are compared inside one
+group only; nothing here compares times between ranks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.case import Case
+from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
+from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, DumpSignal, Event, WorkStatus
+
+Mask = npt.NDArray[np.bool_]
+
+UNORDERED = 1 << 60
+"""Position of a call that is known from a line only: after everything that was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How far one rank came in one group; sequence numbers, -1 where nothing was issued, finished or started.
+
+    ``pending`` is the first call that did not complete (None: all did), ``row`` its row in the table of calls (-1: known from
+    a line or a counter only), ``position`` its place in the rank's own order over all groups, ``started`` whether its kernel is
+    known to run. ``oldest`` is the first number still in the ring: what was before it is not known.
+    ``known_by`` is ``dump``, ``status`` (counters of a dump) or ``log``; ``event`` the line it was learned from.
+    """
+
+    group: int
+    rank: int
+    enqueued: int
+    completed: int
+    pending: int | None = None
+    row: int = -1
+    position: int = UNORDERED
+    started: bool = False
+    oldest: int = 0
+    known_by: str = "dump"
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A send, a receive or a batch of them that did not complete, with the global ranks of its peers."""
+
+    group: int
+    rank: int
+    row: int
+    position: int
+    sends: tuple[int, ...]
+    receives: tuple[int, ...]
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fronts:
+    """All fronts of a case. ``timed`` are ranks whose recorder noted when kernels started; ``recorded`` those with entries or counters."""
+
+    by: Mapping[tuple[int, int], Front]
+    transfers: Mapping[int, tuple[Transfer, ...]]
+    done: Mask
+    collective: Mask
+    member: Mask
+    timed: frozenset[int]
+    recorded: frozenset[int]
+    last_row: Mapping[int, int]
+
+    def of_rank(self, rank: int) -> list[Front]:
+        """The fronts of one rank, by group."""
+        return self._by_rank().get(rank, [])
+
+    def _by_rank(self) -> dict[int, list[Front]]:
+        out: dict[int, list[Front]] = defaultdict(list)
+        for front in self.by.values():
+            out[front.rank].append(front)
+        return out
+
+
+def fronts(case: Case) -> Fronts:
+    """Read both fronts of every rank in every group."""
+    calls = case.calls
+    gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
+    done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
+    done &= ~_cut_off(case, calls, gloo)
+    p2p, member = _kinds(case, calls)
+    valid = (case.call_rank >= 0) & (case.call_group >= 0)
+    collective = valid & ~member & ~p2p
+    by = _recorded(case, calls, collective, done)
+    timed = _timed(case, calls)
+    _add_status(case, by, calls, p2p)
+    transfers = _transfers(case, calls, valid & p2p & ~member & ~done, member)
+    _add_lines(case, by)
+    recorded = frozenset(
+        r
+        for r, d in zip(case.dump_rank, case.dumps, strict=True)
+        if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
+    )
+    return Fronts(by, transfers, done, collective, member, timed, recorded, _last_rows(case))
+
+
+def _cut_off(case: Case, calls: Calls, gloo: Mask) -> Mask:
+    """Last calls of gloo ranks in a group whose member left no dump: gloo also retires a call that failed because its peer was gone."""
+    out = np.zeros(len(calls), dtype=bool)
+    dumped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.entries}
+    for row in _last_rows(case).values() if gloo.any() else ():
+        group = int(case.call_group[row])
+        if (
+            gloo[calls.dump[row]]
+            and group >= 0
+            and len(case.groups[group].members) == 2
+            and not case.groups[group].members <= dumped
+        ):
+            out[row] = True
+    return out
+
+
+def _kinds(case: Case, calls: Calls) -> tuple[Mask, Mask]:
+    """Which rows are sends and receives, and which are members of a batch, whose state never changes (pytorch, FlightRecorder)."""
+    if not len(calls):
+        return np.empty(0, dtype=bool), np.empty(0, dtype=bool)
+    names = case.words.ops
+    is_p2p_name = np.array([n.startswith(("send", "recv")) for n in names], dtype=bool)
+    closing_name = np.array([n.lower().endswith("coalesced") for n in names], dtype=bool)
+    single = calls.is_p2p | is_p2p_name[calls.op]
+    closing = closing_name[calls.op]
+    if not closing.any():
+        return single, np.zeros(len(calls), dtype=bool)
+    base = (calls.dump.astype(np.int64) << 40) ^ (calls.pg_id.astype(np.int64) << 32)
+    p2p_key = base ^ np.where(calls.p2p_seq >= 0, calls.p2p_seq, calls.seq)
+    seq_key = base ^ calls.seq
+    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_neighbour(single & ~closing, calls))
+    p2p = (single & ~closing) | batch_of_p2p
+    member = (p2p & ~closing & np.isin(p2p_key, p2p_key[batch_of_p2p])) | (
+        ~p2p & ~closing & np.isin(seq_key, seq_key[closing & ~batch_of_p2p])
+    )
+    return p2p, member
+
+
+def _neighbour(flag: Mask, calls: Calls) -> Mask:
+    """Rows whose predecessor in the same dump carries the flag: a batch closes right behind its members."""
+    before = np.zeros(len(calls), dtype=bool)
+    before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
+    return before
+
+
+def _recorded(case: Case, calls: Calls, collective: Mask, done: Mask) -> dict[tuple[int, int], Front]:
+    """Fronts from recorder entries: one pass over the rows, put together by group and rank."""
+    rows = np.flatnonzero(collective)
+    if not len(rows):
+        return {}
+    ranks = int(case.call_rank.max()) + 1
+    pair = case.call_group[rows].astype(np.int64) * ranks + case.call_rank[rows]
+    order = np.argsort(pair, kind="stable")
+    rows, pair = rows[order], pair[order]
+    starts = np.concatenate([[0], np.flatnonzero(pair[1:] != pair[:-1]) + 1])
+    seq, finished = calls.seq[rows], done[rows]
+    enqueued = np.maximum.reduceat(seq, starts)
+    completed = np.maximum.reduceat(np.where(finished, seq, -1), starts)
+    oldest = np.minimum.reduceat(seq, starts)
+    first = _first_open(calls, rows[~finished], pair[~finished])
+    out: dict[tuple[int, int], Front] = {}
+    for i, at in enumerate(starts.tolist()):
+        key = divmod(int(pair[at]), ranks)
+        row = first.get(int(pair[at]))
+        if row is not None:
+            pending: dict[str, Any] = {
+                "pending": int(calls.seq[row]),
+                "row": row,
+                "position": int(calls.entry[row]),
+                "started": int(calls.state[row]) == STARTED,
+            }
+            before = min(int(completed[i]), pending["pending"] - 1) if completed[i] >= 0 else pending["pending"] - 1
+        else:
+            pending, before = {}, int(completed[i])
+        out[key] = Front(*key, enqueued=int(enqueued[i]), completed=max(before, -1), oldest=int(oldest[i]), **pending)
+    return out
+
+
+def _first_open(calls: Calls, rows: npt.NDArray[np.int64], pair: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Of these rows, which did not complete, the one with the lowest number for each group and rank."""
+    order = np.lexsort((calls.entry[rows], calls.seq[rows], pair))
+    pairs, starts = np.unique(pair[order], return_index=True)
+    return dict(zip(pairs.tolist(), rows[order][starts].tolist(), strict=True))
+
+
+def _timed(case: Case, calls: Calls) -> frozenset[int]:
+    """Ranks whose recorder noted kernel starts (``TORCH_NCCL_ENABLE_TIMING``): there *scheduled* means *not started*."""
+    if not len(calls):
+        return frozenset()
+    known = (calls.state == STARTED) | (calls.started_ns > 0)
+    return frozenset(int(r) for r in np.unique(case.call_rank[known]).tolist() if r >= 0)
+
+
+def _add_status(case: Case, by: dict[tuple[int, int], Front], calls: Calls, p2p: Mask) -> None:
+    """Counters of ``pg_status`` for groups whose calls have left the ring, or were never written (only active ones were).
+
+    Not for groups with sends: newer releases mix both counters there. Not for gloo, whose counters count sends too.
+    """
+    mixed = {int(g) for g in np.unique(case.call_group[p2p]).tolist()} if len(calls) else set()
+    for dump, rank in zip(case.dumps, case.dump_rank, strict=True):
+        if rank is None or dump.backend == "gloo":
+            continue
+        for status in dump.status:
+            group = case.naming.by_pg_id.get((rank, status.pg_id))
+            if group is None or group in mixed or status.enqueued < 0:
+                continue
+            front = by.get((group, rank))
+            if front is None:
+                pending = status.completed + 1 if status.enqueued > status.completed else None
+                by[(group, rank)] = Front(
+                    group,
+                    rank,
+                    status.enqueued,
+                    status.completed,
+                    pending,
+                    oldest=status.enqueued + 1,
+                    known_by="status",
+                )
+            else:
+                by[(group, rank)] = _evicted(replace(front, enqueued=max(front.enqueued, status.enqueued)), status)
+
+
+def _evicted(front: Front, status: GroupStatus) -> Front:
+    """The front where the ring no longer holds the first unfinished call: the counters say which it is."""
+    first = status.completed + 1
+    if status.completed < 0 or first > status.enqueued or first >= front.oldest:
+        return front
+    return replace(
+        front,
+        completed=status.completed,
+        pending=first,
+        row=-1,
+        position=-1,
+        started=status.started >= first,
+        known_by="status",
+    )
+
+
+def _transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
+    """Sends and receives that did not complete; of a batch, its closing entry with the peers of its members."""
+    out: dict[int, list[Transfer]] = defaultdict(list)
+    for row in np.flatnonzero(open_).tolist():
+        names = [case.words.ops[calls.op[row]]]
+        if names[0].lower().endswith("coalesced"):
+            names = list(_batch_names(case, calls, row, member))
+        group = case.groups[case.call_group[row]]
+        sends, receives = _peers(names, list(group.members))
+        rank = int(case.call_rank[row])
+        out[rank].append(
+            Transfer(group.index, rank, row, int(calls.entry[row]), sends, receives, int(calls.state[row]) == STARTED)
+        )
+    return {rank: tuple(found) for rank, found in out.items()}
+
+
+def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[str]:
+    """The recorded names of a batch's members: they stand right before its closing entry."""
+    at = row - 1
+    while at >= 0 and member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]:
+        if calls.p2p_seq[at] != calls.p2p_seq[row]:
+            break
+        yield case.words.ops[calls.op[at]]
+        at -= 1
+
+
+def _peers(names: Iterable[str], members: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Global ranks on the other end of ``send 0->1`` and ``recv 1<-0``; the recorder counts inside the group."""
+    sends: list[int] = []
+    receives: list[int] = []
+    for name in names:
+        kind, _, ends = name.partition(" ")
+        _, _, other = ends.replace("<-", "->").partition("->")
+        if other.strip().isdigit() and int(other) < len(members):
+            (sends if kind == "send" else receives).append(members[int(other)])
+    return tuple(sorted(set(sends))), tuple(sorted(set(receives)))
+
+
+def _last_rows(case: Case) -> dict[int, int]:
+    """The newest recorded call of each rank."""
+    if not len(case.calls):
+        return {}
+    rank = case.call_rank
+    last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
+    return {int(rank[i]): int(i) for i in last.tolist() if rank[i] >= 0}
+
+
+def _add_lines(case: Case, by: dict[tuple[int, int], Front]) -> None:
+    """What the watchdog printed, where no dump says more: a rank that gave up on call *s* had issued *s* and not finished it."""
+    for event in case.events:
+        if event.rank is None:
+            continue
+        if isinstance(event, WorkStatus):
+            _line(case, by, event, event.failed, event.last_enqueued, event.last_completed)
+        elif isinstance(event, CollectiveTimeout | BlockingWaitTimeout):
+            _line(case, by, event, event.seq, None, None)
+        elif isinstance(event, DumpSignal):
+            _line(case, by, event, None, event.last_enqueued, event.last_completed)
+
+
+def _line(
+    case: Case,
+    by: dict[tuple[int, int], Front],
+    event: Event,
+    failed: int | None,
+    enqueued: int | None,
+    completed: int | None,
+) -> None:
+    group = group_of(case, event)
+    if group is None or event.rank is None or _garbage(enqueued) or _garbage(completed):
+        return
+    front = by.get((group, event.rank))
+    if front is not None and front.known_by in ("dump", "status"):
+        return
+    issued = max(v for v in (failed, enqueued, front.enqueued if front else None, -1) if v is not None)
+    finished = completed if completed is not None else (failed - 1 if failed is not None else -1)
+    if front is not None:
+        finished = max(finished, front.completed)
+    pending = failed if failed is not None else (front.pending if front else None)
+    if pending is not None and finished >= pending and failed is None:
+        pending = None
+    if pending is None and issued > finished and isinstance(event, WorkStatus | DumpSignal):
+        pending = finished + 1
+    by[(group, event.rank)] = Front(
+        group,
+        event.rank,
+        issued,
+        finished,
+        pending,
+        known_by="log",
+        event=(front.event if front and front.event else event),
+    )
+
+
+def _garbage(counter: int | None) -> bool:
+    """Counters that no job reaches are uninitialised memory, not progress."""
+    return counter is not None and not -1 <= counter < 1 << 53
+
+
+def group_of(case: Case, event: Event) -> int | None:
+    """The group a watchdog line speaks of: the one it names, else the one in which that rank recorded such a call.
+
+    Releases before 2.3 name no group. Without dumps their lines can only mean the default group, unless the rank inside
+    the group differs from the global one.
+    """
+    found = case.naming.find(event.group, event.rank)
+    if found is not None:
+        return found
+    if (event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)) or event.rank is None:
+        return None
+    if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.seq is not None:
+        mine = (case.call_rank == event.rank) & (case.calls.seq == event.seq) & (case.call_group >= 0)
+        rows = np.flatnonzero(mine)
+        if event.numel_in is not None and len(rows) > 1:
+            rows = rows[case.calls.numel_in[rows] == event.numel_in]
+        groups = np.unique(case.call_group[rows])
+        if len(groups) == 1:
+            return int(groups[0])
+        if len(rows):
+            return None
+    if event.group_rank is not None and event.group_rank != event.rank:
+        return None
+    return case.naming.by_local.get((event.rank, "0"))

@@ -1,0 +1,50 @@
+"""Headlines of answers that no single rule can word: several independent stalls, nothing readable, nothing known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nccldoctor.case import Case
+from nccldoctor.model import CauseClass, Family, Finding, SourceKind
+
+LONGEST = 400
+"""Characters of a headline that names several stalls."""
+
+
+def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
+    """The findings, the verdict's headline replaced where the answer as a whole says more than its rule knew."""
+    verdict = findings[0]
+    if verdict.cause is CauseClass.UNDETERMINED and not case.events and not len(case.calls) and not case.dumps:
+        return (replace(verdict, headline=nothing_known([s.kind for s in case.sources])), *findings[1:])
+    parts = stalls_of(findings)
+    if len(parts) > 1:
+        words = "; ".join(part.headline.rstrip(".") for part in parts)
+        headline = f"{len(parts)} independent stalls: {words}"
+        short = headline if len(headline) <= LONGEST else headline[: LONGEST - 1].rstrip() + "…"
+        return (replace(verdict, headline=short), *findings[1:])
+    return findings
+
+
+def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The parts of a verdict that speaks for several stalls: findings of its class that name some of its culprits
+    each.
+    """
+    verdict = findings[0]
+    if verdict.family in (Family.NONE, Family.UNDETERMINED) or len(verdict.ranks) < 2:
+        return ()
+    parts = tuple(f for f in findings[1:] if f.cause is verdict.cause and f.ranks and f.ranks < verdict.ranks)
+    apart = sum(len(f.ranks) for f in parts) == len(verdict.ranks) == len({r for f in parts for r in f.ranks})
+    return parts if apart else ()
+
+
+def nothing_known(kinds: Sequence[SourceKind]) -> str:
+    """Why files tell nothing: there are none, they are empty, of unknown format, or about something else."""
+    count = f"{len(kinds):,} file{'' if len(kinds) == 1 else 's'}"
+    if not kinds:
+        return "No file was found: there is nothing to judge"
+    if all(kind is SourceKind.EMPTY for kind in kinds):
+        return f"Empty: the {count} read hold nothing"
+    if all(kind in (SourceKind.EMPTY, SourceKind.UNKNOWN, SourceKind.UNREADABLE, SourceKind.JSON) for kind in kinds):
+        return f"Unknown format: nothing in the {count} read is a log or a dump that is known here"
+    return f"Not enough data: no line of the {count} read tells of a distributed job"

@@ -1,0 +1,133 @@
+"""Who is who: turns what was read into a Case with global ranks, hosts, process groups and one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+
+from nccldoctor import clock_skew
+from nccldoctor.attribution import Roster, attribute
+from nccldoctor.case import Case, Reading
+from nccldoctor.clocks import YEARLESS, seconds
+from nccldoctor.columns import Batch
+from nccldoctor.events import Event, Setting, StoreError, Version
+from nccldoctor.groups import gather, world_of
+from nccldoctor.ingest import Ingested
+from nccldoctor.model import Gap
+from nccldoctor.parsers.base import Parsed
+from nccldoctor.ranks import Ranks
+
+
+def identify(read: Ingested) -> Case:
+    """Everything that was read, with each rank, group and clock sorted out. Nothing is judged here."""
+    found = attribute(read.parsed, read.batch.dumps)
+    settings = _sizes(found.events)
+    size = world_of(read.batch, found.events, settings)
+    ranks = _ranks_seen(found.events, found.dump_rank, found.roster, read.batch)
+    if size is not None and ranks and max(ranks) >= size:
+        size = None
+    known = size is not None or _launched_whole(found.events, ranks, Ranks(r for r in found.dump_rank if r is not None))
+    world = Ranks(range(size if size is not None else max(ranks, default=-1) + 1))
+    learned = "world" if size is not None else "listed" if known and _listed(found.events, world) else "assumed"
+    groups, call_group = gather(read.batch, found.dump_rank, found.events, world, learned)
+    rank_of_dump = np.array([-1 if r is None else r for r in found.dump_rank], dtype=np.int32)
+    calls = read.batch.calls
+    call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
+    return Case(
+        sources=found.sources,
+        readings=tuple(_reading(p) for p in read.parsed),
+        events=found.events,
+        batch=read.batch,
+        dump_rank=found.dump_rank,
+        call_rank=call_rank,
+        call_group=call_group,
+        naming=groups,
+        world_size=len(world) if known else None,
+        seconds=seconds(found.events, read.batch, found.dump_rank),
+        gaps=(
+            *read.gaps,
+            *found.gaps,
+            *_dump_gaps(read.batch, found.dump_rank),
+            *clock_skew.gaps(clock_skew.skews(read.batch, call_rank, call_group, found.roster.host)),
+        ),
+        rank_host=found.roster.host,
+        rank_pid=found.roster.pid,
+        rank_device=found.roster.device,
+        torch=_version(found.events, "torch"),
+        nccl=_version(found.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
+    )
+
+
+def _sizes(events: Sequence[Event]) -> dict[str, int]:
+    return {
+        e.name: int(e.value) for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit()
+    }
+
+
+def _ranks_seen(events: Sequence[Event], dump_rank: Sequence[int | None], roster: Roster, batch: Batch) -> Ranks:
+    """Every rank that a dump, a line, a launcher or a group names."""
+    seen = {r for r in dump_rank if r is not None} | set(roster.host)
+    seen |= {e.rank for e in events if e.rank is not None}
+    for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
+        seen.update(ranks)
+    return Ranks(r for r in seen if 0 <= r < 10_000_000)
+
+
+def _launched_whole(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:
+    """Whether the ranks heard of are the whole job: a number of ranks that nodes hold, nearly all of them seen, the last one too.
+
+    A store that counted its clients says that some are missing. One silent rank leaves a hole; a collector that lost files leaves many.
+    """
+    joined = [e for e in events if isinstance(e, StoreError) and e.operation == "clients-missing"]
+    if joined or len(ranks) < 2:
+        return False
+    size = max(ranks) + 1
+    holes = size - len(ranks)
+    whole = size % 8 == 0 or size in (2, 4, 6)
+    seen_last = size - 1 in dumped or any(e.rank == size - 1 for e in events)
+    return (
+        whole
+        and seen_last
+        and (holes == 0 or holes <= max(1, size // 8))
+        and (bool(events) or (len(dumped) + holes == size and holes > 0))
+    )
+
+
+def _listed(events: Sequence[Event], world: Ranks) -> bool:
+    """Whether lines of the ranks, or of their launchers, name every rank of a world that nothing else counts."""
+    return frozenset(world) <= {e.rank for e in events}
+
+
+def _version(events: Sequence[Event], of: str) -> str | None:
+    return next((e.version for e in events if isinstance(e, Version) and e.of == of), None)
+
+
+def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
+    out = []
+    for dump, rank in zip(batch.dumps, dump_rank, strict=True):
+        ranks = Ranks([rank] if rank is not None else [])
+        if dump.problem:
+            out.append(Gap(dump.path, dump.problem, ranks, dump.source))
+        elif dump.wrapped:
+            out.append(
+                Gap(f"{dump.path}: older calls", "the ring buffer was full and dropped them", ranks, dump.source)
+            )
+    return out
+
+
+def _reading(parsed: Parsed) -> Reading:
+    times = [e.time for e in parsed.events if e.time is not None and e.time.year != YEARLESS]
+    aware = [t for t in times if t.tzinfo is not None]
+    span: list[datetime] = aware if len(aware) == len(times) else [t.replace(tzinfo=None) for t in times]
+    return Reading(
+        source=parsed.source.id,
+        lines=parsed.lines,
+        candidates=parsed.candidates,
+        understood=parsed.understood,
+        first_unknown=parsed.first_unknown,
+        first_unknown_at=str(parsed.first_unknown_at or ""),
+        first_time=min(span).isoformat() if span else None,
+        last_time=max(span).isoformat() if span else None,
+    )

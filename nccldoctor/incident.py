@@ -1,0 +1,170 @@
+"""The answer: an :class:`Incident` shows itself as text, JSON, Markdown, HTML, in a notebook and as pandas frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nccldoctor.case import Case
+from nccldoctor.model import Diagnosis, Finding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nccldoctor.reports.figures import Plots
+
+WIDTH = 100
+"""Characters of a line of text where nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What :func:`nccldoctor.analyze` returns: the diagnosis, and the case that it rests on.
+
+    Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
+    built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.frames`.
+    """
+
+    diagnosis: Diagnosis
+    case: Case
+    _frames: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def verdict(self) -> Finding:
+        """The first finding: what the job as a whole suffers from."""
+        return self.diagnosis.verdict
+
+    def to_json(self) -> str:
+        """The document of ``analyze --format json``, byte for byte (``schema/analyze.json``)."""
+        from nccldoctor.reports import machine
+
+        return machine.to_json(self.diagnosis)
+
+    def to_markdown(self) -> str:
+        """The ticket text: Markdown of at most 1,500 characters."""
+        from nccldoctor.reports import markdown
+
+        return markdown.ticket(self.diagnosis)
+
+    def to_full_markdown(self) -> str:
+        """The whole report as Markdown."""
+        from nccldoctor.reports import markdown
+
+        return markdown.full(self.diagnosis)
+
+    def to_html(self) -> str:
+        """The report as one HTML page that loads nothing and needs no script."""
+        from nccldoctor.reports import html
+
+        return html.page(self.diagnosis)
+
+    def to_interactive_html(self) -> str:
+        """The same with plotly panels: about 2 MB, offline, and the plain page where scripts are blocked."""
+        from nccldoctor.reports import interactive
+
+        return interactive.page(self.diagnosis)
+
+    def redacted(self, what: Sequence[str]) -> Incident:
+        """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.
+
+        The same thing has the same stand-in everywhere.
+
+        Reports, figures and the frames of the diagnosis show stand-ins; ``calls`` and ``events`` still hold the input.
+        Raises :class:`~nccldoctor.errors.NccldoctorError` for another word.
+        """
+        from nccldoctor.reports import redact
+
+        return Incident(redact.redacted(self.diagnosis, what), self.case)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures: ``inc.plot.progress()``, ``timeline()``, ``lateness()``, ``wait_graph()``, ``streams()``.
+
+        They are returned, never shown by themselves.
+        """
+        from nccldoctor.reports.figures import Plots
+
+        return Plots(self.diagnosis)
+
+    def to_text(self, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
+        """The terminal summary: lines of at most ``width`` characters, with ANSI colours where ``color`` is set."""
+        from nccldoctor.reports import text
+
+        shown = text.colored if color else text.plain
+        return shown(self.diagnosis, width=width, ascii_only=ascii_only)
+
+    def _repr_html_(self) -> str:
+        from nccldoctor.reports import html
+
+        return html.card(self.diagnosis)
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def __repr__(self) -> str:
+        from nccldoctor.reports.visible import line
+
+        verdict = self.verdict
+        return f"<Incident {verdict.cause.value}, confidence {verdict.confidence.value}: {line(verdict.headline, 160)}>"
+
+    @property
+    def calls(self) -> pd.DataFrame:
+        """Every recorded call, in the order of the dumps."""
+        from nccldoctor import frames
+
+        return self._frame("calls", lambda: frames.calls(self.case))
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """What the log lines say, in the order of the input."""
+        from nccldoctor import frames
+
+        return self._frame("events", lambda: frames.events(self.case))
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """Where each rank stands."""
+        from nccldoctor import frames
+
+        return self._frame("ranks", lambda: frames.ranks(self.diagnosis))
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """The findings, the verdict first."""
+        from nccldoctor import frames
+
+        return self._frame("findings", lambda: frames.findings(self.diagnosis))
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """What each finding rests on, with file and line."""
+        from nccldoctor import frames
+
+        return self._frame("evidence", lambda: frames.evidence(self.diagnosis))
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """The process groups."""
+        from nccldoctor import frames
+
+        return self._frame("groups", lambda: frames.groups(self.diagnosis))
+
+    @property
+    def coverage(self) -> pd.DataFrame:
+        """What was found of each kind of input."""
+        from nccldoctor import frames
+
+        return self._frame("coverage", lambda: frames.coverage(self.diagnosis))
+
+    @property
+    def remedies(self) -> pd.DataFrame:
+        """The remedies, best fit first."""
+        from nccldoctor import frames
+
+        return self._frame("remedies", lambda: frames.remedies(self.diagnosis))
+
+    def _frame(self, name: str, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        if name not in self._frames:
+            self._frames[name] = build()
+        return self._frames[name].copy()

@@ -1,0 +1,214 @@
+"""Inputs in, events and columns out: each file goes to who understands it, and what fails becomes a Gap.
+
+Recorder dumps go to limited child processes, text to threads (the search releases the interpreter lock). Results are
+put together in the order of the sources, whatever finished first.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pkgutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from threading import Lock
+
+from nccldoctor import parsers
+from nccldoctor.columns import Batch, merge
+from nccldoctor.discover import Discovered, Input
+from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.parsers.base import FILE_PARSERS, FileParser, Parsed
+from nccldoctor.parsers.flight_recorder import NOT_A_DUMP
+from nccldoctor.parsers.recorder_sandbox import DumpFile, Limits, load_dumps
+from nccldoctor.parsers.sampling import MOST_LINES
+from nccldoctor.parsers.scan import scan
+from nccldoctor.streams import Rejoined, peek, problem_of, reader
+
+LARGEST_WHOLE = 64 << 20
+"""Files that a parser wants whole are given to it up to this size; larger ones are read as text."""
+
+SAMPLED_IN_ALL, SAMPLED_AT_LEAST = 128_000, 60
+"""Lines of progress looked at in all texts together, and in each: of thousands of ranks the last steps of each tell enough."""
+
+NAMED = 20
+"""Files of one fault that are named one by one."""
+
+_STACKS = {"stack", "version"}
+_KERNEL = {"kernel", "gpu-error", "out-of-memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """Everything read: ``parsed`` one for each input, in order; ``batch`` the calls of all dumps; ``gaps`` the rest."""
+
+    parsed: tuple[Parsed, ...]
+    batch: Batch
+    gaps: tuple[Gap, ...]
+
+
+def ingest(
+    found: Discovered,
+    workers: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    limits: Limits | None = None,
+) -> Ingested:
+    """Read all inputs. ``workers`` bounds threads and child processes (default: the cores, at most 8).
+
+    ``on_progress`` is called with the number of inputs done and of all inputs, from any thread, one call at a time. No
+    file can make this raise.
+    """
+    _fill_shelves()
+    progress = _Progress(len(found.inputs), on_progress)
+    with collector_off():
+        dumps = [i for i in found.inputs if i.source.kind is SourceKind.RECORDER]
+        batches = load_dumps([_dump_file(i) for i in dumps], workers, limits, progress.step)
+        results: dict[int, Parsed] = {}
+        read: list[Batch] = []
+        texts = [i for i in found.inputs if i.source.kind is not SourceKind.RECORDER]
+        for one, batch in zip(dumps, batches, strict=True):
+            problem = batch.dumps[0].problem
+            if not problem.startswith(NOT_A_DUMP):
+                results[one.source.id] = Parsed(one.source)
+                read.append(batch)
+            elif batch.dumps[0].form == "json":
+                texts.append(one)
+            else:
+                results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
+        for parsed in _read_texts(texts, workers, progress):
+            results[parsed.source.id] = parsed
+        parsed_all = [results[i.source.id] for i in found.inputs]
+        gaps = (*found.gaps, *_few(gap for parsed in parsed_all for gap in parsed.gaps))
+        return Ingested(tuple(parsed_all), merge(read), gaps)
+
+
+def _fill_shelves() -> None:
+    """Import the modules of ``parsers``, which puts their parsers on the shelves."""
+    for module in sorted(pkgutil.iter_modules(parsers.__path__), key=lambda found: found.name):
+        if not module.name.startswith("recorder_"):
+            import_module(f"{parsers.__name__}.{module.name}")
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """The garbage collector would walk all that was read, again and again; nothing large is in a cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Progress:
+    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
+        self.total = total
+        self.done = 0
+        self.tell = tell
+        self.lock = Lock()
+
+    def step(self) -> None:
+        with self.lock:
+            self.done = min(self.done + 1, self.total)
+            if self.tell is not None:
+                self.tell(self.done, self.total)
+
+
+def _dump_file(one: Input) -> DumpFile:
+    return DumpFile(one.source.id, one.source.path, one.open, one.file, (one.lane, one.turn) if one.lane else None)
+
+
+def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress) -> Iterator[Parsed]:
+    """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
+    lanes: dict[int, list[Input]] = defaultdict(list)
+    for one in sorted(texts, key=lambda one: (one.turn, one.source.id)):
+        lanes[one.lane or -1 - one.source.id].append(one)
+
+    sampled = min(MOST_LINES, max(SAMPLED_AT_LEAST, SAMPLED_IN_ALL // max(1, len(texts))))
+
+    def run(lane: list[Input]) -> list[Parsed]:
+        out = []
+        for one in lane:
+            out.append(_read_text(one, sampled))
+            progress.step()
+        return out
+
+    threads = max(1, min(workers or os.cpu_count() or 1, 8, len(lanes)))
+    if threads == 1:
+        for lane in lanes.values():
+            yield from run(lane)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in pool.map(run, lanes.values()):
+            yield from done
+
+
+def _read_text(one: Input, sampled: int) -> Parsed:
+    source = one.source
+    if source.kind is SourceKind.EMPTY:
+        return _nothing(source, SourceKind.EMPTY, "empty")
+    if source.kind is SourceKind.UNKNOWN:
+        return _nothing(source, SourceKind.UNKNOWN, "binary, not understood")
+    try:
+        parsed = _parse(one, sampled)
+    except OSError as error:
+        return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200])
+    except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
+        return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}")
+    return replace(parsed, source=replace(parsed.source, kind=_kind(parsed)))
+
+
+def _parse(one: Input, sampled: int) -> Parsed:
+    source = one.source
+    with one.open() as stream:
+        head, rejoined = peek(stream)
+        whole = reader(rejoined)
+        parser = _owner(head, source.path)
+        content = whole.read(LARGEST_WHOLE + 1) if parser is not None else b""
+        if parser is not None and len(content) <= LARGEST_WHOLE:
+            parsed = parser.parse(source, content)
+        else:
+            kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
+            parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), sampled=sampled)
+        problem = problem_of(stream)
+    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id))) if problem else parsed
+
+
+def _owner(head: bytes, path: str) -> FileParser | None:
+    for parser in FILE_PARSERS:
+        try:
+            if parser.claims(head, path):
+                return parser
+        except Exception:  # a parser that fails on a head does not own the file
+            continue
+    return None
+
+
+def _kind(parsed: Parsed) -> SourceKind:
+    """The kind of a text by what it says; what gave nothing keeps its kind."""
+    kinds = {event.kind for event in parsed.events}
+    if "stack" in kinds and kinds <= _STACKS:
+        return SourceKind.STACKS
+    if kinds and kinds <= _KERNEL:
+        return SourceKind.KERNEL_LOG
+    return SourceKind.LOG if parsed.lines and kinds else parsed.source.kind
+
+
+def _nothing(source: Source, kind: SourceKind, why: str) -> Parsed:
+    return Parsed(replace(source, kind=kind), gaps=(Gap(source.path, why, source=source.id),))
+
+
+def _few(gaps: Iterator[Gap]) -> list[Gap]:
+    """The gaps, but of those with the same reason no more than a few by name."""
+    by_reason: dict[str, int] = defaultdict(int)
+    out = []
+    for gap in gaps:
+        by_reason[gap.why] += 1
+        if by_reason[gap.why] <= NAMED:
+            out.append(gap)
+    out.extend(Gap(f"{n - NAMED} more files", why) for why, n in by_reason.items() if n > NAMED)
+    return out

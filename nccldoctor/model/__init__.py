@@ -1,0 +1,39 @@
+"""The nouns that pass between the stages: frozen, slotted, without behaviour of their own.
+
+Field names of :class:`Finding`, :class:`RemedyAdvice`, :class:`Job`, :class:`Coverage` and
+:class:`Action` are those of the published JSON (``schema/analyze.json``).
+"""
+
+from __future__ import annotations
+
+from nccldoctor.model.causes import CauseClass, Confidence, Family
+from nccldoctor.model.diagnosis import Action, Alarm, Coverage, Diagnosis, Job, RankState, Role, StoryEvent, StoryRole
+from nccldoctor.model.findings import Avoid, Condition, Evidence, Finding, Link, RemedyAdvice, Stalled
+from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind
+
+__all__ = [
+    "Action",
+    "Alarm",
+    "Avoid",
+    "CauseClass",
+    "Condition",
+    "Confidence",
+    "Coverage",
+    "Diagnosis",
+    "Evidence",
+    "Family",
+    "Finding",
+    "Gap",
+    "Group",
+    "Job",
+    "Link",
+    "Place",
+    "RankState",
+    "RemedyAdvice",
+    "Role",
+    "Source",
+    "SourceKind",
+    "Stalled",
+    "StoryEvent",
+    "StoryRole",
+]

@@ -1,0 +1,128 @@
+"""Conclusions with their evidence, and the remedies that fit them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from nccldoctor.model.causes import CauseClass, Confidence, Family
+from nccldoctor.model.inputs import Place
+from nccldoctor.ranks import Ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One statement with its place. ``observer`` names who saw it and by which kind of record
+    (``"dump:3"``, ``"log:5"``, ``"stack:5"``, ``"launcher"``, ``"kernel:host"``): only different
+    observers count as independent.
+    """
+
+    where: Place | None
+    quote: str
+    says: str
+    supports: bool = True
+    observer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """The call that somebody waits in: the root of the chain (see the contract, *Which call*).
+
+    ``since`` and ``until`` are when the first member entered it and when the first of them gave up, as far as the
+    input says: aware where it names a zone, year 1900 where it has no year.
+    """
+
+    op: str | None
+    seq: int | None
+    kind: str = "collective"
+    group: str | None = None
+    numel_in: int | None = None
+    numel_out: int | None = None
+    dtype: str | None = None
+    entered: Ranks = field(default_factory=Ranks)
+    missing: Ranks = field(default_factory=Ranks)
+    timeout_ms: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One step of the chain: these ranks wait for those, in this call."""
+
+    waiting: Ranks
+    for_: Ranks
+    group: str
+    op: str | None
+    seq: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One conclusion. It cannot be built without evidence."""
+
+    id: str
+    cause: CauseClass
+    confidence: Confidence
+    headline: str
+    evidence: tuple[Evidence, ...]
+    ranks: Ranks = field(default_factory=Ranks)
+    suspects: Ranks = field(default_factory=Ranks)
+    victims: Ranks = field(default_factory=Ranks)
+    stalled: Stalled | None = None
+    chain: tuple[Link, ...] = ()
+    refuted_by: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.evidence:
+            raise ValueError(f"finding {self.id} ({self.cause}) has no evidence")
+
+    @property
+    def family(self) -> Family:
+        """The family of its class."""
+        return self.cause.family
+
+
+@dataclass(frozen=True, slots=True)
+class Avoid:
+    """Advice against something; ``where`` is the place it was seen in the input, if it was."""
+
+    what: str
+    why: str
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a remedy as it turned out: ``met`` is None where it could not be checked.
+
+    ``says`` is the evidence for it, what to look for, or the input that is missing.
+    """
+
+    text: str
+    met: bool | None
+    says: str
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyAdvice:
+    """One remedy of the catalogue as it fits this incident. ``origin`` is whose it is: ``built-in``, or the name of a
+    site's own catalogue.
+    """
+
+    id: str
+    title: str
+    finding: str
+    fit: str
+    conditions_met: int
+    conditions: int
+    confirm: tuple[str, ...]
+    fix: tuple[str, ...]
+    prevent: tuple[str, ...]
+    avoid: tuple[Avoid, ...]
+    sources: tuple[str, ...]
+    summary: str = ""
+    topic: str = ""
+    checks: tuple[Condition, ...] = ()
+    origin: str = "built-in"

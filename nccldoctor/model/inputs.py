@@ -1,0 +1,90 @@
+"""What was read: sources, places in them, the process groups they tell of, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nccldoctor.ranks import Ranks
+
+
+class SourceKind(StrEnum):
+    """What a file was recognised as, by its content."""
+
+    LOG = "log"
+    RECORDER = "flight recorder"
+    STACKS = "stacks"
+    KERNEL_LOG = "kernel log"
+    JSON = "json"
+    EMPTY = "empty"
+    UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input file, or one member of an archive.
+
+    ``path`` is relative to the input, with ``/``; never absolute. ``rank`` and ``host`` are hints
+    from names and launchers (``why`` says from which), to be overruled by content.
+    ``local_rank`` is the torchrun folder or ``[default3]:`` number; ``attempt`` its restart count.
+    """
+
+    id: int
+    path: str
+    kind: SourceKind
+    size: int
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    attempt: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a fact stands: a source and a line (1-based), or a recorder entry (0-based).
+
+    ``path`` is repeated here so that a place can be printed alone: ``path:line`` or ``path#entries[i]``.
+    """
+
+    source: int
+    path: str
+    line: int | None = None
+    entry: int | None = None
+
+    def __str__(self) -> str:
+        if self.entry is not None:
+            return f"{self.path}#entries[{self.entry}]"
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group: its agreed name and its members; never the name alone.
+
+    ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who
+    recorded calls in it), ``log`` (lines that name it), ``world`` (the size of the job is on record), ``listed`` (the launcher
+    lists every rank heard of), ``assumed``.
+    """
+
+    index: int
+    uid: str
+    desc: str
+    members: Ranks
+    learned: str
+
+    @property
+    def label(self) -> str:
+        """What people call it: the description if there is one, and the name."""
+        return f"{self.desc} ({self.uid})" if self.desc and self.desc != "undefined" else self.uid
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that is not known, and why: a missing dump, a cut file, a wrapped ring."""
+
+    what: str
+    why: str
+    ranks: Ranks = field(default_factory=Ranks)
+    source: int | None = None

@@ -1,0 +1,97 @@
+"""Where everyone is: one row for each rank, and the job as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nccldoctor.align import Facts
+from nccldoctor.clocks import YEARLESS
+from nccldoctor.draft import describe
+from nccldoctor.events import CommInit
+from nccldoctor.fronts import Front
+from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
+from nccldoctor.ranks import Ranks
+from nccldoctor.sightings import sighting
+from nccldoctor.waits import Key
+
+
+def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]:
+    """One row for each rank of the job, by rank."""
+    culprits = Ranks(r for f in findings for r in f.ranks)
+    suspects = Ranks(r for f in findings[:1] for r in f.suspects)
+    victims = Ranks(r for f in findings for r in f.victims)
+    fronts: dict[int, list[Front]] = {}
+    for front in facts.fronts.by.values():
+        fronts.setdefault(front.rank, []).append(front)
+    names = {s.uid or s.desc for s in facts.case.groups}
+    stalled = findings[0].stalled.group if findings[0].stalled is not None and names else None
+    said: dict[Key, str] = {}
+    roles = ((rank, _role(rank, culprits, suspects, victims)) for rank in facts.case.world)
+    return tuple(_state(facts, rank, role, fronts.get(rank, []), stalled, said) for rank, role in roles)
+
+
+def _role(rank: int, culprits: Ranks, suspects: Ranks, victims: Ranks) -> Role:
+    for ranks, role in ((culprits, Role.CULPRIT), (suspects, Role.SUSPECT), (victims, Role.VICTIM)):
+        if rank in ranks:
+            return role
+    return Role.UNINVOLVED
+
+
+def _state(
+    facts: Facts, rank: int, role: Role, fronts: list[Front], stalled: str | None, said: dict[Key, str]
+) -> RankState:
+    """The row of one rank; ``said`` keeps how calls are described, since thousands wait in the same one."""
+    case, signs = facts.case, facts.presence.signs(rank)
+    firm = facts.waits.firm.get(rank, ())
+    call = facts.waits.calls.get(firm[0]) if firm else None
+    front = next((f for f in fronts if call is not None and f.group == call.group), None)
+    if front is None:
+        front = next((f for f in fronts if case.groups[f.group].label == stalled), fronts[0] if fronts else None)
+    if call is not None and call.key not in said:
+        said[call.key] = describe(facts, call)
+    sign, where = _last_sign(facts, rank)
+    unknown = role is Role.UNINVOLVED and not fronts and not signs.logged
+    return RankState(
+        rank=rank,
+        role=Role.UNKNOWN if unknown else role,
+        host=case.rank_host.get(rank),
+        device=case.rank_device.get(rank),
+        pid=case.rank_pid.get(rank),
+        group=case.groups[front.group].label if front is not None else None,
+        completed=front.completed if front is not None else None,
+        enqueued=front.enqueued if front is not None else None,
+        waits_in=said[call.key] if call is not None else None,
+        last_sign=sign,
+        where=where,
+    )
+
+
+def _last_sign(facts: Facts, rank: int) -> tuple[str, Place | None]:
+    """The last thing seen of a rank: a stack says most, else its last line."""
+    signs = facts.presence.signs(rank)
+    stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
+    if stack is not None:
+        return sighting(stack), stack.place
+    if signs.last_event is not None:
+        return sighting(signs.last_event), signs.last_event.place
+    if signs.dump == "good":
+        return "wrote a dump", None
+    return ("its log was read" if signs.logged else "nothing"), None
+
+
+def job(facts: Facts) -> Job:
+    """World size, hosts, versions and groups."""
+    case = facts.case
+    hosts: Mapping[str, None] = dict.fromkeys(
+        sorted({*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)})
+    )
+    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, case.groups)
+
+
+def alarm(facts: Facts) -> Alarm | None:
+    """Who complained first."""
+    event = facts.presence.first_alarm
+    if event is None:
+        return None
+    time = event.time if event.time is not None and event.time.year != YEARLESS else None
+    return Alarm(event.rank, event.place, time)

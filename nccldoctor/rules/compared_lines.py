@@ -1,0 +1,211 @@
+"""Mismatches that lines show: watchdogs of one group that wait in different calls, wrappers and analysers that compared both ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, names, quote
+from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, FrAnalysis, WorkStatus
+from nccldoctor.fronts import group_of
+from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.ranks import Ranks
+
+REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
+
+FREE_SIZES = frozenset({"ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "GATHER", "SCATTER"})
+"""Operations whose sizes differ legally between ranks."""
+
+EARLY = frozenset(
+    {"BROADCAST", "REDUCE", "GATHER", "SCATTER", "SEND", "RECV", "COALESCED", "ALLTOALL_BASE", "ALLTOALL"}
+)
+"""Operations that one member may finish while another is still in them."""
+
+ANALYSER = {"TYPE": "op", "STATE": "op", "SIZE": "size", "SYNTAX": "size", "DTYPE": "dtype"}
+"""Words of the error types of PyTorch's analyser (torch/distributed/flight_recorder/components/types.py, MatchState)."""
+
+
+def noun(aspect: str) -> str:
+    """The aspect in words."""
+    return {"op": "operation", "size": "size", "dtype": "dtype"}[aspect]
+
+
+def from_lines(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
+    """What lines show of a mismatch in one aspect."""
+    found = _fingerprints(facts, cause, aspect) or _analysed(facts, cause, aspect)
+    return found or _timeouts(facts, cause, aspect)
+
+
+def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
+    wanted = {"op": {"op", "sequence"}, "size": {"shape", "size"}, "dtype": {"dtype"}}[aspect]
+    found = [
+        e
+        for e in facts.case.of(CollectiveMismatch)
+        if set(e.aspects) & wanted or (aspect == "op" and not e.aspects and e.left)
+    ]
+    if not found or (aspect == "size" and any("op" in e.aspects for e in found)):
+        return None
+    event = found[0]
+    sides: dict[str, set[int]] = {}
+    for e in found:
+        for rank, side in ((e.left_rank, e.left), (e.right_rank, e.right)):
+            if rank is not None and side:
+                sides.setdefault(side, set()).add(rank)
+    ordered = sorted(sides.values(), key=len)
+    odd = Ranks(ordered[0]) if len(ordered) == 2 and len(ordered[1]) >= 2 * len(ordered[0]) else Ranks()
+    pair = Ranks(r for s in sides.values() for r in s)
+    op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
+    who = names(odd) if odd else "the members of one group"
+    return Draft(
+        cause,
+        f"{who[0].upper()}{who[1:]} disagree about the {noun(aspect)} of a collective: {event.left[:60]} against "
+        f"{event.right[:60] or 'the others'}",
+        tuple(quote(e, "both ends were compared: they differ") for e in found[:4]),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=odd,
+        suspects=pair - odd,
+        stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
+    )
+
+
+def _analysed(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
+    """Output of PyTorch's own analyser. Its *culprit rank* is whoever differs from the first rank: nobody is named for that."""
+    found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect(e) == aspect]
+    if not found:
+        return None
+    first = found[0]
+    return Draft(
+        cause,
+        f"PyTorch's analyser found ranks that differ in #{first.seq}",
+        tuple(quote(e, e.detail[:160] or "a mismatch") for e in found[:4]),
+        Confidence.LOW,
+        REFUTED,
+        stalled=Stalled(op=first.op, seq=first.seq, group=str(first.group) if first.group else None),
+    )
+
+
+def _aspect(event: FrAnalysis) -> str:
+    return next(
+        (aspect for word, aspect in ANALYSER.items() if f"{word}_" in event.detail or f"_{word}" in event.detail), "op"
+    )
+
+
+def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
+    """Watchdogs of one group that gave up on different calls."""
+    if aspect == "dtype":
+        return None
+    for seq, events in _same_number(facts):
+        values: dict[int | None, object] = {
+            e.rank: e.op if aspect == "op" else (e.numel_in, e.numel_out, e.shape)
+            for e in events
+            if aspect == "op" or None not in (e.numel_in, e.numel_out) or e.shape
+        }
+        operations = {e.op for e in events}
+        if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
+            continue
+        return _draft(cause, aspect, seq, [e for e in events if e.rank in values], values)
+    return _passed(facts, cause) if aspect == "size" and not facts.fronts.recorded else None
+
+
+def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
+    """Timeout lines by group and number. A line that names no group joins the one group that others name under that number."""
+    by_seq: dict[int, dict[int | None, list[CollectiveTimeout]]] = defaultdict(lambda: defaultdict(list))
+    for event in facts.case.of(CollectiveTimeout):
+        if event.seq is not None and event.op not in (None, "SEND", "RECV") and event.rank is not None:
+            named = event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)
+            by_seq[event.seq][group_of(facts.case, event) if named else None].append(event)
+    for seq, groups in sorted(by_seq.items()):
+        per_rank = Counter((e.rank, e.op, e.numel_in) for found in groups.values() for e in found)
+        if facts.fronts.recorded:
+            groups.pop(None, None)
+        if None in groups and len({r for r, _, _ in per_rank}) < len(per_rank):
+            groups.pop(
+                None
+            )  # one rank waits in two groups under one number: lines without a group cannot be told apart
+        named_groups = [g for g in groups if g is not None]
+        if len(named_groups) == 1 and None in groups:
+            yield seq, [*groups[named_groups[0]], *groups[None]]
+        else:
+            yield from ((seq, groups[g]) for g in sorted(groups, key=lambda g: -1 if g is None else g))
+
+
+def _draft(
+    cause: CauseClass, aspect: str, seq: int, events: Sequence[CollectiveTimeout], values: dict[int | None, object]
+) -> Draft:
+    sides: dict[object, set[int]] = defaultdict(set)
+    for rank, value in values.items():
+        if rank is not None:
+            sides[value].add(rank)
+    ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
+    majority = Ranks(ordered[0]) if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
+    ranks = Ranks(r for s in ordered for r in s)
+    odd = ranks - majority if majority else Ranks()
+    first = next(e for e in events if not odd or e.rank in majority)
+    who = names(odd or ranks)
+    batch = first.op == "COALESCED"
+    return Draft(
+        cause,
+        f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
+        f"{'the others' if odd else 'each other'} under #{seq}",
+        tuple(quote(e, f"rank {e.rank} waits in {e.op} with {e.numel_in} elements under #{seq}") for e in events[:6]),
+        Confidence.LOW if batch else Confidence.MEDIUM,
+        REFUTED,
+        ranks=Ranks() if batch else odd,
+        suspects=ranks if batch or not odd else Ranks(),
+        stalled=Stalled(
+            first.op,
+            seq,
+            group=str(first.group) if first.group else None,
+            numel_in=first.numel_in,
+            numel_out=first.numel_out,
+            entered=ranks,
+            timeout_ms=first.timeout_ms,
+        ),
+    )
+
+
+def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
+    """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
+    firm = {r: k for r, keys in facts.waits.firm.items() for k in keys[:1]}
+    lines: dict[int, CollectiveTimeout] = {
+        e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None
+    }
+    for rank, key in sorted(firm.items()):
+        line = lines.get(rank)
+        call = facts.waits.calls[key]
+        if line is None or line.op in EARLY or line.seq != call.seq or not call.passed:
+            continue
+        front = facts.fronts.by.get((call.group, rank))
+        ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY)
+        if front is None or front.enqueued > call.seq or not ahead:
+            continue
+        other = lines[min(ahead)]
+        shown = [
+            quote(line, f"rank {rank} still waits in #{call.seq}"),
+            quote(other, f"rank {other.rank} is already in #{other.seq}"),
+        ]
+        shown += [
+            quote(e, f"rank {e.rank} counts #{e.last_completed} as completed")
+            for e in facts.case.of(WorkStatus)
+            if e.rank in ahead
+        ][:1]
+        return Draft(
+            cause,
+            f"{names([rank])} waits in #{call.seq}, which {names(ahead)} "
+            f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls",
+            tuple(shown),
+            Confidence.LOW,
+            REFUTED,
+            suspects=Ranks([rank]) | ahead,
+            stalled=Stalled(
+                line.op,
+                call.seq,
+                group=str(line.group) if line.group else None,
+                numel_in=line.numel_in,
+                numel_out=line.numel_out,
+                entered=Ranks([rank]),
+            ),
+        )
+    return None

@@ -1,0 +1,112 @@
+"""A rank issued the call, but its GPU stopped: its completions stand still while its host goes on.
+
+What it means: the device of this rank hangs or works without end; peers finished the same call, so nobody is missing from it.
+How we know: in one group the rank's completed front is below its peers', it is in no call that lacks a member, and its host
+enqueued further calls.
+What would refute it: a later snapshot in which its completions moved on.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, recorded, stalled_of, waiting_evidence
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.compared_lines import EARLY
+from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
+
+CAUSE = CauseClass.DEVICE_STALLED
+
+FAR_BEHIND = 8
+"""Completed calls between a rank and its peers that no snapshot of a running job shows."""
+
+EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
+"""Operations whose root, or whose other ranks, may rightly finish early."""
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """The minority that is still in a call which the majority completed."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.passed:
+        return None
+    if len(call.inside) > len(call.passed) or not (_complained(facts) or _held_up(facts, call)):
+        return None
+    stalled = stalled_of(facts, call)
+    if (stalled is not None and stalled.op in EARLY_ROOT) or (
+        call.row < 0 and stalled is not None and stalled.op in EARLY
+    ):
+        return None
+    ahead = Ranks(r for r in call.inside if _went_on(facts, call, r))
+    if not ahead:
+        return None
+    evidence: list[Evidence] = []
+    for rank in list(ahead)[:3]:
+        front = facts.fronts.by[(call.group, rank)]
+        if front.row >= 0:
+            evidence.append(
+                recorded(
+                    facts,
+                    front.row,
+                    f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
+                )
+            )
+    evidence += _peers_passed(facts, call)
+    for waiting in _others_wait_for(facts, call)[:2]:
+        evidence += waiting_evidence(facts, waiting, 1)
+    return Draft(
+        CAUSE,
+        f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {len(call.passed)} peers and "
+        "not there, while the host went on",
+        tuple(evidence),
+        Confidence.HIGH if _others_wait_for(facts, call) else Confidence.MEDIUM,
+        "a later snapshot in which the completions of that rank moved on",
+        ranks=ahead,
+        call=_root(facts, call, ahead),
+    )
+
+
+def _complained(facts: Facts) -> bool:
+    """Whether anybody gave up: without that, a few calls in flight are what every running job shows."""
+    return facts.presence.first_alarm is not None
+
+
+def _held_up(facts: Facts, call: StuckCall) -> bool:
+    """Whether peers wait in a call that the stopped rank's host has not even issued, or it is far behind them."""
+    gap = max((f.completed for f in facts.fronts.by.values() if f.group == call.group), default=call.seq) - call.seq
+    return gap >= FAR_BEHIND or any(c.missing & call.inside for c in _others_wait_for(facts, call))
+
+
+def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether the rank's host issued calls behind the one that does not complete."""
+    front = facts.fronts.by.get((call.group, rank))
+    last = facts.fronts.last_row.get(rank)
+    return front is not None and (
+        front.enqueued > call.seq or (last is not None and front.row >= 0 and last > front.row)
+    )
+
+
+def _others_wait_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
+    """Calls in which peers that passed this one wait for a rank inside it."""
+    found = [
+        c
+        for c in facts.waits.calls.values()
+        if c.key != call.key and c.outside & call.inside and c.inside - call.inside
+    ]
+    return sorted(found, key=lambda c: (facts.order.get(c.key, 0.0), c.key))
+
+
+def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
+    """The first call in which others wait for the stopped rank; the one it stands in where nobody waits yet."""
+    waiting = [c for c in _others_wait_for(facts, call) if c.outside & ranks and c.pair is None]
+    same = [c for c in waiting if c.group == call.group]
+    return (same or waiting or [call])[0]
+
+
+def _peers_passed(facts: Facts, call: StuckCall) -> list[Evidence]:
+    out = []
+    for rank in list(call.passed)[:2]:
+        front = facts.fronts.by.get((call.group, rank))
+        if front is not None and front.row >= 0:
+            out.append(recorded(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
+    return out

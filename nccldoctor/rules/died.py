@@ -1,0 +1,234 @@
+"""A rank ended: a signal, the out-of-memory killer, a lost node, or an early exit.
+
+What it means: the process is gone, and its peers wait for it or see their connections to it break.
+How we know: an exit record, a kernel or scheduler line, that the tear-down did not cause; or that connections to the
+rank broke while it was silent itself. A whole host without a sign of life is one lost node.
+What would refute it: lines, a dump or a stack of that rank from after the supposed end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote
+from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, SchedulerEvent, SocketError
+from nccldoctor.failures import FATAL, Failure
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import lives, nameable, others_wait
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.DIED
+REFUTED = "lines, a dump or a stack of that rank from after its end"
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """An end on record; else a lost node; else broken connections to a silent rank."""
+    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.waits.firm.get(r) for r in f.ranks)]
+    if stall.kind is StallKind.ABSENT:
+        lost = [
+            f
+            for f in found
+            if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
+        ]
+        found = [f for f in found if f.ranks & stall.ranks] or [
+            replace(f, ranks=stall.ranks) for f in lost if _block(stall.ranks)
+        ]
+        if found:
+            return _recorded_end(facts, stall, found)
+        return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
+    if stall.kind is StallKind.CRASH and found:
+        return _recorded_end(facts, stall, [f for f in found if f.certain] or found)
+    return None
+
+
+def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft:
+    first = found[0]
+    together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
+    ranks = Ranks(r for f in together for r in f.ranks)
+    evidence = [quote(e, _says(e), observer=_observer(e)) for f in together[:6] for e in f.events[:2]]
+    evidence += others_wait(facts, stall)
+    evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)]
+    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    who = names(ranks) if ranks else "a process"
+    ceiling = Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
+    return Draft(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} ended: {_how(first.events)}{wait}",
+        tuple(evidence),
+        ceiling,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _how(events: Sequence[Event]) -> str:
+    event = events[0]
+    if isinstance(event, OutOfMemory):
+        return f"killed because memory ran out ({event.process or event.scope})"
+    if isinstance(event, SchedulerEvent):
+        return f"{event.what.replace('-', ' ')} ({event.detail[:80]})" if event.detail else event.what.replace("-", " ")
+    if isinstance(event, ProcessExit):
+        name = (
+            event.signal
+            or FATAL.get(event.exitcode or 0)
+            or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
+        )
+        return f"killed by {name}" if name else f"exit code {event.exitcode}"
+    return event.text[:80]
+
+
+def _says(event: Event) -> str:
+    who = f"rank {event.rank}" if event.rank is not None else "a process"
+    return f"{who}: {_how([event])}"
+
+
+def _observer(event: Event) -> str:
+    if isinstance(event, OutOfMemory):
+        return f"kernel:{event.host or ''}"
+    return "scheduler" if isinstance(event, SchedulerEvent) else "launcher"
+
+
+def _silence(facts: Facts, rank: int) -> list[Evidence]:
+    """That nothing of the rank contradicts its end: its log simply stops."""
+    signs = facts.presence.signs(rank)
+    if signs.dump != "none" or signs.answered or signs.alarms or signs.last_event is None:
+        return []
+    return [quote(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
+
+
+def _block(ranks: Ranks) -> bool:
+    """Whether the ranks are those that one node may hold: a block of 4, 8 or 16 at a multiple of its size."""
+    return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
+
+
+def _early_exit(facts: Facts, stall: Stall) -> Draft | None:
+    """Exit code 0 of a rank that the others still wait for."""
+    ranks = Ranks(
+        r
+        for r in nameable(facts, stall) | stall.shown
+        for e in facts.presence.signs(r).exits
+        if e.exitcode == 0 and facts.presence.signs(r).dump == "none"
+    )
+    if not ranks:
+        return _missing_from_table(facts, stall)
+    evidence = [
+        quote(e, f"rank {r} exited with code 0", observer="launcher")
+        for r in ranks
+        for e in facts.presence.signs(r).exits[:1]
+    ]
+    evidence += others_wait(facts, stall)
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _missing_from_table(facts: Facts, stall: Stall) -> Draft | None:
+    """Torchrun lists all ranks of a node that it still had, with -15 for those it closed: one that is missing had
+    ended before, without failing.
+    """
+    ranks = Ranks(
+        r
+        for r in nameable(facts, stall)
+        if not facts.presence.signs(r).exits
+        and not facts.presence.signs(r).teardown
+        and not facts.presence.signs(r).alive
+    )
+    evidence: list[Evidence] = []
+    for rank in ranks:
+        host = facts.case.rank_host.get(rank)
+        mates = [
+            e
+            for r, s in sorted(facts.presence.of.items())
+            for e in s.exits
+            if e.reporter == "torchrun" and host is not None and facts.case.rank_host.get(r) == host
+        ]
+        if len(mates) < 2:
+            return None
+        evidence.append(
+            quote(
+                mates[0],
+                f"the launcher's table of {host} lists {len(mates)} ranks and not rank {rank}: it had ended before, with code 0",
+                observer="launcher",
+            )
+        )
+        evidence += _silence(facts, rank)
+    if not ranks:
+        return None
+    evidence += others_wait(facts, stall)
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _broken_connection(facts: Facts, stall: Stall) -> Draft | None:
+    """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
+    broken = [e for e in facts.case.events if _closed(e)]
+    silent = Ranks(
+        r for r in nameable(facts, stall) if not facts.presence.signs(r).alive and not facts.presence.signs(r).echoes
+    )
+    if not broken or not silent or len(silent) > 1:
+        return None
+    evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
+    evidence += others_wait(facts, stall) + [e for r in silent for e in _silence(facts, r)]
+    logged = bool(silent & facts.presence.logged)
+    return Draft(
+        CAUSE,
+        f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
+        f"in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.HIGH if logged else Confidence.MEDIUM,
+        REFUTED,
+        ranks=silent,
+        call=stall.call,
+    )
+
+
+def _closed(event: Event) -> bool:
+    if isinstance(event, SocketError):
+        return event.echo
+    text = event.message if isinstance(event, ExceptionRaised) else ""
+    return "Connection closed by peer" in text or "Connection reset by peer" in text
+
+
+def _lost_node(facts: Facts, stall: Stall) -> Draft | None:
+    """All ranks of one host, and nobody else, left nothing."""
+    call = stall.call
+    if call is None or len(call.unknown) < 2 or stall.shown or len(call.entered) < max(2, len(call.unknown) // 2):
+        return None
+    hosts = {facts.case.rank_host.get(r) for r in call.unknown}
+    host = hosts.pop() if len(hosts) == 1 else None
+    named = host is not None and frozenset(call.unknown) == {r for r, h in facts.case.rank_host.items() if h == host}
+    if any(lives(facts, r) for r in call.unknown) or not (named or _block(call.unknown)):
+        return None
+    evidence = others_wait(facts, stall)
+    collected = bool(call.unknown & facts.presence.logged) or any(
+        s.host == host and (s.rank is None or s.rank in call.unknown) for s in facts.case.sources
+    )
+    sure = named and collected  # else its files may merely not have been fetched
+    where = f" on {host}" if named else ", a block that one node may have held,"
+    return Draft(
+        CAUSE,
+        f"{names(call.unknown).capitalize()}{where} left no sign of life: the node may be lost",
+        tuple(evidence),
+        Confidence.MEDIUM if sure else Confidence.LOW,
+        "a dump or a log of any of them",
+        ranks=call.unknown if sure else Ranks(),
+        suspects=call.unknown,
+        call=call,
+    )

@@ -1,0 +1,108 @@
+"""A rank shows no sign of life at all, yet no exit is recorded.
+
+What it means: its process is stopped, stuck in native code with the interpreter lock held, or its host hangs.
+How we know: the others dumped, complained or answered after the stall began and this rank did not, and where exits are recorded
+there is none of it (or the launcher had to kill it because it did not obey the closing signal).
+What would refute it: any line, dump or stack of that rank from after the stall began, or an exit record.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote, verb
+from nccldoctor.events import DumpNote, DumpSignal
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import nameable, others_wait, shown_outside, waits_by_stack
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.FROZEN
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """The only absent rank, silent where the others are not."""
+    if stall.kind is not StallKind.ABSENT or stall.call is None:
+        return None
+    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.presence.signs(r)) is None)
+    if not ranks:
+        return None
+    others = facts.case.groups[stall.call.group].members - ranks
+    spoke = Ranks(r for r in facts.case.world - ranks if facts.presence.signs(r).alive)
+    evidence: list[Evidence] = []
+    for rank in list(ranks)[:3]:
+        evidence += shown_outside(facts, stall.call, rank)
+        signs = facts.presence.signs(rank)
+        if signs.last_event is not None:
+            evidence.append(quote(signs.last_event, f"the last line of rank {rank}, from before the stall"))
+    evidence += others_wait(facts, stall)
+    evidence += _answers(facts, others)
+    exits = facts.presence.exited
+    no_exit = bool(exits & others) and all(_kept_running(facts, r) for r in ranks)
+    if no_exit:
+        other = next(iter(exits & others))
+        evidence += [
+            quote(e, f"exits of others are on record, none of {names(ranks)}", observer="launcher")
+            for e in facts.presence.signs(other).exits[:1]
+        ]
+    own_log = bool(ranks & facts.presence.logged)
+    if not (no_exit or own_log) and (_uncollected(facts, spoke) or not _only_stall(facts, stall)):
+        return _lost(facts, ranks, tuple(evidence), stall)
+    open_class = not (no_exit or own_log) or len(spoke) < 2
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} {verb(ranks, 'shows', 'show')} no sign of life since before "
+        f"{describe(facts, stall.call)}, and no exit is recorded",
+        tuple(evidence),
+        Confidence.LOW
+        if not facts.presence.logged
+        else Confidence.MEDIUM
+        if open_class or not no_exit
+        else Confidence.HIGH,
+        "any line, dump or stack of that rank from after the stall began, or an exit record",
+        ranks=ranks,
+        suspects=stall.ranks - ranks,
+        call=stall.call,
+    )
+
+
+def _kept_running(facts: Facts, rank: int) -> bool:
+    """Whether the launcher still had the process when it closed the job: it had to close or kill it.
+
+    Launchers list failures only: a rank that exited with 0 is missing from their tables as well.
+    """
+    signs = facts.presence.signs(rank)
+    if signs.exits:
+        return all(e.exitcode in (None, -9, 137) for e in signs.exits)
+    return any(t.what in ("forced-kill", "closing-signal") for t in signs.teardown)
+
+
+def _uncollected(facts: Facts, spoke: Ranks) -> bool:
+    """Whether the rank's files may simply be missing: the others' logs are one file each, or too few others left anything.
+
+    In a merged log, and where all other ranks left a dump, silence says something.
+    """
+    return facts.presence.per_rank_logs or len(spoke) < max(1, (len(facts.case.world) - 1) // 2)
+
+
+def _only_stall(facts: Facts, stall: Stall) -> bool:
+    """Whether everything that waits leads to this rank: a snapshot of a running job shows calls in flight elsewhere too."""
+    return bool(facts.presence.logged) or (len(facts.stalls) == 1 and stall.call is not None and not stall.call.passed)
+
+
+def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Stall) -> Draft:
+    """Neither dump nor log of the rank was collected, and those of too few others were: nobody can be named."""
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} left neither a dump nor a log; the others wait in {describe(facts, stall.call)}",
+        evidence,
+        Confidence.LOW,
+        "its dump or its log",
+        suspects=ranks,
+        call=stall.call,
+    )
+
+
+def _answers(facts: Facts, others: Ranks) -> list[Evidence]:
+    """That the dump signal went round: this rank alone did not answer."""
+    found = [e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others]
+    return [quote(e, f"rank {e.rank} answered the dump signal") for e in found[:1]]

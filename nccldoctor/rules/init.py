@@ -1,0 +1,169 @@
+"""A communicator, a store or a rendezvous never came up.
+
+What it means: the job hangs before its first collective: a rank did not start, cannot be reached, or waits for another key.
+How we know: store and rendezvous errors, or communicators that some ranks started and nobody completed, and no call of that group on
+record. Named is who did not join, if the evidence says who did.
+What would refute it: a completed call of the same group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, names, quote, waiting_evidence
+from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, RendezvousError, StoreError, WorkStatus
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import nameable
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.INIT
+
+SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "set-up", "wait"})
+"""Operations of the store that belong to setting a group up."""
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """Set-up that did not end, where nothing of the job's work is on record."""
+    if _worked(facts):
+        return _unreachable(facts)
+    if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
+        return _communicator(facts) or _store(facts)
+    return _communicator(facts) or _first_call(facts, stall)
+
+
+def _first_call(facts: Facts, stall: Stall) -> Draft | None:
+    """The very first call of the job did not complete, and nobody is shown to be missing: connecting, more likely than the program."""
+    call = stall.call
+    if call is None or call.seq > 1 or stall.shown or nameable(facts, stall) or facts.presence.dumped:
+        return None
+    if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
+        return None
+    return Draft(
+        CAUSE,
+        f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
+        "communicator may not have come up",
+        tuple(waiting_evidence(facts, call, 4)),
+        Confidence.LOW,
+        "a completed call of the same group",
+        suspects=call.unknown,
+        call=call,
+    )
+
+
+def _worked(facts: Facts) -> bool:
+    """Whether the job issued calls or made steps."""
+    if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
+        return True
+    return any((e.step or 0) > 0 for e in facts.case.events if isinstance(e, Heartbeat | Progress)) or any(
+        (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
+    )
+
+
+def _communicator(facts: Facts) -> Draft | None:
+    """A communicator that some ranks started and did not complete."""
+    starts: dict[str, dict[int, CommInit]] = defaultdict(dict)
+    ends: dict[str, set[int]] = defaultdict(set)
+    for event in facts.case.of(CommInit):
+        name = event.comm_id or (f"{event.split}" if event.split else f"of {event.nranks}")
+        if event.group_rank is not None:
+            if event.what == "start":
+                starts[name].setdefault(event.group_rank, event)
+            elif event.what == "complete":
+                ends[name].add(event.group_rank)
+    for comm, begun in starts.items():
+        if ends[comm]:
+            continue
+        size = max(e.nranks or 0 for e in begun.values())
+        absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
+        world = size == facts.case.world_size
+        few = world and 0 < len(absent) <= max(1, size // 4)
+        evidence = [
+            quote(e, f"rank {r} of {size} started the communicator; nobody completed it", observer=f"log:{r}")
+            for r, e in list(begun.items())[:3]
+        ]
+        for rank in list(absent)[:3] if few else []:
+            last = facts.presence.signs(rank).last_event
+            if last is not None:
+                evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
+        evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
+        who = f"; {names(absent)} never started it" if few else ""
+        heard = bool(absent & facts.presence.logged)
+        return Draft(
+            CAUSE,
+            f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{who}",
+            tuple(evidence),
+            Confidence.HIGH if few and heard else Confidence.MEDIUM,
+            "a completed call of the same group",
+            ranks=absent if few else Ranks(),
+            suspects=Ranks() if few or not world else absent,
+        )
+    return None
+
+
+def _store(facts: Facts) -> Draft | None:
+    """The store or the rendezvous gave up."""
+    found = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
+    meet = list(facts.case.of(RendezvousError))
+    if not found and not meet:
+        return None
+    waiting = Ranks(e.rank for e in found if e.rank is not None)
+    peers = Ranks(
+        e.peer
+        for e in found
+        if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
+    )
+    absent = Ranks(p for p in peers if p not in waiting)
+    evidence: list[Evidence] = [quote(e, _says(e)) for e in found[:6]] + [
+        quote(e, "the rendezvous failed") for e in meet[:2]
+    ]
+    counted = next((e for e in found if e.missing), None)
+    who = (
+        f"{names(absent)} never entered its first call"
+        if absent
+        else f"{counted.missing} ranks did not join"
+        if counted
+        else "somebody did not join"
+    )
+    ceiling = Confidence.MEDIUM
+    return Draft(
+        CAUSE,
+        f"The job never came up: {who}",
+        tuple(evidence),
+        ceiling,
+        "a completed call of the same group",
+        ranks=absent,
+    )
+
+
+def _unreachable(facts: Facts) -> Draft | None:
+    """A process that could not reach the store, where at most one other rank is heard: it may never have joined what that one waits in."""
+    found = [e for e in facts.case.of(StoreError) if e.operation == "connect"]
+    waiting = Ranks(e.rank for e in facts.case.of(CollectiveTimeout) if e.rank is not None)
+    if not found or len(waiting) != 1 or facts.failures or len(facts.case.calls):
+        return None
+    shown = list(facts.case.of(CollectiveTimeout))[:2]
+    line = shown[0]
+    return Draft(
+        CAUSE,
+        f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
+        (*(quote(e, _says(e)) for e in found[:3]), *(quote(e, f"rank {e.rank} gave up on it") for e in shown)),
+        Confidence.LOW,
+        "a line of that process from after it had joined",
+        stalled=Stalled(
+            line.op,
+            line.seq,
+            numel_in=line.numel_in,
+            numel_out=line.numel_out,
+            entered=waiting,
+            timeout_ms=line.timeout_ms,
+        ),
+    )
+
+
+def _says(event: StoreError) -> str:
+    who = f"rank {event.rank}" if event.rank is not None else "a rank"
+    if event.operation == "unique-id":
+        return f"{who} waits for rank {event.peer if event.peer is not None else 0} of the group to set the communicator up"
+    return f"{who}: the store gave up ({event.operation})"

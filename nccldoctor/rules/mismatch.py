@@ -1,0 +1,110 @@
+"""What the three mismatch rules share: who differs at the stalled call, and that the calls around it fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nccldoctor.align import Facts
+from nccldoctor.call_streams import plain
+from nccldoctor.disagree import Disagreement, compare, first_disagreement, rows_at
+from nccldoctor.draft import Draft, names, quote, recorded, stalled_of
+from nccldoctor.events import CollectiveMismatch
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.operations import op_type
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.compared_lines import REFUTED, from_lines, noun
+from nccldoctor.stalls import Stall
+from nccldoctor.waits import StuckCall
+
+
+def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
+    """The first number up to the stalled one under which recorded entries of the members differ."""
+    for call in stall.calls:
+        if call.pair is None:
+            found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
+            if found is not None:
+                return found
+    return None
+
+
+def at_call(facts: Facts, call: StuckCall) -> Disagreement | None:
+    """Whether the members' entries of this very call differ."""
+    return compare(facts.case, call.group, call.seq, rows_at(facts.case, facts.fronts, call.group, call.seq))
+
+
+def judged(facts: Facts, stall: Stall, cause: CauseClass, aspect: str) -> Draft | None:
+    """The verdict of one of the three rules; None where the members differ in another aspect, or merely by a shift."""
+    found = disagreement(facts, stall)
+    if found is not None:
+        if found.aspect != aspect:
+            return None
+        return _from_dumps(facts, found, cause)
+    return from_lines(facts, cause, aspect)
+
+
+def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
+    case = facts.case
+    minority = found.minority
+    shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
+    evidence = [recorded(facts, found.rows[r], _says(r, minority, found)) for r in shown]
+    evidence += _library_abort(facts)
+    group = case.groups[found.group]
+    row = found.rows[min(found.majority or found.rows)]
+    stalled = _stalled(facts, found, row)
+    what = f"{stalled.op} #{found.seq} of {group.label}"
+    if found.tie:
+        return Draft(
+            cause,
+            f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
+            tuple(evidence),
+            Confidence.MEDIUM,
+            REFUTED,
+            suspects=Ranks(found.rows),
+            stalled=stalled,
+        )
+    mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
+    whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed"
+    return Draft(
+        cause,
+        f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.majority)} others at {what}: {mine}",
+        tuple(evidence),
+        Confidence.HIGH if whole and len(found.majority) >= 2 else Confidence.MEDIUM,
+        REFUTED,
+        ranks=minority,
+        stalled=stalled,
+    )
+
+
+def _stalled(facts: Facts, found: Disagreement, row: int) -> Stalled:
+    key = ("collective", found.group, found.seq, 0)
+    call = facts.waits.calls.get(key) or StuckCall(
+        key, found.group, found.seq, Ranks(found.rows), Ranks(), Ranks(), Ranks(), Ranks(), row=row
+    )
+    made = stalled_of(facts, replace(call, row=row))
+    assert made is not None
+    return made
+
+
+def _says(rank: int, minority: Ranks, found: Disagreement) -> str:
+    role = "differs" if rank in minority else "as the majority" if minority else "one side"
+    return f"rank {rank} at #{found.seq}: {role}"
+
+
+def _value(facts: Facts, found: Disagreement, rank: int) -> str:
+    case, row = facts.case, found.rows[rank]
+    if found.aspect == "op":
+        return op_type(plain(case.words.ops[case.calls.op[row]]))
+    if found.aspect == "size":
+        count = int(case.calls.numel_in[row])
+        return f"{count} element{'' if count == 1 else 's'}"
+    inputs, outputs = case.words.dtypes[case.calls.dtypes[row]]
+    return (inputs or outputs or ("?",))[0]
+
+
+def _library_abort(facts: Facts) -> list[Evidence]:
+    """A transport that received another size: the rank that aborts need not be the one that differs."""
+    return [
+        quote(e, f"rank {e.rank} received a size it did not expect")
+        for e in facts.case.of(CollectiveMismatch)
+        if "size" in e.aspects
+    ][:2]

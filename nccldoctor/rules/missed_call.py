@@ -1,0 +1,204 @@
+"""A rank skipped a call, so that it is out of step with its peers.
+
+What it means: a branch, an exception that was swallowed, a loop that ended early: this rank is in a later phase while
+its peers still wait for it.
+How we know: its calls equal its peers' when moved by one; or it is missing from the call and its own recorded order shows that this call
+always came there before; or its step counter is ahead of everybody's.
+What would refute it: a record of the call on that rank, or the same order of calls on its peers.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.disagree import Disagreement, Shift, shift
+from nccldoctor.draft import Draft, describe, names, quote, recorded, stalled_of, waiting_evidence
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.mismatch import disagreement
+from nccldoctor.rules.outside import nameable, shown_outside
+from nccldoctor.rules.steps import OutOfStep, blamed
+from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
+
+CAUSE = CauseClass.MISSED_CALL
+REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """By alignment of streams, by the rank's own order, or by its steps."""
+    return (
+        by_shift(facts, stall, missed=True, cause=CAUSE)
+        or _by_order(facts, stall)
+        or _by_steps(facts, stall)
+        or _by_phase(facts, stall)
+    )
+
+
+def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> Draft | None:
+    """Ranks whose calls in a group equal their peers' when moved by one."""
+    found = disagreement(facts, stall)
+    if found is None or found.tie:
+        return None
+    shifts = [s for r in found.minority if (s := shift(facts.case, facts.fronts, facts.streams, found, r)) is not None]
+    if not shifts and missed:
+        shifts = [s for r in found.minority if (s := usual_next(facts, found, r)) is not None]
+    if not shifts or any(s.missed is not missed for s in shifts):
+        return None
+    first = min(shifts, key=lambda s: (s.seq, s.rank))
+    ranks = Ranks(s.rank for s in shifts)
+    evidence: list[Evidence] = []
+    for item in shifts[:3]:
+        evidence.append(
+            recorded(
+                facts,
+                item.row,
+                f"rank {item.rank} issued this as #{item.seq}; the next {item.length} calls fit its peers' when moved by one",
+            )
+        )
+        evidence.append(recorded(facts, item.peer_row, f"its peers issued this as #{item.seq}"))
+    for call in stall.calls[:1]:
+        evidence += waiting_evidence(facts, call, 2)
+    group = facts.case.groups[first.group]
+    verb = "skipped" if missed else "issued one call too many at"
+    whole = len(found.rows) >= len(group.members) and len(found.majority) >= 2
+    return Draft(
+        cause,
+        f"{names(ranks).capitalize()} {verb} #{first.seq} of {group.label}: from there its calls are off by one",
+        tuple(evidence),
+        Confidence.HIGH if whole else Confidence.MEDIUM,
+        REFUTED,
+        ranks=ranks,
+        stalled=_stalled(facts, first),
+    )
+
+
+def usual_next(facts: Facts, found: Disagreement, rank: int) -> Shift | None:
+    """A rank that issued what usually follows the call it should have issued: skipped, even where its peers have not come further."""
+    streams, row = facts.streams, found.rows[rank]
+    peer_row = found.rows[min(found.majority)]
+    at = streams.position(rank, row)
+    usual = streams.outcomes(rank, at) if at is not None else {}
+    mine, due = int(streams.labels[row]), int(streams.labels[peer_row])
+    if mine in usual or due not in usual:
+        return None
+    rows = streams.rows(rank)
+    after = usual[due] + 1
+    if at is None or after >= at or int(streams.labels[rows[after]]) != mine:
+        return None
+    return Shift(rank, found.group, found.seq, True, row, peer_row, 1)
+
+
+def first_open(facts: Facts, group: int, seq: int, row: int) -> StuckCall:
+    """The first call from number ``seq`` on that does not complete in a group: the one under which the difference hurts."""
+    pending = {
+        f.pending for f in facts.fronts.by.values() if f.group == group and f.pending is not None and f.pending >= seq
+    }
+    number = min(pending, default=seq)
+    key = ("collective", group, number, 0)
+    if key in facts.waits.calls:
+        return facts.waits.calls[key]
+    at = next((f.row for f in facts.fronts.by.values() if f.group == group and f.pending == number and f.row >= 0), row)
+    return StuckCall(key, group, number, facts.case.groups[group].members, Ranks(), Ranks(), Ranks(), Ranks(), row=at)
+
+
+def _stalled(facts: Facts, first: Shift) -> Stalled | None:
+    return stalled_of(facts, first_open(facts, first.group, first.seq, first.peer_row))
+
+
+def _by_order(facts: Facts, stall: Stall) -> Draft | None:
+    """A circle in which one rank left its own earlier order by going past the call."""
+    if stall.kind is not StallKind.CYCLE:
+        return None
+    found = [
+        o
+        for o in blamed(facts, stall.calls)
+        if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.swapped and o.later))
+    ]
+    if not found:
+        return None
+    return _draft(facts, found)
+
+
+def _draft(facts: Facts, found: list[OutOfStep]) -> Draft:
+    ranks = Ranks(o.rank for o in found)
+    first = found[0]
+    evidence: list[Evidence] = []
+    for item in found[:3]:
+        evidence.append(
+            recorded(facts, item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due")
+        )
+        evidence.append(recorded(facts, item.expected, f"an earlier step of rank {item.rank}: what always came there"))
+    evidence += waiting_evidence(facts, first.call)
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} skipped {describe(facts, first.call)} and went on; the others still wait in it",
+        tuple(evidence),
+        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        REFUTED,
+        ranks=ranks,
+        call=first.call,
+    )
+
+
+def _by_phase(facts: Facts, stall: Stall) -> Draft | None:
+    """An absent rank whose last word is that its epoch, or its work, is over, while the others still wait for it in the loop."""
+    if stall.kind is not StallKind.ABSENT:
+        return None
+    over = {
+        r: s.phases[-1]
+        for r, s in facts.presence.of.items()
+        if s.phases and s.phases[-1].what in ("epoch-end", "finished")
+    }
+    ranks = Ranks(r for r in nameable(facts, stall) if r in over)
+    if not ranks or Ranks(over) - ranks:
+        return None
+    evidence = [quote(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
+    for rank in list(ranks)[:2]:
+        evidence += shown_outside(facts, stall.call, rank)
+    evidence += waiting_evidence(facts, stall.call) if stall.call is not None else []
+    return Draft(
+        CAUSE,
+        f"{names(ranks).capitalize()} left the loop early: {describe(facts, stall.call)} was never issued there",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _by_steps(facts: Facts, stall: Stall) -> Draft | None:
+    """An absent rank that already reported a later step than anyone in the call, and complains itself."""
+    if stall.kind is StallKind.FULL or stall.kind is StallKind.CYCLE:
+        return None
+    steps = {r: s.step for r, s in facts.presence.of.items() if s.step is not None}
+    names_ = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks(steps)
+    if len(steps) < 3:
+        return None
+    ahead = Ranks(r for r in names_ if r in steps and all(steps[r] > s for o, s in steps.items() if o != r))
+    ahead = Ranks(r for r in ahead if facts.presence.signs(r).echoes or facts.presence.signs(r).alarms)
+    if len(ahead) != 1 or len({s for r, s in steps.items() if r not in ahead}) != 1:
+        return None
+    rank = next(iter(ahead))
+    signs = facts.presence.signs(rank)
+    evidence: list[Evidence] = []
+    if signs.step_event is not None:
+        evidence.append(quote(signs.step_event, f"rank {rank} already finished step {signs.step}"))
+    other = next(s for r, s in sorted(facts.presence.of.items()) if r != rank and s.step_event is not None)
+    if other.step_event is not None:
+        evidence.append(quote(other.step_event, f"rank {other.rank} and all others only finished step {other.step}"))
+    evidence += [
+        quote(e, f"rank {rank} waits too, in a call of the next step") for e in (signs.echoes + signs.alarms)[:1]
+    ]
+    if stall.call is not None:
+        evidence += waiting_evidence(facts, stall.call)
+    what = describe(facts, stall.call) if stall.call is not None else "a collective of the step before"
+    return Draft(
+        CAUSE,
+        f"Rank {rank} skipped {what}: it is one step ahead of everybody",
+        tuple(evidence),
+        Confidence.HIGH if stall.call is not None else Confidence.MEDIUM,
+        REFUTED,
+        ranks=ahead,
+        call=stall.call,
+    )

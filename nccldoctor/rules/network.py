@@ -1,0 +1,112 @@
+"""All members are in the call, and the transport reports errors.
+
+What it means: a link, a port, a NIC or the fabric between two hosts failed.
+How we know: completion errors or port events that are no echo of a dead peer (status 5 only follows another error, *closed by remote peer*
+follows an end). Named is the end with the port error, else both ends.
+What would refute it: an end of the peer's process before the first error.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote
+from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
+from nccldoctor.failures import Failure
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import others_wait
+from nccldoctor.stalls import Stall
+
+CAUSE = CauseClass.NETWORK
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """The first transport error that nobody's end explains."""
+    found = [f for f in facts.failures if f.cause is CAUSE]
+    ended = [
+        f
+        for f in facts.failures
+        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _node_lost(f)
+    ]
+    if not found or (
+        ended and not any(isinstance(e, IbError) and e.what in ("port", "async") for e in found[0].events)
+    ):
+        return None
+    first = found[0]
+    if _one_sided(facts, first):
+        return None
+    if not first.certain and stall.call is None:
+        return None
+    ports = [
+        e
+        for e in first.events
+        if (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent)
+    ]
+    evidence = [quote(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
+    evidence += [
+        quote(e, f"NCCL on rank {e.rank} gave up: {e.code}")
+        for e in facts.case.of(NcclError)
+        if e.rank not in first.ranks
+    ][:2]
+    evidence += others_wait(facts, stall)
+    wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
+    what = (
+        "reports a port error"
+        if ports and first.ranks
+        else "report transport errors"
+        if len(first.ranks) > 1
+        else "reports transport errors"
+    )
+    who = names(first.ranks) if first.ranks else "a host"
+    ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
+    return Draft(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} {what}: {_what(first.events[0])}{wait}",
+        tuple(evidence),
+        ceiling,
+        "an end of the peer's process before the first error",
+        ranks=first.ranks,
+        suspects=first.suspects,
+        call=stall.call,
+    )
+
+
+def _one_sided(facts: Facts, failure: Failure) -> bool:
+    """Whether only one host complains, no port says anything, and ranks of another host fell silent: then the peer is
+    gone, not the link.
+    """
+    if any(
+        (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
+    ):
+        return False
+    hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
+    silent = facts.case.world - Ranks(r for r, s in facts.presence.of.items() if s.alive or s.exits or s.echoes)
+    return len(hosts) == 1 and bool(silent) and bool(failure.ranks)
+
+
+def _node_lost(failure: Failure) -> bool:
+    return any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in failure.events)
+
+
+def _what(event: Event) -> str:
+    if isinstance(event, IbError):
+        peer = f" to {event.peer}" if event.peer else ""
+        return (
+            f"{event.what} error{peer}"
+            + (f", status {event.status}" if event.status is not None else "")
+            + (f" on {event.hca}" if event.hca else "")
+        )
+    if isinstance(event, SocketError):
+        return event.message[:80]
+    return event.text[:80]
+
+
+def _says(event: Event) -> str:
+    who = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
+    return f"{who}: {_what(event)}"
+
+
+def _observer(event: Event) -> str:
+    if isinstance(event, KernelEvent):
+        return f"kernel:{event.host or ''}"
+    return f"port:{event.rank}" if isinstance(event, IbError) and event.what in ("port", "async") else ""

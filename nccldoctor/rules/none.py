@@ -1,0 +1,71 @@
+"""Nothing is wrong in what was read.
+
+What it means: no rank complained, failed or waits for anybody in a way that a running job would not.
+How we know: no alarm, no failure and no bad exit in any line, and no call that somebody is missing from.
+What would refute it: a file of this job that was not read.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, quote, recorded
+from nccldoctor.events import Phase, ProcessExit
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.NONE
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """Nothing to explain."""
+    in_flight = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)
+    if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
+        return None
+    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)):
+        return None
+    evidence = _well(facts)
+    if not evidence:
+        return None
+    case = facts.case
+    world = case.world
+    seen = facts.presence.logged | facts.presence.dumped
+    whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
+    ended = bool(facts.presence.logged) and (
+        _ended_well(facts) or (frozenset(world) <= facts.presence.dumped and not facts.waits.calls)
+    )
+    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole else Confidence.LOW
+    head = (
+        "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
+        if in_flight
+        else "No stall and no failure in what was read"
+    )
+    return Draft(
+        CAUSE,
+        head,
+        tuple(evidence),
+        Confidence.LOW if in_flight else ceiling,
+        "a file of this job that was not read",
+    )
+
+
+def _ended_well(facts: Facts) -> bool:
+    done = {p.rank for p in facts.case.of(Phase) if p.what == "finished"}
+    exits = {e.rank for e in facts.case.of(ProcessExit) if e.exitcode == 0}
+    return bool(done | exits)
+
+
+def _well(facts: Facts) -> list[Evidence]:
+    """The last thing some ranks said or recorded."""
+    out: list[Evidence] = []
+    for rank in facts.case.world:
+        signs = facts.presence.signs(rank)
+        row = facts.fronts.last_row.get(rank)
+        if signs.last_event is not None:
+            out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))
+        if row is not None:
+            out.append(recorded(facts, row, f"the newest call of rank {rank}"))
+        if len(out) >= 6:
+            return out
+    if not out and facts.case.events:
+        out.append(quote(facts.case.events[-1], "the last line that was understood: no complaint"))
+    return out

@@ -1,0 +1,135 @@
+"""A rank is alive and never issued the call that the others wait in.
+
+What it means: it is busy or blocked elsewhere: data, a checkpoint, evaluation, a lock, another phase.
+How we know: its dump or its counters stop before the call, or it is the only member not in it; and it shows life after the stall
+began: a dump, an answer to the dump signal, a line, a stack, death by the closing SIGTERM.
+What would refute it: a record of the call on that rank, or an earlier end of it.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote
+from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
+from nccldoctor.failures import CLOSING
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import (
+    accounted,
+    busy_with,
+    lives,
+    nameable,
+    others_wait,
+    outside_by_stack,
+    shown_outside,
+    waits_by_stack,
+)
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.NOT_ARRIVED
+REFUTED = "a record of the call on that rank, or an end of it before the stall"
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """Ranks outside the call that show life; else those that a report names."""
+    if stall.kind is not StallKind.ABSENT:
+        return _named_by_report(facts, stall)
+    ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
+    alive = Ranks(
+        r for r in ranks if lives(facts, r) and (r in stall.shown or waits_by_stack(facts.presence.signs(r)) is None)
+    )
+    if not alive:
+        return None
+    evidence: list[Evidence] = []
+    said = ""
+    for rank in list(alive)[:3]:
+        evidence += shown_outside(facts, stall.call, rank)
+        doing, more = busy_with(facts, rank)
+        said = said or doing
+        evidence += more
+        evidence += [e for e in lives(facts, rank) if e.where not in {x.where for x in evidence}]
+    evidence += others_wait(facts, stall)
+    doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
+    closed = bool(alive & facts.presence.logged) or bool(said)
+    whole = accounted(facts, stall) or len(alive) == len(stall.ranks)
+    ceiling = Confidence.HIGH if closed and whole else Confidence.MEDIUM
+    return Draft(
+        CAUSE,
+        f"{names(alive).capitalize()} never issued {describe(facts, stall.call)}{doing}",
+        tuple(evidence),
+        ceiling,
+        REFUTED,
+        ranks=alive,
+        suspects=(stall.ranks - alive) if not whole else Ranks(),
+        call=stall.call,
+    )
+
+
+def _closed(facts: Facts, stall: Stall) -> Ranks:
+    """Several silent ranks that the launcher closed, where all others gave up by themselves: they alone had nothing to give up on."""
+    call, case = stall.call, facts.case
+    if call is None or call.missing or case.world_size is None or 3 * len(call.unknown) > len(case.world):
+        return Ranks()
+    closed = all(any(e.exitcode in CLOSING for e in facts.presence.signs(r).exits) for r in call.unknown)
+    others = all(facts.presence.signs(r).alarms for r in call.inside)
+    return call.unknown if closed and others and frozenset(case.world) <= call.entered | call.unknown else Ranks()
+
+
+def _by_stack(facts: Facts, stall: Stall) -> Ranks:
+    """Among several silent ranks, those whose stack shows them outside every collective, if stacks of the others do not."""
+    return Ranks(r for r in stall.ranks if outside_by_stack(facts.presence.signs(r)) is not None)
+
+
+def _named_by_report(facts: Facts, stall: Stall) -> Draft | None:
+    """A monitored barrier, a desync report or a rank's own counters name who did not come; no dump says otherwise."""
+    if stall.kind is StallKind.CYCLE or facts.fronts.recorded:
+        return None
+    barriers = [e for e in facts.case.of(MonitoredBarrier) if e.missing]
+    reports = [e for e in facts.case.of(DesyncReport) if e.laggards]
+    analysed = [e for e in facts.case.of(FrAnalysis) if e.missing]
+    named = [e.missing for e in barriers] + [e.missing for e in analysed]
+    ranks = Ranks(r for found in named for r in found) or Ranks(
+        r for e in reports for r in e.laggards if not facts.waits.firm.get(r)
+    )
+    if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
+        return _idle(facts) if stall.kind is StallKind.NOTHING else None
+    evidence = [quote(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
+    evidence += [quote(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
+    evidence += [quote(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
+    what = "the monitored barrier" if barriers else "the collective that the report is about"
+    calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
+    calls = [(op, seq) for op, seq in calls if op or seq is not None]
+    stalled = Stalled(*calls[0], missing=ranks) if calls else None
+    head = f"{names(ranks).capitalize()} never came to {what}"
+    return Draft(CAUSE, head, tuple(evidence), Confidence.MEDIUM, REFUTED, ranks=ranks, stalled=stalled)
+
+
+def _idle(facts: Facts) -> Draft | None:
+    """Ranks that report nothing outstanding while another rank's watchdog fired; only where they are few and no other group is known."""
+    signals = [
+        e
+        for e in facts.case.of(DumpSignal)
+        if e.rank is not None and e.last_enqueued is not None and e.last_completed is not None
+    ]
+    idle = Ranks(
+        e.rank
+        for e in signals
+        if e.rank is not None and e.last_enqueued == e.last_completed and (e.last_completed or 0) >= 0
+    )
+    fired = Ranks(e.from_rank for e in signals if e.from_rank is not None and e.from_rank >= 0) - idle
+    busy = Ranks(e.rank for e in signals if e.rank is not None) - idle
+    if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
+        return None
+    evidence = [
+        quote(e, f"rank {e.rank} has nothing outstanding, although {names(fired)} gave up on a call")
+        for e in signals
+        if e.rank in idle
+    ][:3]
+    return Draft(
+        CAUSE,
+        f"{names(idle).capitalize()} is not in the call that {names(fired)} gave up on",
+        tuple(evidence),
+        Confidence.LOW,
+        REFUTED,
+        ranks=idle,
+    )

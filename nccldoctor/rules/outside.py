@@ -1,0 +1,164 @@
+"""What rules about absent ranks share: that the others wait, that this rank is outside, and what it was last seen doing."""
+
+from __future__ import annotations
+
+import math
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import describe, dump_evidence, names, quote, waiting_evidence
+from nccldoctor.events import DesyncReport, DumpNote, DumpSignal, MonitoredBarrier, Stack, WorkStatus
+from nccldoctor.failures import CLOSING
+from nccldoctor.model import Evidence
+from nccldoctor.parsers.frames import doing, is_waiting
+from nccldoctor.presence import Signs
+from nccldoctor.ranks import Ranks
+from nccldoctor.stalls import Stall
+from nccldoctor.waits import StuckCall
+
+
+def others_wait(facts: Facts, stall: Stall) -> list[Evidence]:
+    """That the victims are inside the call."""
+    return waiting_evidence(facts, stall.call) if stall.call is not None else []
+
+
+def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evidence]:
+    """What puts a rank outside the call: its dump, its own counters, or a report that names it."""
+    out: list[Evidence] = []
+    if call is not None:
+        front = facts.fronts.by.get((call.group, rank))
+        what = describe(facts, call)
+        if rank in facts.fronts.recorded:
+            last = (
+                f"its last call there was #{front.enqueued}"
+                if front is not None and front.enqueued >= 0
+                else "it never called in that group"
+            )
+            found = dump_evidence(facts, rank, f"rank {rank} recorded no {what}; {last}")
+            if found is not None:
+                out.append(found)
+        elif front is not None and front.event is not None and front.enqueued < call.seq:
+            out.append(quote(front.event, f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"))
+    out += [
+        quote(e, f"PyTorch's desync report names {names(e.laggards)}")
+        for e in facts.case.of(DesyncReport)
+        if rank in e.laggards
+    ][:1]
+    out += [
+        quote(e, f"the monitored barrier misses {names(e.missing)}")
+        for e in facts.case.of(MonitoredBarrier)
+        if rank in e.missing
+    ][:1]
+    return out
+
+
+def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
+    """What a rank does instead, in words, from its stack or its last lines; "" where nothing tells."""
+    signs = facts.presence.signs(rank)
+    for stack in signs.stacks:
+        if stack.main and not is_waiting(stack.frames):
+            said = doing(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
+            return said, [quote(stack, f"rank {rank} {said}", observer=f"stack:{rank}")]
+    open_ = [
+        p
+        for p in signs.phases
+        if not p.detail.startswith("done") and p.what not in ("starting", "ready", "finished", "epoch-end")
+    ]
+    if open_ and not any(
+        p.what == open_[-1].what and p.detail.startswith("done") for p in signs.phases[signs.phases.index(open_[-1]) :]
+    ):
+        last = open_[-1]
+        said = {
+            "checkpoint": "writes a checkpoint", "evaluation": "evaluates", "sampling": "generates samples", "data": "prepares data",
+            "compile": "compiles",
+        }.get(last.what, last.what)  # fmt: skip
+        return said, [quote(last, f"rank {rank} {said}: {last.detail[:80]}")]
+    return "", []
+
+
+def waits_by_stack(signs: Signs) -> Stack | None:
+    """The main stack of a rank that waits for its peers, if one was taken."""
+    return next((s for s in signs.stacks if s.main and is_waiting(s.frames)), None)
+
+
+def outside_by_stack(signs: Signs) -> Stack | None:
+    """The main stack of a rank that is not in a collective, if one was taken."""
+    mains = [s for s in signs.stacks if s.main]
+    return mains[0] if mains and not is_waiting(mains[0].frames) else None
+
+
+def lives(facts: Facts, rank: int) -> list[Evidence]:
+    """Signs that a rank was alive after the stall began: a dump, a reply, a stack, a line, or that it obeyed the closing signal."""
+    signs = facts.presence.signs(rank)
+    out: list[Evidence] = []
+    if signs.dump != "none":
+        found = dump_evidence(facts, rank, f"rank {rank} wrote a dump: it was alive") if signs.dump == "good" else None
+        if found is not None:
+            out.append(found)
+    answers = [e for e in signs.answered if isinstance(e, DumpSignal | DumpNote)]
+    out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
+    out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
+    if (
+        not out
+        and not math.isnan(facts.presence.alarm)
+        and signs.last >= facts.presence.alarm
+        and signs.last_event is not None
+    ):
+        out.append(quote(signs.last_event, f"rank {rank} still wrote lines after the first complaint"))
+    out += [
+        quote(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
+        for e in signs.exits
+        if e.exitcode in CLOSING
+    ][:1]
+    return out
+
+
+def own_counters(facts: Facts, rank: int) -> WorkStatus | None:
+    """The newest counters that a rank printed itself."""
+    found = list(facts.case.of(WorkStatus, rank))
+    return found[-1] if found else None
+
+
+def accounted(facts: Facts, stall: Stall) -> bool:
+    """Whether every member of the stalled call is known to be in it or shown to be outside."""
+    call = stall.call
+    return call is not None and not call.unknown and facts.case.groups[call.group].learned not in ("assumed", "log")
+
+
+def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
+    """Whether every other rank of a job of known size is in some stuck call: then it does not matter which groups they share."""
+    world = facts.case.world_size
+    sure = bool(facts.presence.dumped) or any(
+        g.desc == "default_pg" and g.learned != "assumed" for g in facts.case.groups
+    )
+    return (
+        world is not None
+        and world > 2
+        and sure
+        and all(facts.waits.firm.get(r) for r in facts.case.world if r not in ranks)
+    )
+
+
+def nameable(facts: Facts, stall: Stall) -> Ranks:
+    """The ranks that may be named: shown to be outside, or the only one left when every other member is shown to be inside.
+
+    A dump or a log that was not collected shows neither.
+    """
+    if stall.shown:
+        return stall.shown
+    call = stall.call
+    if (
+        call is not None
+        and len(stall.ranks) == 1
+        and stall.ranks == facts.waits.roots
+        and _everybody_else_waits(facts, stall.ranks)
+    ):
+        return stall.ranks
+    if call is None or len(call.unknown) != 1 or call.missing:
+        return Ranks()
+    group = facts.case.groups[call.group]
+    whole = group.learned in ("config", "entries") or (
+        group.desc == "default_pg"
+        and facts.case.world_size is not None
+        and (group.learned != "assumed" or bool(facts.presence.dumped))
+    )
+    return call.unknown if whole and call.entered else Ranks()

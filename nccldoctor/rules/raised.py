@@ -1,0 +1,79 @@
+"""A rank left through an exception of its own.
+
+What it means: user code or a library raised on this rank, before anybody timed out; the others wait for a rank that has left its
+loop, even if its process lingers in clean-up.
+How we know: a traceback whose exception is not an echo of a failed collective, store or connection, of a rank that is not waiting in a
+call itself; the launcher's exit record where there is one.
+What would refute it: steps of that rank after the exception, or the same exception on ranks that went on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote
+from nccldoctor.events import ExceptionRaised
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import nameable, others_wait, shown_outside
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.RAISED
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """The earliest exception of a rank that others wait for, or that nothing else explains."""
+    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.waits.firm.get(r) for r in f.ranks)]
+    if stall.kind is StallKind.ABSENT:
+        found = [f for f in found if f.ranks & stall.ranks] or [f for f in found if f.certain and not f.ranks]
+    elif stall.kind is not StallKind.CRASH:
+        return None
+    if not found:
+        return None
+    unsigned = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks()
+    if stall.kind is StallKind.CRASH and not found[0].ranks:
+        unsigned = Ranks(r for r, s in facts.presence.of.items() if any(e.exitcode == 1 and e.first for e in s.exits))
+    if len(unsigned) == 1 and not found[0].ranks:
+        found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
+    first = found[0]
+    alike = [f for f in found if f.when == first.when or f.when != f.when] if stall.kind is StallKind.CRASH else found
+    alike = alike or [first]
+    ranks = Ranks(r for f in alike for r in f.ranks)
+    evidence = [quote(e, f"{_who(e.rank)} raised {_what(e)}") for f in alike[:4] for e in f.events]
+    for rank in list(ranks)[:2]:
+        evidence += [
+            quote(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
+            for e in facts.presence.signs(rank).exits[:1]
+        ]
+        evidence += shown_outside(facts, stall.call, rank)
+    evidence += others_wait(facts, stall)
+    error = first.events[0]
+    what = _what(error)
+    where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
+    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    who = names(ranks) if ranks else "a rank"
+    return Draft(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} left through {what}{where}{wait}",
+        tuple(evidence),
+        Confidence.HIGH
+        if ranks and (first.certain or stall.kind is StallKind.ABSENT)
+        else Confidence.MEDIUM
+        if ranks
+        else Confidence.LOW,
+        "steps of that rank after the exception, or the same exception on ranks that went on",
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _who(rank: int | None) -> str:
+    return f"rank {rank}" if rank is not None else "a rank"
+
+
+def _what(event: object) -> str:
+    if isinstance(event, ExceptionRaised):
+        message = event.message.split("\n", 1)[0][:120]
+        return f"{event.type}: {message}" if message else event.type
+    return "an exception"

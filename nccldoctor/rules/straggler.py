@@ -1,0 +1,140 @@
+"""A rank is late but alive; the job went on, or the limit is shorter than the work.
+
+What it means: the rank arrived, or finished what it was doing, after the others had given up; or it is measurably slow.
+How we know: its own record of the call is later than its peers' by as much as the limit; or its lines go on with its work after
+the first complaint.
+What would refute it: a rank that would not have come at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nccldoctor.align import Facts
+from nccldoctor.disagree import rows_at
+from nccldoctor.draft import Draft, describe, names, quote, recorded
+from nccldoctor.events import CollectiveTimeout, Heartbeat, Phase, Progress
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import nameable, others_wait
+from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
+
+CAUSE = CauseClass.STRAGGLER
+REFUTED = "a rank that would not have come at all"
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """Who came late, or was still working when the others gave up."""
+    if stall.kind is StallKind.FULL and stall.call is not None:
+        return _late_entry(facts, stall.call)
+    if stall.kind is StallKind.ABSENT:
+        return _work_went_on(facts, stall)
+    return _bar_went_on(facts)
+
+
+def _late_entry(facts: Facts, call: StuckCall) -> Draft | None:
+    """A member whose own entry is later than the others' by most of the limit."""
+    rows = rows_at(facts.case, facts.fronts, call.group, call.seq)
+    if len(rows) < 3:
+        return None
+    times = {
+        r: int(facts.case.calls.created_ns[row]) / 1e9
+        for r, row in rows.items()
+        if facts.case.calls.created_ns[row] > 0
+    }
+    limit = max((int(facts.case.calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
+    if len(times) < 3 or limit <= 0:
+        return None
+    usual = float(np.median(np.array(list(times.values()))))
+    late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
+    if not late or len(late) * 2 >= len(times):
+        return None
+    evidence: list[Evidence] = [
+        recorded(facts, rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others") for r in list(late)[:3]
+    ]
+    evidence += [
+        recorded(facts, rows[r], f"rank {r} had been waiting since then")
+        for r in [q for q in rows if q not in late][:2]
+    ]
+    return Draft(
+        CAUSE,
+        f"{names(late).capitalize()} came to {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
+        f"late; the limit is {limit:.0f} s",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=late,
+        call=call,
+    )
+
+
+def _work_went_on(facts: Facts, stall: Stall) -> Draft | None:
+    """An absent rank whose lines show that its work finished, or went on, after the first complaint."""
+    ranks = nameable(facts, stall)
+    evidence: list[Evidence] = []
+    named: set[int] = set()
+    for rank in ranks:
+        signs = facts.presence.signs(rank)
+        later = [
+            p for p in signs.phases if p.detail.startswith("done") and facts.presence.time(p) > facts.presence.alarm
+        ]
+        moved = [
+            e
+            for e in facts.case.events
+            if isinstance(e, Heartbeat | Progress) and e.rank == rank and facts.presence.time(e) > facts.presence.alarm
+        ]
+        for event in (*later[:1], *moved[-1:]):
+            named.add(rank)
+            evidence.append(quote(event, f"rank {rank} {_went(event)} after the others had given up"))
+    if not named:
+        return None
+    evidence += others_wait(facts, stall)
+    return Draft(
+        CAUSE,
+        f"{names(named).capitalize()} was still working when the others gave up in {describe(facts, stall.call)}: late, not stuck",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=Ranks(named),
+        call=stall.call,
+    )
+
+
+def _bar_went_on(facts: Facts) -> Draft | None:
+    """A progress bar that advances after every other rank had given up: bars are drawn by rank 0, and only it did not give up.
+
+    For lines without sequence numbers (before PyTorch 1.12), of which no graph can be made.
+    """
+    gave_up = [e for e in facts.case.of(CollectiveTimeout) if e.rank is not None]
+    waiting = Ranks(e.rank for e in gave_up if e.rank is not None)
+    if len(waiting) < 2 or waiting != Ranks(range(1, len(waiting) + 1)) or len({e.op for e in gave_up}) > 1:
+        return None
+    if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.fronts.recorded:
+        return None
+    first = min(gave_up, key=lambda e: (e.place.source, e.place.line or 0))
+    for bar in facts.case.of(Progress):
+        before = [
+            e for e in facts.case.of(Progress)
+            if e.place.source == bar.place.source == first.place.source and e.label == bar.label and e.total == bar.total
+            and (e.place.line or 0) <= (first.place.line or 0)
+        ]  # fmt: skip
+        later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
+        if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
+            return Draft(
+                CAUSE,
+                f"Rank 0 was still working when {names(waiting)} gave up in {first.op}: late, not stuck",
+                (
+                    quote(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
+                    *(quote(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
+                ),
+                Confidence.MEDIUM,
+                REFUTED,
+                ranks=Ranks([0]),
+                stalled=Stalled(op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms),
+            )
+    return None
+
+
+def _went(event: object) -> str:
+    return "finished its work" if isinstance(event, Phase) else "made progress"

@@ -1,0 +1,92 @@
+"""Something is wrong, and what was read does not tell what.
+
+What it means: somebody complained or failed, but the input does not show who is missing or what differs. Coverage says which file would.
+How we know: an alarm or a failure without the evidence that any other class needs.
+What would refute it: the dumps or logs that coverage lists as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, quote, verb, waiting_evidence
+from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, ProcessExit, WorkStatus
+from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.stalls import Stall, StallKind
+
+CAUSE = CauseClass.UNDETERMINED
+
+
+def judge(facts: Facts, stall: Stall) -> Draft:
+    """What is known, and that it is not enough."""
+    call = stall.call
+    evidence: list[Evidence] = waiting_evidence(facts, call) if call is not None else []
+    first = facts.presence.first_alarm
+    if first is not None:
+        evidence.append(quote(first, "the first complaint"))
+    evidence += [
+        quote(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
+    ][:2]
+    evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    if not evidence:
+        evidence = [_nothing(facts)]
+    victims = call.inside if call is not None else Ranks()
+    suspects = stall.ranks if stall.kind is StallKind.ABSENT else Ranks()
+    if call is not None:
+        head = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}; what "
+        "was read does not tell for whom"
+    elif first is not None:
+        head = "Something went wrong, and what was read does not tell who caused it"
+    else:
+        head = "What was read does not tell whether anything is wrong"
+    return Draft(
+        CAUSE,
+        head,
+        tuple(evidence),
+        Confidence.CANNOT_TELL,
+        "the dumps or logs that coverage lists as missing",
+        suspects=suspects,
+        call=call,
+        stalled=None if call is not None else stalled_line(facts),
+    )
+
+
+def stalled_line(facts: Facts) -> Stalled | None:
+    """The call that the first complaint is about, from lines alone."""
+    found: list[CollectiveTimeout | BlockingWaitTimeout] = [
+        e
+        for e in facts.case.events
+        if isinstance(e, CollectiveTimeout | BlockingWaitTimeout) and (e.op or e.seq is not None)
+    ]
+    ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _one_group(found) else found
+    for event in ordered[:1]:
+        return Stalled(
+            event.op,
+            event.seq,
+            group=str(event.group) if event.group is not None else None,
+            numel_in=event.numel_in,
+            numel_out=event.numel_out,
+            entered=Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None),
+            timeout_ms=event.timeout_ms,
+        )
+    status = next((e for e in facts.case.of(WorkStatus) if e.failed is not None), None)
+    if status is None:
+        return None
+    group = str(status.group) if status.group is not None else None
+    return Stalled(None, status.failed, group=group, entered=Ranks([status.rank] if status.rank is not None else []))
+
+
+def _one_group(found: Sequence[Event]) -> bool:
+    return len({str(e.group) for e in found}) == 1
+
+
+def _nothing(facts: Facts) -> Evidence:
+    """A finding needs evidence: here, what was read at all."""
+    if facts.case.sources:
+        source = facts.case.sources[0]
+        return Evidence(
+            Place(source.id, source.path), "", f"{len(facts.case.sources)} files were read and none tells of a stall"
+        )
+    return Evidence(None, "", "nothing readable was found")

@@ -1,0 +1,64 @@
+"""All members entered the call and it did not finish, and no more is known.
+
+What it means: the program did its part on every rank; the stall is in the transport, a device, or NCCL itself.
+How we know: every member recorded the call, or its watchdog gave up on it, with equal operation and sizes; nobody's calls are out of
+step and no device or transport reports an error. Nobody is named.
+What would refute it: a member that did not issue the call, or issued another; an error of a link or a board.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, describe, names, stalled_of, verb, waiting_evidence
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.compared_lines import EARLY
+from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
+
+CAUSE = CauseClass.UNFINISHED
+
+
+def _not_comparable(facts: Facts, call: StuckCall) -> bool:
+    """Whether the ring has dropped the call itself on a dumped rank, so that nobody can say that it agrees."""
+    fronts = [facts.fronts.by.get((call.group, r)) for r in call.entered]
+    return any(f is not None and f.known_by == "status" for f in fronts)
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """A call that everybody is in."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
+        return None
+    stalled = stalled_of(facts, call)
+    if call.passed and (stalled is None or stalled.op not in EARLY):
+        return None
+    group = facts.case.groups[call.group]
+    evidence = waiting_evidence(facts, call, 4)
+    if not evidence:
+        return None
+    heard = Ranks(r for r in call.inside)
+    whole = frozenset(group.members) <= call.entered | call.passed and (
+        group.learned in ("config", "entries", "listed")
+        or (group.learned == "world" and facts.case.world_size is not None)
+    )
+    alone = len(heard) < 2 or not whole
+    open_class = _not_comparable(facts, call) or (
+        call.row >= 0
+        and facts.case.calls.dtypes[call.row] >= 0
+        and not any(facts.case.words.dtypes[facts.case.calls.dtypes[call.row]])
+    )
+    return Draft(
+        CAUSE,
+        f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
+        if whole
+        else f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}; nobody is shown to be missing",
+        tuple(evidence),
+        Confidence.LOW
+        if alone
+        else Confidence.MEDIUM
+        if open_class or group.learned == "listed" or facts.presence.first_alarm is None
+        else Confidence.HIGH,
+        "a member that did not issue the call, or issued another; an error of a link or a board",
+        call=call,
+    )

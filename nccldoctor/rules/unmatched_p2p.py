@@ -1,0 +1,72 @@
+"""A rank did not send, or receive, what its peer waits for.
+
+What it means: one end of a send and receive is not there, and its owner has gone on.
+How we know: the peer's entry waits; the owner recorded none for it, and its own earlier order shows that one always came there. Nobody is
+named if both ends may be it.
+What would refute it: the other end's entry, or an owner that has not come so far yet.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, names, recorded
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.steps import OutOfStep, blamed
+from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
+
+CAUSE = CauseClass.UNMATCHED_P2P
+
+
+def judge(facts: Facts, stall: Stall) -> Draft | None:
+    """A circle that holds a send or a receive whose other end is missing."""
+    if stall.kind is not StallKind.CYCLE:
+        return None
+    open_ = [c for c in stall.calls if c.pair is not None and (c.missing | c.behind)]
+    if not open_:
+        return None
+    found = [o for o in blamed(facts, tuple(open_)) if o.call.pair is not None]
+    ranks = Ranks(o.rank for o in found)
+    first = found[0].call if found else open_[0]
+    evidence: list[Evidence] = []
+    for item in found[:3]:
+        evidence.append(recorded(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
+        evidence.append(recorded(facts, item.expected, f"an earlier step of rank {item.rank}: what always came there"))
+    for call in open_[:3]:
+        evidence += (
+            [recorded(facts, call.row, f"rank {min(call.inside)} waits for the other end")]
+            if call.row >= 0 and call.inside
+            else []
+        )
+    if not evidence:
+        return None
+    sender, receiver = first.pair or (-1, -1)
+    guilty = next(iter(ranks)) if len(ranks) == 1 else None
+    what = (
+        f"the send from rank {sender} to rank {receiver}"
+        if guilty != receiver
+        else f"the receive on rank {receiver} from rank {sender}"
+    )
+    named = ranks if len(ranks) == 1 else Ranks()
+    who = f"{names(named).capitalize()} never posted {what} and went on" if named else f"One end of {what} is missing"
+    assumed = facts.case.groups[first.group].learned == "assumed"
+    ceiling = Confidence.MEDIUM if assumed else Confidence.HIGH
+    return Draft(
+        CAUSE,
+        who,
+        tuple(evidence),
+        ceiling if named else Confidence.LOW,
+        "the other end's entry, or an owner that has not come so far yet",
+        ranks=named,
+        suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.behind),
+        call=_root(open_, first),
+    )
+
+
+def _end(item: OutOfStep) -> str:
+    return "send" if item.call.pair is not None and item.call.pair[0] == item.rank else "receive"
+
+
+def _root(open_: list[StuckCall], first: StuckCall) -> StuckCall:
+    return next((c for c in open_ if c.key == first.key), first)

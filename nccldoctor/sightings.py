@@ -1,0 +1,171 @@
+"""Log lines in a reader's words: ``watchdog timeout``, ``stack: in refresh_expert_table (moe.py:88)``, ``killed by
+SIGKILL``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from nccldoctor.call_streams import LIBRARY
+from nccldoctor.events import (
+    BlockingWaitTimeout,
+    CollectiveTimeout,
+    DesyncReport,
+    DumpNote,
+    DumpSignal,
+    Event,
+    ExceptionRaised,
+    GpuError,
+    Heartbeat,
+    HeartbeatStuck,
+    IbError,
+    KernelEvent,
+    MonitoredBarrier,
+    NcclError,
+    NcclWarn,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    Progress,
+    SchedulerEvent,
+    Setting,
+    SocketError,
+    Stack,
+    StoreError,
+    TearDown,
+    WorkStatus,
+)
+
+CHARACTERS = 120
+"""Of one such phrase at most."""
+
+
+def sighting(event: Event) -> str:
+    """What a line says, in a few words; of a kind without words of its own, its text."""
+    for cls in type(event).__mro__:
+        words = _WORDS.get(cls)
+        if words is not None:
+            return " ".join(words(event).split())[:CHARACTERS]
+    return " ".join(event.text.split())[:CHARACTERS]
+
+
+def mark(event: Event) -> str:
+    """The kind of the symbol it gets in a timeline; "" where it gets none."""
+    return next((kind for classes, kind in _MARKS if isinstance(event, classes)), "")
+
+
+def innermost(frames: tuple[str, ...]) -> str:
+    """The innermost frame of the user's own code, else the innermost one, with the file's name alone."""
+    own = next((f for f in frames if ".py:" in f and not any(part in f for part in (*LIBRARY, "/threading.py"))), None)
+    frame = own if own is not None else (frames[0] if frames else "")
+    name, opening, place = frame.partition(" (")
+    return f"{name} ({place.rpartition('/')[2]}" if opening else name
+
+
+def _stack(event: Event) -> str:
+    frames = event.frames if isinstance(event, Stack) else ()
+    return f"stack: in {innermost(frames)}" if frames else "stack"
+
+
+def _timeout(event: Event) -> str:
+    if not isinstance(event, CollectiveTimeout | BlockingWaitTimeout):
+        return "timeout"
+    call = f" of {event.op}" if event.op else ""
+    number = f" #{event.seq}" if event.seq is not None else ""
+    return f"watchdog timeout{call}{number}"
+
+
+def _exit(event: Event) -> str:
+    if not isinstance(event, ProcessExit):
+        return "ended"
+    if event.signal:
+        return f"ended by {event.signal}"
+    return "ended" if event.exitcode is None else f"ended with exit code {event.exitcode}"
+
+
+def _exception(event: Event) -> str:
+    if not isinstance(event, ExceptionRaised):
+        return "exception"
+    name = event.type.rpartition(".")[2] or "an exception"
+    place = f" in {innermost((event.frame,))}" if event.frame else ""
+    return f"{name}{place}" + (f": {event.message}" if event.message and not place else "")
+
+
+def _step(event: Event) -> str:
+    step = getattr(event, "step", None)
+    return f"reported step {step}" if step is not None else "progress line"
+
+
+def _phase(event: Event) -> str:
+    what = getattr(event, "what", "") or getattr(event, "name", "")
+    return f"phase: {what}" if what else event.text
+
+
+_TEAR_DOWN = {
+    "closing-signal": "told to close by its launcher",
+    "death-signal": "received the launcher's closing signal",
+    "forced-kill": "killed by its launcher while it closed the job",
+    "monitor-kills": "its heartbeat monitor ended the process",
+    "comm-aborted": "aborted its communicator",
+    "watchdog-terminated": "its watchdog thread ended after a timeout",
+    "process-down": "took itself down after a timeout",
+    "terminate-called": "aborted after an unhandled C++ error",
+}
+
+
+def _teardown(event: Event) -> str:
+    what = getattr(event, "what", "")
+    return _TEAR_DOWN.get(what, f"tear-down: {what}" if what else "tear-down")
+
+
+def _gpu(event: Event) -> str:
+    if not isinstance(event, GpuError):
+        return "device error"
+    return f"Xid {event.xid}" if event.xid is not None else f"device error: {event.message}"
+
+
+def _words(text: str) -> Callable[[Event], str]:
+    return lambda _: text
+
+
+def _named(text: str, field: str) -> Callable[[Event], str]:
+    return lambda event: f"{text}: {getattr(event, field, '') or event.text}"
+
+
+_WORDS: Mapping[type, Callable[[Event], str]] = {
+    Stack: _stack,
+    CollectiveTimeout: _timeout,
+    BlockingWaitTimeout: _timeout,
+    ProcessExit: _exit,
+    ExceptionRaised: _exception,
+    Heartbeat: _step,
+    Progress: _step,
+    Phase: _phase,
+    TearDown: _teardown,
+    GpuError: _gpu,
+    WorkStatus: _words("printed its counters after a timeout"),
+    HeartbeatStuck: _words("heartbeat monitor: the watchdog stood still"),
+    DumpSignal: _words("told to dump its flight recorder"),
+    DumpNote: _words("wrote of its flight-recorder dump"),
+    DesyncReport: _words("printed a desync report"),
+    MonitoredBarrier: _words("monitored barrier gave up"),
+    OutOfMemory: _named("out of memory", "scope"),
+    NcclError: _named("NCCL error", "code"),
+    NcclWarn: _words("NCCL warning"),
+    IbError: _named("InfiniBand", "what"),
+    SocketError: _named("connection", "how"),
+    KernelEvent: _named("kernel", "what"),
+    SchedulerEvent: _named("scheduler", "what"),
+    StoreError: _named("store error", "operation"),
+    Setting: _words("printed a setting"),
+}
+
+_MARKS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((CollectiveTimeout, BlockingWaitTimeout, MonitoredBarrier, HeartbeatStuck), "timeout"),
+    ((ProcessExit,), "exit"),
+    ((ExceptionRaised,), "exception"),
+    ((DumpSignal, DumpNote), "dump"),
+    ((Stack,), "stack"),
+    ((GpuError, IbError, SocketError, KernelEvent, SchedulerEvent, OutOfMemory, NcclError), "trouble"),
+    ((Heartbeat, Progress, Phase), "life"),
+)
