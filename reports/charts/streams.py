@@ -1,0 +1,97 @@
+"""Two ranks' calls side by side, with what one has and the other has not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccldoctor.pictures import StreamCall, StreamPair
+from nccldoctor.reports import wording
+from nccldoctor.reports.charts.wait_graph import fitting
+from nccldoctor.reports.visible import line
+
+WIDTH, HEIGHT, GAP, STEP, TOP = 390, 36, 120, 44, 30
+"""Of a box, the gap between both columns, the step from row to row, the room for the ranks' names."""
+
+INDENT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A call, or the hole where it is missing (``kind`` gap); ``kind`` else is same, differs, only."""
+
+    kind: str
+    x: float
+    y: float
+    title: str
+    detail: str
+    full: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What stands between two boxes: a line where they are the same, else a sign."""
+
+    kind: str
+    y: float
+    sign: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChart:
+    """The drawing in numbers; ``text`` says the first difference in words."""
+
+    width: float
+    height: float
+    left: str
+    right: str
+    boxes: tuple[Box, ...]
+    links: tuple[Link, ...]
+    before: int
+    after: int
+    text: str
+
+
+_SIGNS = {"same": "", "differs": "≠", "left-only": "extra", "right-only": "missing"}
+
+
+def stream_chart(pair: StreamPair | None) -> StreamChart | None:
+    """The drawing; None where there is nothing to lay side by side."""
+    if pair is None or not pair.rows:
+        return None
+    boxes: list[Box] = []
+    for n, row in enumerate(pair.rows):
+        y = TOP + n * STEP
+        kind = row.kind if row.kind in ("same", "differs") else "only"
+        boxes += [
+            _box(row.left, kind, INDENT, y, pair.left),
+            _box(row.right, kind, INDENT + WIDTH + GAP, y, pair.right),
+        ]
+    links = tuple(Link(row.kind, TOP + n * STEP + HEIGHT / 2, _SIGNS[row.kind]) for n, row in enumerate(pair.rows))
+    return StreamChart(
+        width=2 * WIDTH + GAP + 2 * INDENT,
+        height=TOP + len(pair.rows) * STEP,
+        left=f"rank {pair.left}",
+        right=f"rank {pair.right}",
+        boxes=tuple(boxes),
+        links=links,
+        before=pair.before,
+        after=pair.after,
+        text=_text(pair),
+    )
+
+
+def _box(call: StreamCall | None, kind: str, x: float, y: float, rank: int) -> Box:
+    if call is None:
+        return Box("gap", x, y, f"✕ not issued by rank {rank}", "", f"rank {rank} did not issue it")
+    title = f"{wording.call_name(call.op, call.seq)} · {line(call.group, 60)}"
+    parts = [line(text, 80) for text in (call.site, call.sizes) if text]
+    detail = " · ".join([*parts, "completed" if call.done else "not completed"])
+    return Box(kind, x, y, fitting(title, 12.5, WIDTH - 20), fitting(detail, 11.5, WIDTH - 20), f"{title}: {detail}")
+
+
+def _text(pair: StreamPair) -> str:
+    first = next((row for row in pair.rows if row.kind != "same"), None)
+    if first is None:
+        return f"rank {pair.left} and rank {pair.right} issued the same calls"
+    names = [wording.call_name(c.op, c.seq) if c else "nothing" for c in (first.left, first.right)]
+    return f"the first difference: rank {pair.left} issued {names[0]} where rank {pair.right} issued {names[1]}"

@@ -1,0 +1,126 @@
+"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.view.View`, and nothing loaded.
+
+The page forbids itself everything but its one style block and its one script, by their hashes: text of a log that
+got past the escaping would still do nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.reports import advice, prose, view
+from nccldoctor.reports.charts import streams, symbols, timeline, wait_graph
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A style sheet or script to stand in the page, and the hash that the policy allows it by."""
+
+    text: Markup
+    hash: str
+
+
+def page(diagnosis: Diagnosis) -> str:
+    """The whole report; a file of its own, ends with a newline."""
+    style, script = _asset("page.css"), _asset("page.js")
+    return _filled(diagnosis, f"style-src '{style.hash}'; script-src '{script.hash}'", (script,), None)
+
+
+def filled(diagnosis: Diagnosis, panels: Panels, library_hash: str) -> str:
+    """The report with places for figures and what draws them; ``library_hash`` is the hash of the unpacked
+    plotly.js.
+    """
+    scripts = (_asset("page.js"), _asset("interactive.js"))
+    allowed = " ".join(f"'{value}'" for value in (*(s.hash for s in scripts), library_hash))
+    return _filled(diagnosis, f"style-src 'unsafe-inline'; script-src {allowed}", scripts, panels)
+
+
+def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panels: Panels | None) -> str:
+    from markupsafe import Markup
+
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            v=view.build(diagnosis),
+            policy=Markup(policy),  # our own words and hashes
+            panels=panels,
+            style=_asset("page.css"),
+            scripts=scripts,
+            box_width=wait_graph.WIDTH,
+            box_height=wait_graph.HEIGHT,
+            stream_width=streams.WIDTH,
+            stream_height=streams.HEIGHT,
+            bar_height=timeline.BAR,
+            heat_fill=symbols.HEAT,
+            symbol_path=symbols.PATHS,
+            symbol_fill=symbols.FILLS,
+            open_remedies=advice.OPEN,
+        )
+        .rstrip("\n")
+        + "\n"
+    )
+
+
+class Panels(Protocol):
+    """What :mod:`~nccldoctor.reports.interactive` adds to the page."""
+
+    @property
+    def panels(self) -> tuple[object, ...]:
+        """Places for figures: each with a name and a title."""
+
+    @property
+    def figures(self) -> str:
+        """The figures as JSON that ends no script element."""
+
+    @property
+    def library(self) -> str:
+        """The compressed plotly.js in base64."""
+
+
+def card(diagnosis: Diagnosis) -> str:
+    """The verdict for a notebook: no script, styles that touch nothing else, light or dark as the notebook is."""
+    return environment().get_template("card.html").render(v=view.build(diagnosis))
+
+
+@cache
+def environment() -> Environment:
+    """The one place that knows how templates are found: everything is escaped, a misspelled name is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("nccldoctor.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.filters["prose"] = prose.html
+    found.filters["breakable"] = prose.breakable
+    found.filters["sentence"] = prose.sentence
+    return found
+
+
+@cache
+def _asset(name: str) -> Asset:
+    from importlib.resources import files
+
+    from markupsafe import Markup
+
+    text = files("nccldoctor.reports").joinpath("templates", name).read_text(encoding="utf-8").strip()
+    return Asset(Markup(text), digest(text.encode("utf-8")))  # our own files, not text of strangers
+
+
+def digest(content: bytes) -> str:
+    """A hash as a page's policy writes it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode("ascii")

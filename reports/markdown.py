@@ -1,0 +1,216 @@
+"""Markdown: the ticket text (1,500 characters at most, so that Slack and Jira take it) and the whole report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.reports import advice, progress, prose, story_view, text, wording
+from nccldoctor.reports.exhibits import Exhibit, exhibits
+from nccldoctor.reports.visible import line
+
+TICKET = 1_500
+"""Characters of the ticket text; Slack cuts text blocks off at 3,000."""
+
+QUOTES = 3
+
+EVENTS = 12
+"""Rows of the story; the page shows more."""
+
+
+def ticket(diagnosis: Diagnosis) -> str:
+    """The verdict and what to do, to paste into a ticket: at most 1,500 characters, lines dropped from the end."""
+    finding = diagnosis.verdict
+    out = [
+        f"### {_title(diagnosis)}",
+        f"{words(finding.headline, 420)}",
+        f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence(finding)}",
+    ]
+    if finding.stalled is not None:
+        out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
+    out += [f"- **{step.label}:** {_span(step.text, 220)}" for step in advice.first_steps(diagnosis)]
+    out += [f"- **Avoid:** {_span(d.what, 120)}: {_span(d.why, 120)}" for d in advice.donts(diagnosis)[:2]]
+    shown = exhibits(diagnosis).shown
+    for exhibit in [e for e in shown if e.finding == finding.id][:QUOTES]:
+        parts = (f"- {exhibit.stance}: {words(exhibit.says, 120)}", _quote(exhibit, 120), code(exhibit.where, 100))
+        out.append(" ".join(filter(None, parts)))
+    return _fitting(out, TICKET)
+
+
+def full(diagnosis: Diagnosis) -> str:
+    """The whole report as Markdown, for places that do not take HTML."""
+    blocks = [
+        ticket(diagnosis).rstrip("\n"),
+        _findings(diagnosis),
+        _chain(diagnosis),
+        _ranks(diagnosis),
+        _remedies(diagnosis),
+        _story(diagnosis),
+        _evidence(diagnosis),
+        _table(
+            "Considered and ruled out",
+            ("Hypothesis", "Result", "Why"),
+            [(c.text, "ruled out" if c.met is False else "not checked", c.says) for c in diagnosis.ruled_out[:24]],
+        ),
+        _table(
+            "What was read, and what was missing",
+            ("Input", "Found", "Expected", "Problems"),
+            [
+                (c.input, wording.few(c.found), wording.few(c.expected), "; ".join(c.problems[:3]))
+                for c in diagnosis.coverage[:24]
+            ],
+        ),
+        _capture(diagnosis),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def words(value: str, limit: int) -> str:
+    """Plain words as Markdown that shows them.
+
+    What renderers and trackers would turn into something else becomes code: ``ALLREDUCE #7`` (a link to an issue),
+    ``user@host`` (a mention), ``__next__`` (bold).
+    """
+    out: list[str] = []
+    at = 0
+    shown = line(value, limit)
+    for found in _delicate().finditer(shown):
+        out += [_escaped(shown[at : found.start()]), code(found.group(), limit)]
+        at = found.end()
+    return "".join([*out, _escaped(shown[at:])])
+
+
+@cache
+def _delicate() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:\b[A-Z][A-Z0-9_]{2,40} )?(?<!\w)#\d{1,20}|[\w.-]{0,60}@[\w.-]{0,60}"
+        r"|(?<![\w/.])[\w./-]{0,80}_[\w./()-]{0,80}"
+    )
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*\[\]|<])", r"\\\1", text)
+
+
+def code(value: str, limit: int) -> str:
+    """A code span that its content cannot end."""
+    shown = line(value, limit)
+    if not shown:
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    pad = " " if "`" in shown else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _title(diagnosis: Diagnosis) -> str:
+    finding = diagnosis.verdict
+    named = f": {wording.ranks_phrase(finding.ranks, 3)}" if finding.ranks else ""
+    return f"{wording.TITLES[finding.cause]}{named}"
+
+
+def _span(markdown: str, limit: int) -> str:
+    """A text of the catalogue on one line, bounded; its code spans stay code, everything else is escaped anew."""
+    shown = prose.as_command(markdown)
+    shown = f"`{shown}`" if shown else line(markdown.replace("```", "`"), limit)
+    out: list[str] = []
+    for number, part in enumerate(shown.split("`")):
+        out.append(code(part, limit) if number % 2 else words(part.replace("**", ""), limit) if part.strip() else part)
+        if number % 2 == 0 and part.strip():
+            out[-1] = part[: len(part) - len(part.lstrip())] + out[-1] + part[len(part.rstrip()) :]
+    return "".join(out)
+
+
+def _fitting(parts: list[str], limit: int) -> str:
+    out = ""
+    for part in parts:
+        if len(out) + len(part) + 1 > limit:
+            break
+        out += part + "\n"
+    return out or parts[0][:limit]
+
+
+def _findings(diagnosis: Diagnosis) -> str:
+    others = diagnosis.findings[1:]
+    rows = [f"- **{f.id}** `{f.cause.value}`, {f.confidence.value}: {words(f.headline, 300)}" for f in others[:12]]
+    return "\n".join(["## Also found", "", *rows]) if rows else ""
+
+
+def _chain(diagnosis: Diagnosis) -> str:
+    rows = [
+        f"1. {words(wording.ranks_phrase(k.waiting), 120)} in {code(wording.call_name(k.op, k.seq), 80)}"
+        f" ({words(k.group, 60)}) for {words(wording.ranks_phrase(k.for_), 120)}"
+        for k in diagnosis.verdict.chain[:12]
+    ]
+    return "\n".join(["## Who waits for whom", "", *rows]) if rows else ""
+
+
+def _ranks(diagnosis: Diagnosis) -> str:
+    rows = [
+        (
+            wording.few(row.ranks),
+            wording.role_word(row.role, diagnosis.verdict.cause),
+            ", ".join(row.hosts[:3]),
+            row.group or "",
+            "" if row.completed is None else str(row.completed),
+            "" if row.enqueued is None else str(row.enqueued),
+            row.last_sign,
+        )
+        for row in progress.folded(diagnosis)[:24]
+    ]
+    return _table("Progress by rank", ("Ranks", "Role", "Host", "Group", "Done", "Enqueued", "Last sign"), rows)
+
+
+def _remedies(diagnosis: Diagnosis) -> str:
+    out: list[str] = []
+    for item in advice.remedies(diagnosis)[: advice.OPEN]:
+        out.append(f"### {words(item.title, 160)}\n\n`{item.id}`, {item.fit}, {item.met} conditions met\n")
+        for label, texts in (("Confirm", item.confirm), ("Fix", item.fix), ("Prevent", item.prevent)):
+            out += [f"- **{label}:** {_span(value, 600)}" for value in texts]
+        out.append("")
+    return "\n".join(["## What to do", "", *out]).rstrip() if out else ""
+
+
+def _story(diagnosis: Diagnosis) -> str:
+    rows, more = story_view.rows(diagnosis, EVENTS)
+    if not rows:
+        return ""
+    out = [
+        " ".join(
+            filter(None, ("-", row.time, f"{words(row.who, 160)}: {words(row.says, 200)}", _role(row), code(row.place, 160)))
+        )
+        for row in rows
+    ]
+    out += [f"- and {more} more in the JSON"] if more else []
+    return "\n".join(["## What happened, in order", "", *out])
+
+
+def _role(row: story_view.Row) -> str:
+    return f"**{row.role}**" if row.cause else f"({row.role})"
+
+
+def _evidence(diagnosis: Diagnosis) -> str:
+    found = exhibits(diagnosis)
+    rows = [
+        " ".join(filter(None, (f"- **{e.id}** {e.stance}: {words(e.says, 240)}", _quote(e, 300), code(e.where, 200))))
+        for e in found.shown
+    ]
+    rows += [f"- and {found.more} more in the JSON"] if found.more else []
+    return "\n".join(["## Evidence", "", *rows])
+
+
+def _quote(exhibit: Exhibit, limit: int) -> str:
+    return code("".join(piece.text for piece in exhibit.quote), limit)
+
+
+def _table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    if not rows:
+        return ""
+    body = ["| " + " | ".join(words(cell, 200) for cell in row) + " |" for row in rows]
+    return "\n".join([f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body])
+
+
+def _capture(diagnosis: Diagnosis) -> str:
+    rows = [line(c, 300).replace("```", "'''") for c in diagnosis.capture[:24]]
+    return "\n".join(["## Capture this next time", "", "```sh", *rows, "```"]) if rows else ""

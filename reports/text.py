@@ -1,0 +1,208 @@
+"""The terminal summary: the same facts in the same order as the page, one screen long."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Role
+from nccldoctor.reports import advice, progress, prose, wording
+from nccldoctor.reports.visible import line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+ROWS = 12
+"""Rows of the rank table; more are counted."""
+
+FINDINGS = 5
+_LABEL = 14
+_NUMBERS = (3, 4)
+_PLAIN = str.maketrans({"\u2014": "-", "\u2013": "-", "─": "-", "…": "...", "→": "->", "“": '"', "”": '"'})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one line and its style, as rich names it."""
+
+    text: str
+    style: str = ""
+
+
+Line = tuple[Span, ...]
+
+
+def summary(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> Text:
+    """The summary in colour, for ``rich.console.Console.print``; ``ascii_only`` for terminals without UTF-8."""
+    from rich.text import Text
+
+    out = Text()
+    for spans in lines(diagnosis, width):
+        for span in spans:
+            out.append(_ascii(span.text) if ascii_only else span.text, style=span.style or None)
+        out.append("\n")
+    return out
+
+
+def plain(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
+    """The same without colour, without importing anything of weight."""
+    out = "".join("".join(span.text for span in spans).rstrip() + "\n" for spans in lines(diagnosis, width))
+    return _ascii(out) if ascii_only else out
+
+
+def lines(diagnosis: Diagnosis, width: int) -> list[Line]:
+    """The summary as styled lines of at most ``width`` characters (40 at least)."""
+    width = max(width, 40)
+    blocks = (_verdict(diagnosis, width), _others(diagnosis, width), _ranks(diagnosis, width), _steps(diagnosis, width))
+    out: list[Line] = []
+    for block in blocks:
+        rows = list(block)
+        if rows and out:
+            out.append(())
+        out += rows
+    return out
+
+
+def _ascii(text: str) -> str:
+    return text.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _verdict(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    finding = diagnosis.verdict
+    yield from _wrapped(line(finding.headline, 600), width, "bold")
+    yield ()
+    for label, text, style in _facts(diagnosis):
+        yield from _labelled(label, text, width, style)
+    lede = wording.lede(diagnosis)
+    if lede:
+        yield ()
+        yield from _wrapped(lede, width, "")
+
+
+def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    finding, call = diagnosis.verdict, diagnosis.verdict.stalled
+    named = finding.ranks or finding.suspects
+    if named:
+        first = next((state for state in diagnosis.ranks if state.rank == min(named)), None)
+        host = f" on {line(first.host, 60)}" if first and first.host else ""
+        device = [line(first.device, 40)] if first and first.device else []
+        inside = device + ([f"pid {first.pid}"] if first and first.pid is not None else [])
+        within = f" ({', '.join(inside)})" if inside else ""
+        detail = host + within if len(named) == 1 else ""
+        yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
+        if first and len(named) == 1 and first.last_sign:
+            yield "Last seen", line(first.last_sign, 200), ""
+    elif finding.family not in (Family.NONE, Family.UNDETERMINED):
+        yield wording.culprit_label(finding), "cannot be told", "bold"
+    if call is not None:
+        yield "Stalled at", stalled_detail(diagnosis), ""
+    situation = wording.situation(diagnosis)
+    title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
+    yield "Class", f"{finding.cause.value}: {title}", ""
+    yield "Confidence", wording.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
+
+
+def stalled_detail(diagnosis: Diagnosis) -> str:
+    """``ALLREDUCE #18723  group dp_1, numel 6,553,600, 3 of 4 ranks arrived``."""
+    call = diagnosis.verdict.stalled
+    if call is None:
+        return ""
+    members = len(call.entered | call.missing)
+    parts = [f"group {line(call.group, 60)}"] if call.group else []
+    parts += [f"numel {call.numel_in:,}"] if call.numel_in is not None and call.numel_in >= 0 else []
+    parts += [f"{len(call.entered):,} of {members:,} ranks arrived"] if members else []
+    parts += [f"limit {wording.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []
+    return wording.stalled_name(call) + (f"  {', '.join(parts)}" if parts else "")
+
+
+def _others(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    others = diagnosis.findings[1:]
+    if others:
+        yield (Span("Also found", "bold"),)
+    for finding in others[:FINDINGS]:
+        text = f"{finding.id}  {line(finding.headline, 300)} ({finding.cause.value}, {finding.confidence.value})"
+        yield from _wrapped(text, width, "", "  ")
+    if len(others) > FINDINGS:
+        yield (Span(f"  and {len(others) - FINDINGS} more in the JSON", "dim"),)
+
+
+def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    rows = progress.folded(diagnosis)
+    if not rows:
+        return
+    cells = [["ranks", "host", "group", "done", "enqueued", "role"]]
+    for row in rows[:ROWS]:
+        hosts = line(row.hosts[0], 24) if row.hosts else ""
+        hosts += f" +{len(row.hosts) - 1}" if len(row.hosts) > 1 else ""
+        fronts = ["" if n is None else str(n) for n in (row.completed, row.enqueued)]
+        role = wording.role_word(row.role, _cause(diagnosis, row.role))
+        cells.append([wording.few(row.ranks, 4), hosts, line(row.group or "", 24), *fronts, role])
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for number, texts in enumerate(cells):
+        padded = [c.rjust(widths[n]) if n in _NUMBERS else c.ljust(widths[n]) for n, c in enumerate(texts)]
+        text = "  ".join(padded)
+        style = "dim" if number == 0 else _STYLES.get(rows[number - 1].role, "")
+        yield (Span(text[:width].rstrip(), style),)
+        if number == 0:
+            yield (Span("─" * min(sum(widths) + 2 * (len(widths) - 1), width), "dim"),)
+    if len(rows) > ROWS:
+        left = sum(len(row.ranks) for row in rows[ROWS:])
+        yield (Span(f"and {wording.plural(left, 'rank')} more", "dim"),)
+
+
+_STYLES = {Role.CULPRIT: "bold red", Role.SUSPECT: "yellow", Role.VICTIM: ""}
+
+
+def _cause(diagnosis: Diagnosis, role: Role) -> CauseClass:
+    """Roles are those of the verdict; nobody is at fault in a class that names nobody."""
+    return diagnosis.verdict.cause if role is Role.CULPRIT else CauseClass.NONE
+
+
+def _steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    for step in advice.first_steps(diagnosis):
+        yield from _labelled(step.label, prose.plain(step.text), width, "")
+    for dont in advice.donts(diagnosis)[:2]:
+        where = f" (seen in {dont.where})" if dont.where else ""
+        yield from _labelled("Avoid", f"{prose.plain(dont.what)}: {prose.plain(dont.why)}{where}", width, "")
+    if diagnosis.remedies:
+        best = diagnosis.remedies[0]
+        name = line(best.id, 80)
+        whose = "" if best.origin == "built-in" else f" (remedy of {line(best.origin, 80)})"
+        text = f"{name}{whose}, {best.conditions_met} of {best.conditions} conditions met; nccldoctor explain {name}"
+        yield from _labelled("Remedy", text, width, "dim")
+
+
+def _labelled(label: str, text: str, width: int, style: str) -> Iterator[Line]:
+    column = max(_LABEL, len(label) + 1)
+    room = max(width - column, 24)
+    for number, piece in enumerate(_pieces(text, room)):
+        yield (Span((label if number == 0 else "").ljust(column), "bold"), Span(piece, style))
+
+
+def _wrapped(text: str, width: int, style: str, indent: str = "") -> Iterator[Line]:
+    for number, piece in enumerate(_pieces(text, width - len(indent))):
+        yield (Span(("" if number == 0 else indent) + piece, style),)
+
+
+def _pieces(text: str, width: int) -> list[str]:
+    """``text`` in lines; breaks only at blanks where it can (commands can be copied), not between number and unit."""
+    out: list[str] = []
+    for part in text.splitlines() or [""]:
+        bound = re.sub(r"(?<=\d) (?=(?:ms|s|min|h)\b)", "\N{NO-BREAK SPACE}", part)
+        out += textwrap.wrap(bound, width, break_on_hyphens=False, break_long_words=True, drop_whitespace=True) or [""]
+    return [piece.replace("\N{NO-BREAK SPACE}", " ") for piece in out]
+
+
+def colored(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
+    """The summary with ANSI colours of the 16 that every terminal has."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system="standard", highlight=False, no_color=False)
+    console.print(summary(diagnosis, width=width, ascii_only=ascii_only), soft_wrap=True, end="")
+    return out.getvalue()

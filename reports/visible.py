@@ -1,0 +1,84 @@
+"""Text of strangers made safe to show: nothing invisible, nothing endless, no secrets.
+
+Escaping for HTML is the templates' business; here is what escaping does not see: control characters, bidirectional
+overrides and zero-width characters that make a line read as something it is not, lone surrogates that no encoder takes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+QUOTE = 300
+"""Characters of one quoted line in a report."""
+
+TEXT = 2_000
+"""Characters of one text field of the JSON; the input may hold lines of any length."""
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    """Characters that a reader cannot see or that move others about: of categories Cc, Cf, Cs, Zl, Zp in Unicode 15."""
+    return re.compile(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+        "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+    )
+
+
+@cache
+def _secret() -> re.Pattern[str]:
+    """An assignment to a variable whose name says that its value is nobody's business."""
+    return re.compile(
+        r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
+        r"([\"']?\s{0,4}[=:]\s{0,4}[\"']?)([^\s\"',;}]{1,500})"
+    )
+
+
+def _shown(found: re.Match[str]) -> str:
+    char = found.group()
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return f"\\x{code:02x}" if code < 0x100 else f"<U+{code:04X}>"
+
+
+def visible(text: str, limit: int = QUOTE) -> str:
+    """``text`` with every unseen character spelled out and secrets masked, at most ``limit`` characters.
+
+    Line ends and tabs stay as they are.
+    """
+    out = _unseen().sub(_shown, masked(text[: limit + 1].replace("\r\n", "\n")))
+    return out if len(out) <= limit else out[: max(limit - 1, 0)].rstrip() + "…"
+
+
+def line(text: str, limit: int = QUOTE) -> str:
+    """The same on one line: line ends and runs of blanks become one blank."""
+    return visible(" ".join(text[: 4 * limit].split()) if text else "", limit)
+
+
+def masked(text: str) -> str:
+    """``text`` without the values of variables named like a token, key, secret or password."""
+    return _secret().sub(r"\1\2***", text)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return _secret().match(f"{name.upper()}=x") is not None
+
+
+def encodable(text: str) -> str:
+    """``text`` with lone surrogates spelled out in ASCII, so that UTF-8 can hold it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text(value: str) -> str:
+    """A text of the input as the JSON holds it: bounded, encodable and without secrets."""
+    bounded = value if len(value) <= TEXT else value[: TEXT - 1] + "…"
+    return masked(encodable(bounded))
+
+
+def optional(value: str | None) -> str | None:
+    """The same where there may be none."""
+    return None if value is None else text(value)

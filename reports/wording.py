@@ -1,0 +1,218 @@
+"""The words of all reports: names of classes and roles, counts, durations, the lede."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Role, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.reports.visible import line
+
+LEDE_WORDS = 60
+
+TITLES = {
+    CauseClass.NOT_ARRIVED: "Alive, but never arrived",
+    CauseClass.FROZEN: "Frozen: no sign of life, no exit",
+    CauseClass.DIED: "Process died",
+    CauseClass.RAISED: "Left through an exception",
+    CauseClass.OP_MISMATCH: "Different operation in the same place",
+    CauseClass.SIZE_MISMATCH: "Different size in the same call",
+    CauseClass.DTYPE_MISMATCH: "Different data type in the same call",
+    CauseClass.MISSED_CALL: "Skipped a call",
+    CauseClass.EXTRA_CALL: "Issued one call too many",
+    CauseClass.ORDER_INVERSION: "Groups called in another order",
+    CauseClass.UNMATCHED_P2P: "Send without receive",
+    CauseClass.DEVICE_STALLED: "GPU stopped, host went on",
+    CauseClass.UNFINISHED: "All entered, nobody finished",
+    CauseClass.NETWORK: "Transport errors",
+    CauseClass.HARDWARE: "Device fault",
+    CauseClass.INIT: "Group never came up",
+    CauseClass.STRAGGLER: "Late, but alive",
+    CauseClass.NONE: "Nothing wrong found",
+    CauseClass.UNDETERMINED: "Cannot tell",
+}
+"""What the tag of the report says for each class."""
+
+_AT_FAULT = {
+    CauseClass.NOT_ARRIVED: ("lagging", "Lagging"),
+    CauseClass.FROZEN: ("frozen", "Frozen"),
+    CauseClass.DIED: ("died", "Dead"),
+    CauseClass.RAISED: ("raised", "Failing"),
+    CauseClass.MISSED_CALL: ("skipped", "Skipping"),
+    CauseClass.EXTRA_CALL: ("ahead", "Differing"),
+    CauseClass.DEVICE_STALLED: ("stopped", "Stalled"),
+    CauseClass.NETWORK: ("link", "Affected"),
+    CauseClass.HARDWARE: ("faulty", "Affected"),
+    CauseClass.INIT: ("absent", "Absent"),
+    CauseClass.STRAGGLER: ("slow", "Slow"),
+}
+
+SYMBOLS = {Role.CULPRIT: "●", Role.SUSPECT: "◐", Role.VICTIM: "○", Role.UNINVOLVED: "·", Role.UNKNOWN: "?"}
+"""One for each role, so that colour is never alone."""
+
+RESTARTS = {
+    "now": "It may be restarted as it is.",
+    "after-fix": "Restart after the fix: as it is, it will stop again.",
+    "after-replacing-node": "Restart after the node has been replaced.",
+    "unknown": "Whether a restart helps cannot be told.",
+}
+"""The sentence for each value of ``Action.restart``."""
+
+
+def role_word(role: Role, cause: CauseClass) -> str:
+    """What a rank's row calls it."""
+    if role is Role.CULPRIT:
+        return _AT_FAULT.get(cause, ("differs", "Differing"))[0]
+    return {Role.SUSPECT: "suspect", Role.VICTIM: "waiting", Role.UNINVOLVED: "not involved"}.get(role, "not known")
+
+
+def culprit_label(finding: Finding) -> str:
+    """What the first fact is called: ``Lagging rank``, ``Suspects``, ``Rank at fault``."""
+    if finding.ranks:
+        kind = _AT_FAULT.get(finding.cause, ("differs", "Differing"))[1]
+        return f"{kind} rank{'s' if len(finding.ranks) > 1 else ''}"
+    return "Suspects" if finding.suspects else "Rank at fault"
+
+
+def few(ranks: Ranks, spans: int = 8) -> str:
+    """A rank set that stays short: ``0-3, 8-11 and 41 more``."""
+    runs = ranks.spans()
+    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:spans])
+    more = sum(b - a + 1 for a, b in runs[spans:])
+    return f"{shown} and {more:,} more" if more else shown
+
+
+def ranks_phrase(ranks: Ranks, spans: int = 8) -> str:
+    """``rank 5``, ``ranks 0-3, 7``, ``no rank``."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, spans)}" if ranks else "no rank"
+
+
+def call_name(op: str | None, seq: int | None) -> str:
+    """``ALLREDUCE #18723``, as far as it is known."""
+    name = line(op or "a call", 60)
+    return name if seq is None else f"{name} #{seq}"
+
+
+def stalled_name(call: Stalled) -> str:
+    """The same of the stalled call; p2p counts on its own, and it says so."""
+    return call_name(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
+
+
+def duration(ms: float) -> str:
+    """``250 ms``, ``90 s``, ``10 min 02 s``, ``2 h 05 min``."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    seconds = round(ms / 1000)
+    if seconds < 120:
+        return f"{ms / 1000:.1f}".removesuffix(".0") + " s"
+    if seconds < 7200:
+        return f"{seconds // 60} min" + (f" {seconds % 60:02d} s" if seconds % 60 else "")
+    return f"{seconds // 3600} h" + (f" {seconds % 3600 // 60:02d} min" if seconds % 3600 // 60 else "")
+
+
+def instant(time: datetime) -> str:
+    """``2026-11-11 03:25:02 UTC``; without zone or year where the source names none."""
+    zone = ""
+    if time.tzinfo is not None:
+        with suppress(OverflowError):  # a year at the edge of the calendar stays in the zone it was written in
+            time, zone = time.astimezone(UTC).replace(tzinfo=None), " UTC"
+    text = time.isoformat(" ", "seconds")
+    return (text[5:] if time.year == 1900 else text) + zone
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 file``, ``1,024 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them, decimal: ``412 MB``."""
+    value, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    if units[0] == "bytes":
+        return f"{count} bytes"
+    return f"{value:.0f} {units[0]}" if value >= 99.95 else f"{value:.3g} {units[0]}"
+
+
+def agreement(finding: Finding) -> tuple[int, int]:
+    """How many independent observers agree with a finding, and how many contradict it."""
+    sides = []
+    for supports in (True, False):
+        items = [e for e in finding.evidence if e.supports is supports]
+        named = {e.observer for e in items if e.observer}
+        sides.append(len(named) + sum(1 for e in items if not e.observer))
+    return sides[0], sides[1]
+
+
+def confidence(finding: Finding) -> str:
+    """``high — 3 independent signals agree, 0 contradict``."""
+    word = "cannot tell" if finding.confidence is Confidence.CANNOT_TELL else finding.confidence.value
+    if finding.family in (Family.NONE, Family.UNDETERMINED):
+        return word
+    agree, contradict = agreement(finding)
+    signals = "independent signal agrees" if agree == 1 else "independent signals agree"
+    return f"{word} — {agree} {signals}, {contradict} contradict{'s' if contradict == 1 else ''}"
+
+
+def lede(diagnosis: Diagnosis) -> str:
+    """Two or three sentences, at most 60 words: the effect, who alarmed first, what is exonerated."""
+    sentences = [s for s in (_effect(diagnosis), _first_alarm(diagnosis), _exonerated(diagnosis)) if s]
+    out: list[str] = []
+    for sentence in sentences:
+        if len(" ".join([*out, sentence]).split()) <= LEDE_WORDS:
+            out.append(sentence)
+    return " ".join(out)
+
+
+def _effect(diagnosis: Diagnosis) -> str:
+    finding = diagnosis.verdict
+    if finding.family is Family.NONE:
+        files = plural(len(diagnosis.sources), "file")
+        return f"Nothing in the {files} read is a sign of a stall or a failure. Coverage says what was looked for."
+    if finding.family is Family.UNDETERMINED:
+        return "What was read does not tell who is at fault; coverage says what is missing."
+    call, waiting = finding.stalled, len(finding.victims)
+    if not waiting or call is None:
+        return ""
+    limited = call.timeout_ms is not None and call.timeout_ms > 0
+    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if limited else ""
+    return f"{plural(waiting, 'rank')} waited, directly or behind others, in {stalled_name(call)}{limit}."
+
+
+def _first_alarm(diagnosis: Diagnosis) -> str:
+    alarm, finding = diagnosis.alarm, diagnosis.verdict
+    if alarm is None or alarm.rank is None:
+        return ""
+    if alarm.rank in finding.ranks:
+        return f"Rank {alarm.rank} itself raised the first alarm."
+    if alarm.rank in finding.victims:
+        return f"Rank {alarm.rank} raised the first alarm, but it only waits."
+    return ""
+
+
+def _exonerated(diagnosis: Diagnosis) -> str:
+    names = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
+    return f"Ruled out: {'; '.join(names[:3])}." if names else ""
+
+
+def situation(diagnosis: Diagnosis) -> str:
+    """What kind of incident it is, in a few words, where the class alone does not say; "" where it does."""
+    finding, call = diagnosis.verdict, diagnosis.verdict.stalled
+    if finding.family is Family.NONE:
+        return "Clean run" if finding.confidence is not Confidence.LOW else "Nothing seen, not everything read"
+    if finding.family is Family.UNDETERMINED and not diagnosis.ranks:
+        return "Not enough data"
+    if not finding.ranks and len(finding.suspects) > 1:
+        return f"{len(finding.suspects):,} suspects that cannot be told apart"
+    parts = [f for f in diagnosis.findings[1:] if f.cause is finding.cause and f.ranks and f.ranks < finding.ranks]
+    if len(parts) > 1:
+        return f"{len(parts)} independent stalls"
+    if finding.cause in (CauseClass.DIED, CauseClass.RAISED):
+        return "A crash, not a hang"
+    if finding.cause in (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
+        return "Mismatch: the calls differ"
+    if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing:
+        return "Everybody is in the call"
+    return ""
