@@ -1,0 +1,108 @@
+"""Pages that are made, or that repeat a table of the code: they are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import scenes
+from markdown_it import MarkdownIt
+
+from nccldoctor.catalogue.load import load
+from nccldoctor.catalogue.pages import pages, write
+from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
+from nccldoctor.model import SourceKind
+from nccldoctor.predicates import survey
+from nccldoctor.restart import decide
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+HOW = "run: python -m nccldoctor.catalogue.pages docs/catalogue"
+
+
+def test_the_catalogue_pages_are_current() -> None:
+    kept = {path.relative_to(DOCS / "catalogue").as_posix(): path for path in (DOCS / "catalogue").rglob("*.md")}
+    wanted = pages(load())
+    assert sorted(kept) == sorted(wanted), HOW
+    for name, text in wanted.items():
+        assert kept[name].read_text(encoding="utf-8") == text, f"{name}: {HOW}"
+
+
+def test_every_remedy_has_a_page_that_the_index_links() -> None:
+    held = pages(load())
+    for entry in load().entries:
+        name = f"{entry.topic}/{entry.remedy.id}.md"
+        assert f"({name})" in held["README.md"]
+        assert held[name].startswith(f"# {entry.remedy.title}\n")
+
+
+def test_nothing_in_a_page_is_taken_for_html() -> None:
+    reader = MarkdownIt("commonmark")
+    for name, text in pages(load()).items():
+        for token in reader.parse(text):
+            kinds = {token.type, *(child.type for child in token.children or ())}
+            assert not kinds & {"html_inline", "html_block"}, f"{name}: {token.content}"
+
+
+def test_writing_removes_pages_of_remedies_that_are_gone(tmp_path) -> None:
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "gone.md").write_text("old")
+    (tmp_path / "notes.md").write_text("mine")
+    write(tmp_path, load())
+    assert not (tmp_path / "gpu" / "gone.md").exists()
+    assert (tmp_path / "notes.md").exists()
+    assert len(list(tmp_path.rglob("*.md"))) == len(pages(load())) + 1
+
+
+def kernel(cls, text="a line", **fields):
+    return cls(place=scenes.at("dmesg", 4, 1), text=text, host="node1", **fields)
+
+
+def at_work(cls, **fields):
+    return cls(place=scenes.at("train.log", 8), text="a line", **fields)
+
+
+PORT = kernel(IbError, rank=5, what="port")
+ROWS = {
+    "nothing wrong": (scenes.finding("none", ranks=()), []),
+    "undetermined, or low confidence": (scenes.finding(confidence="low"), []),
+    "a device reports errors": (scenes.finding("hardware"), []),
+    "a host's own port or link failed twice or more": (scenes.finding("network"), [PORT, PORT]),
+    "any finding whose host shows a device fault in the kernel log": (
+        scenes.finding("frozen"),
+        [kernel(GpuError, xid=79)],
+    ),
+    "a process died, and the scheduler had preempted it or lost its node": (
+        scenes.finding("died"),
+        [at_work(SchedulerEvent, what="preempted")],
+    ),
+    "a process was killed for want of memory": (scenes.finding("died"), [kernel(OutOfMemory, rank=5, scope="host")]),
+    "an exception of the program's own": (scenes.finding("raised"), []),
+    "ranks issue different calls": (scenes.finding("size-mismatch"), []),
+    "everything else (late, frozen, one GPU stopped, one link error, did not come up)": (scenes.finding(), []),
+}
+
+
+def restart_table() -> dict[str, str]:
+    """The rows of the table in docs/restart.md: the finding, and the advice."""
+    text = (DOCS / "restart.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: re.sub(r"[`*]", "", row[1]) for row in rows[2:]}
+
+
+def test_the_restart_table_has_a_case_for_each_row() -> None:
+    assert list(restart_table()) == list(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_restart_table_says_what_is_decided(row: str) -> None:
+    finding, events = ROWS[row]
+    case = scenes.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
+    action = decide((finding,), survey(case))
+    assert action.restart == restart_table()[row]
+    assert bool(action.cordon) is (action.restart == "after-replacing-node")
+
+
+@pytest.mark.parametrize("cause", ["straggler", "frozen", "device-stalled", "network", "init", "unfinished", "died"])
+def test_everything_else_is_unknown(cause: str) -> None:
+    assert decide((scenes.finding(cause),), survey(scenes.case())).restart == "unknown"

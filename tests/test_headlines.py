@@ -1,0 +1,99 @@
+"""Headlines of the answers that need one of their own, and the words beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import diagnoses
+import pytest
+from cases import Log, Tape, case, facts, said, world
+
+from nccldoctor.diagnose import diagnose
+from nccldoctor.events import Heartbeat
+from nccldoctor.headlines import LONGEST, headlined, nothing_known, stalls_of
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Finding, SourceKind
+from nccldoctor.ranks import Ranks
+from nccldoctor.reports import html, wording
+
+
+def verdict_of(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Finding:
+    aligned = facts(*tapes, logs=logs)
+    return headlined(diagnose(aligned), aligned.case)[0]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        ((), "No file was found"),
+        ((SourceKind.EMPTY, SourceKind.EMPTY), "Empty: the 2 files"),
+        ((SourceKind.UNKNOWN,), "Unknown format: nothing in the 1 file read"),
+        ((SourceKind.UNREADABLE, SourceKind.EMPTY), "Unknown format"),
+        ((SourceKind.LOG, SourceKind.UNKNOWN), "Not enough data: no line"),
+    ],
+)
+def test_why_files_tell_nothing(kinds: tuple[SourceKind, ...], words: str) -> None:
+    assert nothing_known(kinds).startswith(words)
+
+
+def test_a_log_that_says_nothing_is_not_enough() -> None:
+    assert verdict_of(logs=(Log("notes.txt"),)).headline.startswith("Not enough data")
+
+
+def test_where_something_is_known_the_rule_words_it() -> None:
+    aligned = facts(logs=(Log("0.log", (said(Heartbeat, 0, 1.0, step=3),), rank=0),))
+    findings = diagnose(aligned)
+    assert headlined(findings, aligned.case) == findings
+
+
+def test_several_stalls_are_counted_and_named() -> None:
+    two = diagnoses.two_stalls()
+    changed = headlined(two.findings, case())
+    assert changed[0].headline.startswith("2 independent stalls: Rank 0 died")
+    assert "Rank 4 died" in changed[0].headline
+    assert changed[1:] == two.findings[1:]
+
+
+def test_a_long_list_of_stalls_stays_a_headline() -> None:
+    two = diagnoses.two_stalls()
+    parts = tuple(replace(f, headline=f.headline + "x" * 900) for f in two.findings[1:])
+    assert len(headlined((two.findings[0], *parts), case())[0].headline) == LONGEST
+
+
+def test_one_stall_of_two_ranks_is_not_two() -> None:
+    two = diagnoses.two_stalls()
+    overlapping = tuple(replace(f, ranks=Ranks([0])) for f in two.findings[1:])
+    assert stalls_of((two.findings[0], *overlapping)) == ()
+    assert stalls_of(diagnoses.lagging().findings) == ()
+
+
+def test_a_real_job_with_one_culprit_keeps_its_headline() -> None:
+    team = world(3)
+    found = verdict_of(*(Tape(r, team).calls(3).call(done=False) for r in range(2)), Tape(2, team).calls(3))
+    assert "independent" not in found.headline
+
+
+def of(cause: CauseClass, **more: object) -> Diagnosis:
+    base = diagnoses.lagging()
+    return replace(base, findings=(replace(base.findings[0], cause=cause, **more),))  # type: ignore[arg-type]
+
+
+def test_the_situation_in_words() -> None:
+    inside = diagnoses.lagging().findings[0].stalled
+    assert inside is not None
+    whole = replace(inside, entered=Ranks([1, 3, 5, 7]), missing=Ranks())
+    cases = (
+        (diagnoses.healthy(), "Clean run"),
+        (replace(diagnoses.undetermined(), ranks=()), "Not enough data"),
+        (diagnoses.undetermined(), "3 suspects that cannot be told apart"),
+        (diagnoses.two_stalls(), "2 independent stalls"),
+        (of(CauseClass.DIED), "A crash, not a hang"),
+        (of(CauseClass.RAISED), "A crash, not a hang"),
+        (of(CauseClass.SIZE_MISMATCH), "Mismatch: the calls differ"),
+        (of(CauseClass.UNFINISHED, stalled=whole), "Everybody is in the call"),
+        (of(CauseClass.UNFINISHED), ""),
+        (diagnoses.lagging(), ""),
+        (of(CauseClass.NONE, confidence=Confidence.LOW), "Nothing seen, not everything read"),
+    )
+    for found, words in cases:
+        assert wording.situation(found) == words
+        assert not words or words in html.page(found)

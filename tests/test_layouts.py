@@ -1,0 +1,114 @@
+"""A folder of twenty mixed files: for each what it is, whose it is, how that is known, and how much was understood."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dumps import dump
+
+from nccldoctor import doctor
+from nccldoctor.reports import inspection
+
+CAUGHT = "ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, "
+SIZES = "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600{r:03d} milliseconds before timing out."
+
+
+def caught(rank: int, prefix: str = "") -> str:
+    return f"{prefix}[rank{rank}]:[E417 03:28:1{rank % 10}.050510987 " + (CAUGHT + SIZES).format(r=rank) + "\n"
+
+
+def cri(rank: int) -> str:
+    return f"2026-04-17T03:28:1{rank}.123456789Z stderr F " + caught(rank)
+
+
+def docker(rank: int) -> str:
+    return json.dumps({"log": caught(rank), "stream": "stderr", "time": "2026-04-17T03:28:15.5Z"}) + "\n"
+
+
+TABLE = (
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-04-17_03:28:40\n  host      : node2\n"
+    "  rank      : 9 (local_rank: 1)\n  exitcode  : -9 (pid: 77)  (SIGKILL)\n  error_file: <N/A>\n"
+)
+STACK = 'Process 81: python train.py\nPython v3.11.4 (/usr/bin/python3)\n\nThread 81 (idle): "MainThread"\n    wait (threading.py:320)\n'
+KERNEL = "[Fri Apr 17 03:20:01 2026] NVRM: Xid (PCI:0000:3a:00): 79, pid=81, GPU has fallen off the bus.\n"
+
+FILES: dict[str, tuple[str | bytes, str, int | None, str | None]] = {
+    # name: content, kind, rank, host
+    "rank_0.log": (caught(0), "log", 0, None),
+    "rank_1.log.gz": (gzip.compress(caught(1).encode()), "log", 1, None),
+    "run/node0/attempt_0/2/stderr.log": (caught(2), "log", 2, "node0"),
+    "run/node0/attempt_0/3/stderr.log": (caught(3), "log", 3, "node0"),
+    "tee.log": (caught(4, "[default4]:"), "log", None, None),
+    "slurm-4477.out": ("0: " + caught(5) + "1: " + caught(6), "log", None, None),
+    "train-4477-1-7.out": (caught(7), "log", 7, None),
+    "kubectl.log": (f"[pod/job-worker-0/pytorch] 2026-04-17T03:28:15Z {caught(8)}", "log", None, None),
+    "cri.log": (cri(3), "log", None, None),
+    "docker.json": (docker(2), "log", None, None),
+    "ray.log": (f"(TrainWorker[rank=1] pid=33, ip=10.0.0.1) {caught(1)}", "log", None, None),
+    "pdsh.txt": (f"node5: {caught(5)}node6: {caught(6)}", "log", None, None),
+    "quoted.md": (f"> {caught(4)}", "log", None, None),
+    "node2/torchrun.log": (TABLE, "log", None, "node2"),
+    "stacks_rank_3.txt": (STACK, "stacks", 3, None),
+    "dmesg_node2.log": (KERNEL, "kernel log", None, "node2"),
+    "nccl_trace_rank_1": (dump(), "flight recorder", 1, None),
+    "nccl_trace_rank_2": (dump(), "flight recorder", 2, None),
+    "empty.log": ("", "empty", None, None),
+    "picture.bin": (bytes(range(256)) * 8, "unknown", None, None),
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("mixed")
+    for name, (content, *_) in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    told = inspection.document(doctor.read([folder]))
+    return {source["path"]: source for source in told["sources"]}
+
+
+def test_there_are_twenty_and_none_is_dropped(sources: dict[str, dict[str, Any]]) -> None:
+    assert len(FILES) == 20
+    assert set(sources) == set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_file_is_known_for_what_it_is(sources: dict[str, dict[str, Any]], name: str) -> None:
+    _, kind, rank, host = FILES[name]
+    source = sources[name]
+    assert source["kind"] == kind
+    if rank is not None:
+        assert source["rank"] == rank and source["why"]
+    if host is not None:
+        assert source["host"] == host
+
+
+@pytest.mark.parametrize("name", [n for n, (_, kind, *_) in FILES.items() if kind in ("log", "stacks", "kernel log")])
+def test_lines_are_counted_and_understood(sources: dict[str, dict[str, Any]], name: str) -> None:
+    source = sources[name]
+    content = FILES[name][0]
+    text = gzip.decompress(content).decode() if isinstance(content, bytes) else content
+    assert source["lines"] == len(text.splitlines())
+    assert source["understood"] >= 1
+
+
+def test_the_time_span_is_told_where_lines_have_dates(sources: dict[str, dict[str, Any]]) -> None:
+    assert sources["dmesg_node2.log"]["rank"] is None
+    assert sources["dmesg_node2.log"]["first_time"].startswith("2026-04-17T03:20:01")
+    assert (
+        sources["cri.log"]["first_time"].startswith("2026-04-17T03:28:13") or sources["cri.log"]["first_time"] is None
+    )
+
+
+def test_the_odd_site_is_told_by_a_pattern_and_a_conflict_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "trainer.x12").write_text(caught(12))
+    case = doctor.read([tmp_path], rank_from=r"\.x(?P<rank>\d+)$")
+    assert case.sources[0].rank == 12
+    (tmp_path / "trainer.x12").write_text(caught(3))
+    case = doctor.read([tmp_path], rank_from=r"\.x(?P<rank>\d+)$")
+    assert case.sources[0].rank == 3
+    assert any("12" in gap.what + gap.why for gap in case.gaps) or "12" in case.sources[0].why

@@ -1,0 +1,65 @@
+"""NCCL's errors behind PyTorch's wordings: the code, the last error, and each process once."""
+
+from __future__ import annotations
+
+import pytest
+from lines import events
+
+from nccldoctor.events import NcclError
+from nccldoctor.parsers.nccl_error import NcclErrors
+
+ENDED = (
+    "Process group watchdog thread terminated with exception: "
+    "NCCL error: remote process exited or there was a network error, NCCL version 2.21.5\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    "Last error:\nsocketProgressOpt: Call to recv from 10.0.0.3<47712> failed : Broken pipe\n"
+    "Exception raised from checkForNCCLErrorsInternal at ProcessGroupNCCL.cpp:634 (most recent call first):\n"
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f in libc10.so)\n\n"
+)
+PREFIX = "[PG ID 0 PG GUID 0(default_pg) Rank 5] "
+WHAT = f"terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  {PREFIX}{ENDED}"
+BLOCK = f"[rank5]:[E131 18:20:55.347690682 ProcessGroupNCCL.cpp:1895] {PREFIX}{ENDED}{WHAT}"
+
+
+def found(text: str) -> list[NcclError]:
+    return [e for e in events(NcclErrors(), text) if isinstance(e, NcclError)]
+
+
+def test_block_with_its_last_error_and_the_what_of_the_same_process_once() -> None:
+    (event,) = found("".join(f"[default5]:{line}\n" for line in BLOCK.splitlines()))
+    assert (event.rank, event.group_rank, event.code) == (5, 5, "ncclRemoteError")
+    assert event.last_error == "socketProgressOpt: Call to recv from 10.0.0.3<47712> failed : Broken pipe"
+    assert event.message == "NCCL error: remote process exited or there was a network error, NCCL version 2.21.5"
+
+
+def test_what_alone_is_told() -> None:
+    (event,) = found(WHAT)
+    assert event.code == "ncclRemoteError"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "RuntimeError: NCCL error in: ../x/ProcessGroupNCCL.cpp:911, unhandled system error, NCCL version 2.7.8",
+            "ncclSystemError",
+        ),
+        (
+            "NCCL error in: x.cpp:1, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.18.1",
+            "ncclUnhandledCudaError",
+        ),
+        ("NCCL error: x, invalid usage, NCCL version 2.19.3", "ncclInvalidUsage"),
+        ("NCCL timeout in: x.cpp:1, NCCL operation in progress, NCCL version 2.26.2", "ncclInProgress"),
+        ("NCCL timeout in communicator initialization.", "ncclTimeout"),
+        ("NCCL error: something new, NCCL version 3.0", None),
+    ],
+)
+def test_code_from_the_error_string_where_no_line_names_it(text: str, code: str | None) -> None:
+    assert [e.code for e in found(text)] == [code]
+
+
+def test_no_last_error() -> None:
+    (event,) = found("NCCL error in: x.cpp:1, unhandled cuda error\nLast error:\nUnknown NCCL Error\n")
+    assert event.last_error is None
+    (event,) = found("NCCL error in: x.cpp:1, unhandled cuda error\nLast error: Cuda failure 'out of memory'\n")
+    assert event.last_error == "Cuda failure 'out of memory'"

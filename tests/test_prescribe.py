@@ -1,0 +1,501 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import scenes
+
+from nccldoctor.capture import buffer_size
+from nccldoctor.catalogue.load import load
+from nccldoctor.columns import Batch, Calls, DumpHead, Vocabulary
+from nccldoctor.events import (
+    CollectiveTimeout,
+    ExceptionRaised,
+    GpuError,
+    HeartbeatStuck,
+    IbError,
+    KernelEvent,
+    Note,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    Progress,
+    SchedulerEvent,
+    StoreError,
+)
+from nccldoctor.model import Confidence, SourceKind, Stalled
+from nccldoctor.prescribe import GUESSES, SHOWN, prescribe
+from nccldoctor.ranks import Ranks
+
+CATALOGUE = load()
+BOTH = (SourceKind.LOG, SourceKind.KERNEL_LOG)
+
+
+def ask(case, *findings):
+    return prescribe(findings or (scenes.finding(),), None, case, CATALOGUE)
+
+
+def event(cls, rank=5, line=10, text="a line", path="train.log", source=0, **fields):
+    return cls(place=scenes.at(path, line, source), text=text, rank=rank, **fields)
+
+
+def raised(type_, message="", rank=5, **more):
+    return event(
+        ExceptionRaised, rank=rank, text=f"{type_}: {message}", type=type_, message=message, origin="own", **more
+    )
+
+
+def kernel(cls, text, **fields):
+    return event(cls, None, 4, text, "dmesg", 1, host="node1", **fields)
+
+
+def stalled(op="ALLREDUCE", seq=5000, numel=4096, missing=(5,), group="default_pg"):
+    late = Ranks(missing)
+    return Stalled(
+        op, seq, group=group, numel_in=numel, entered=Ranks(range(8)) - late, missing=late, timeout_ms=600_000
+    )
+
+
+LOADER = "_try_get_data (torch/utils/data/dataloader.py:1251)"
+FIRST = [
+    ("dataloader-stall", scenes.finding(), [scenes.stack(5, "poll (selectors.py:1)", LOADER)], {}),
+    (
+        "checkpoint-save-slow",
+        scenes.finding(),
+        [scenes.stack(5, "write (io.py:1)", "_save (torch/serialization.py:9)")],
+        {},
+    ),
+    ("compile-skew", scenes.finding(), [scenes.stack(5, "compile_fx (torch/_inductor/compile_fx.py:9)")], {}),
+    ("rank0-network-logging", scenes.finding(ranks=[0]), [scenes.stack(0, "log (wandb/sdk/wandb_run.py:9)")], {}),
+    (
+        "rank0-only-work-at-barrier",
+        scenes.finding(ranks=[0], stalled=stalled(numel=1, missing=[0])),
+        [event(Phase, None, text="Generating sample images...", what="sampling")],
+        {},
+    ),
+    (
+        "rank0-data-prep",
+        scenes.finding(ranks=[0], stalled=stalled(seq=1, numel=1, missing=[0])),
+        [event(Phase, 0, text="Running tokenizer", what="data")],
+        {},
+    ),
+    (
+        "eval-uneven",
+        scenes.finding("missed-call", stalled=stalled("ALLGATHER", 46318, 41)),
+        [event(Phase, 5, text="Validation", what="evaluation")],
+        {},
+    ),
+    (
+        "uneven-inputs-ddp",
+        scenes.finding("missed-call", stalled=stalled()),
+        [event(Phase, 5, text="epoch 3 finished", what="epoch-end")],
+        {},
+    ),
+    (
+        "dataloader-worker-killed",
+        scenes.finding("raised"),
+        [raised("RuntimeError", "DataLoader worker (pid 77) is killed by signal: Killed.")],
+        {},
+    ),
+    ("fd-exhaustion", scenes.finding("raised"), [raised("OSError", "[Errno 24] Too many open files")], {}),
+    (
+        "filesystem-stall",
+        scenes.finding("frozen", ranks=range(4, 8)),
+        [kernel(KernelEvent, "task python blocked for more than 120 seconds", what="blocked-task")],
+        {},
+    ),
+    ("rank-crash-first", scenes.finding("raised"), [raised("AssertionError", "bad label")], {}),
+    ("exception-swallowed", scenes.finding("missed-call"), [raised("KeyError", "'x'"), scenes.timeout()], {}),
+    ("rank-exited-early", scenes.finding("died"), [event(ProcessExit, text="rank 5 exited with 0", exitcode=0)], {}),
+    ("shape-mismatch", scenes.finding("size-mismatch", stalled=stalled("ALLGATHER")), [], {}),
+    ("dtype-mismatch", scenes.finding("dtype-mismatch"), [], {}),
+    ("pg-interleave-deadlock", scenes.finding("order-inversion"), [], {}),
+    (
+        "find-unused-needed",
+        scenes.finding("raised"),
+        [
+            raised(
+                "RuntimeError", "Expected to have finished reduction in the prior iteration before starting a new one."
+            )
+        ],
+        {},
+    ),
+    (
+        "zero3-generate",
+        scenes.finding(stalled=stalled("_ALLGATHER_BASE")),
+        [scenes.stack(0, "generate (transformers/utils.py:1)")],
+        {},
+    ),
+    (
+        "fsdp-rank0-state-dict",
+        scenes.finding("extra-call", ranks=[0], stalled=stalled("_ALLGATHER_BASE", missing=range(1, 8))),
+        [scenes.stack(0, "state_dict (torch/nn/modules/module.py:1)")],
+        {},
+    ),
+    ("cuda-oom-one-rank", scenes.finding("raised"), [raised("OutOfMemoryError", "CUDA out of memory.")], {}),
+    (
+        "host-oom-kill",
+        scenes.finding("died"),
+        [kernel(OutOfMemory, "Out of memory: Killed process 1005 (python)", scope="host", process="python")],
+        {},
+    ),
+    (
+        "preemption-node-failure",
+        scenes.finding("died"),
+        [event(SchedulerEvent, None, text="CANCELLED DUE TO PREEMPTION", what="preempted")],
+        {},
+    ),
+    (
+        "watchdog-stuck-gil",
+        scenes.finding("frozen"),
+        [event(HeartbeatStuck, seconds=480), scenes.stack(5, "cudaEventDestroy (libcudart.so)")],
+        {},
+    ),
+    (
+        "gpu-fell-off-bus",
+        scenes.finding("hardware"),
+        [kernel(GpuError, "NVRM: Xid 79, GPU has fallen off the bus", xid=79)],
+        {},
+    ),
+    ("gpu-ecc", scenes.finding("hardware"), [kernel(GpuError, "NVRM: Xid 95", xid=95)], {}),
+    ("nvlink-error", scenes.finding("hardware"), [kernel(GpuError, "NVRM: Xid 74", xid=74)], {}),
+    ("gsp-timeout", scenes.finding("frozen"), [kernel(GpuError, "NVRM: Xid 119", xid=119)], {}),
+    (
+        "ib-retry-exceeded",
+        scenes.finding("network"),
+        [event(IbError, text="status=12", status=12, what="completion")],
+        {},
+    ),
+    (
+        "ib-link-flap",
+        scenes.finding("network"),
+        [event(IbError, text="Got async event : port error", what="port", host="node1")],
+        {},
+    ),
+    (
+        "timeout-too-short-init",
+        scenes.finding("init", stalled=stalled(seq=1)),
+        [event(StoreError, 0, text="timed out after 1800000ms waiting for clients", operation="clients-missing")],
+        {},
+    ),
+    (
+        "p2p-acs-iommu",
+        scenes.finding("unfinished", ranks=[], stalled=stalled(seq=1, missing=[])),
+        [kernel(KernelEvent, "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0]", what="pcie")],
+        {},
+    ),
+    (
+        "duplicate-gpu",
+        scenes.finding("init"),
+        [raised("RuntimeError", "Duplicate GPU detected : rank 5 and rank 4", rank=5)],
+        {},
+    ),
+    (
+        "nccl-2-20-graph-launch",
+        scenes.finding("frozen"),
+        [scenes.stack(5, "ncclLaunchKernelBefore_NoUncapturedCuda (libnccl.so)")],
+        {"nccl": "2.21.5"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("id_", "found", "events", "more"), FIRST, ids=[row[0] for row in FIRST])
+def test_the_right_remedy_comes_first(id_, found, events, more):
+    answer = ask(scenes.case(events, kinds=BOTH, **more), found)
+    assert answer.remedies[0].id == id_, [(r.id, r.fit, r.conditions_met) for r in answer.remedies]
+    assert answer.remedies[0].conditions_met == sum(c.met is True for c in answer.remedies[0].checks)
+    assert answer.remedies[0].conditions == len(answer.remedies[0].checks)
+
+
+NEAR = [
+    ("dataloader-stall", scenes.finding(), [scenes.stack(5, "evaluate (eval.py:1)"), raised("ValueError", rank=5)], {}),
+    ("dataloader-stall", scenes.finding("raised"), [scenes.stack(5, LOADER)], {}),
+    ("checkpoint-save-slow", scenes.finding(), [scenes.stack(5, LOADER)], {}),
+    ("rank0-only-work-at-barrier", scenes.finding(ranks=[5]), [event(Phase, 5, what="sampling", text="sampling")], {}),
+    ("host-oom-kill", scenes.finding("died"), [event(SchedulerEvent, None, text="PREEMPTION", what="preempted")], {}),
+    ("gpu-fell-off-bus", scenes.finding("hardware"), [kernel(GpuError, "Xid 95", xid=95)], {}),
+    (
+        "ib-retry-exceeded",
+        scenes.finding("network"),
+        [event(IbError, text="12:00 status=5", status=5, what="completion")],
+        {},
+    ),
+    (
+        "watchdog-stuck-gil",
+        scenes.finding("frozen"),
+        [event(HeartbeatStuck, seconds=480, line=990), scenes.timeout()],
+        {},
+    ),
+    ("pg-interleave-deadlock", scenes.finding("op-mismatch"), [], {}),
+    (
+        "nccl-2-20-graph-launch",
+        scenes.finding("frozen"),
+        [scenes.stack(5, "ncclLaunchKernelBefore_NoUncapturedCuda")],
+        {"nccl": "2.27.5"},
+    ),
+    ("find-unused-needed", scenes.finding("raised"), [raised("ValueError", "other")], {}),
+    ("rank-exited-early", scenes.finding("died"), [event(ProcessExit, text="exit 1", exitcode=1)], {}),
+]
+
+
+@pytest.mark.parametrize(("id_", "found", "events", "more"), NEAR, ids=[f"{row[0]}-{i}" for i, row in enumerate(NEAR)])
+def test_a_near_miss_is_not_offered(id_, found, events, more):
+    answer = ask(scenes.case(events, kinds=BOTH, **more), found)
+    assert id_ not in {r.id for r in answer.remedies if r.fit != "weak"}
+
+
+def test_a_guess_is_never_strong_and_guesses_are_few():
+    answer = ask(scenes.case())
+    assert answer.remedies
+    assert all(r.fit == "possible" for r in answer.remedies)
+    assert len([r for r in answer.remedies if not CATALOGUE.get(r.id).remedy.general]) <= GUESSES
+    for remedy in answer.remedies:
+        assert any(c.met is None and c.says for c in remedy.checks), "what is missing is named"
+
+
+def test_a_shown_cause_drives_out_guesses():
+    answer = ask(scenes.case([scenes.stack(5, LOADER)], kinds=BOTH))
+    assert answer.remedies[0].fit == "strong"
+    assert len(answer.remedies) <= SHOWN
+    for remedy in answer.remedies[1:]:
+        assert sum(c.met is True for c in remedy.checks) > 1 or remedy.fit == "strong"
+
+
+def test_a_fallback_steps_back_behind_a_cause_that_knows_more():
+    loading = ask(scenes.case([scenes.stack(5, LOADER)], kinds=BOTH))
+    own = ask(scenes.case([scenes.stack(5, "refresh (/opt/train/train.py:121)")], kinds=BOTH))
+    assert "busy-elsewhere" not in {r.id for r in loading.remedies}
+    assert own.remedies[-1].id == "busy-elsewhere"
+    assert own.remedies[-1].fit == "strong"
+    skipped = ask(scenes.case(), scenes.finding("missed-call"))
+    assert skipped.remedies[-1].id == "control-flow-divergence"
+
+
+def test_an_undetermined_verdict_allows_no_strong_fit():
+    found = scenes.finding(
+        "undetermined",
+        ranks=[],
+        confidence="cannot-tell",
+        stalled=Stalled("ALLREDUCE", 6764, numel_in=1, entered=Ranks([1])),
+    )
+    answer = ask(scenes.case([event(Phase, None, text="Generating sample images...", what="sampling")]), found)
+    assert answer.remedies[0].id == "rank0-only-work-at-barrier"
+    assert {r.fit for r in answer.remedies} <= {"possible", "weak"}
+
+
+def test_a_finding_of_low_confidence_allows_no_strong_fit():
+    case = scenes.case([scenes.stack(5, LOADER)], kinds=BOTH)
+    assert ask(case).remedies[0].fit == "strong"
+    assert ask(case, scenes.finding(confidence="low")).remedies[0].fit == "possible"
+
+
+def test_a_healthy_job_gets_no_remedy_and_no_restart():
+    answer = ask(scenes.case(), scenes.finding("none", ranks=[], stalled=None))
+    assert answer.remedies == ()
+    assert answer.capture == ()
+    assert answer.action.restart == "unknown"
+
+
+def test_placeholders_are_filled_from_the_culprit():
+    answer = ask(scenes.case([scenes.stack(5, LOADER)]))
+    assert "py-spy dump --pid 1005" in answer.remedies[0].confirm[0]
+    assert "node1" in answer.remedies[0].confirm[0]
+
+
+def test_each_stall_gets_its_own_remedy():
+    one = scenes.finding()
+    two = scenes.finding("hardware", ranks=[2], id="F2")
+    fault = dataclasses.replace(kernel(GpuError, "Xid 79", xid=79), host="node0")
+    answer = ask(scenes.case([scenes.stack(5, LOADER), fault], kinds=BOTH), one, two)
+    assert {(r.id, r.finding) for r in answer.remedies if r.fit == "strong"} == {
+        ("dataloader-stall", "F1"),
+        ("gpu-fell-off-bus", "F2"),
+    }
+
+
+def test_the_same_input_gives_the_same_answer():
+    case = scenes.case([scenes.stack(5, LOADER), scenes.setting("NCCL_TIMEOUT", "3600")])
+    assert ask(case) == ask(case)
+
+
+# What not to do
+
+
+SHOTGUN = [
+    ("NCCL_TIMEOUT", "300"),
+    ("NCCL_BLOCKING_WAIT", "1"),
+    ("NCCL_ASYNC_ERROR_HANDLING", "1"),
+    ("NCCL_IB_DISABLE", "1"),
+    ("NCCL_P2P_DISABLE", "1"),
+    ("NCCL_DEBUG_SUBSYS", "ALL"),
+    ("NCCL_SOCKET_IFNAME", "^docker0,lo"),
+    ("find_unused_parameters", "True"),
+    ("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"),
+    ("NCCL_DEBUG", "INFO"),
+    ("NCCL_TIMEOUT_MINUTES", "30"),
+]
+
+
+def test_folklore_is_answered_where_it_is_seen():
+    case = scenes.case([scenes.setting(name, value, line) for line, (name, value) in enumerate(SHOTGUN, 1)])
+    avoid = {a.what: a for a in ask(case).avoid}
+    for line, (name, value) in enumerate(SHOTGUN[:8], 1):
+        assert avoid[f"{name}={value}"].where == f"launch.sh:{line}"
+        assert avoid[f"{name}={value}"].why
+    for name, value in SHOTGUN[8:]:
+        assert f"{name}={value}" not in avoid
+
+
+def note(what, detail, line=7):
+    return Note(place=scenes.at("fix.md", line, 2), text=f"set `{detail}`", what=what, detail=detail)
+
+
+def test_advice_in_a_note_is_answered_too():
+    avoid = {
+        a.what: a
+        for a in ask(scenes.case([note("advice", "NCCL_TIMEOUT=1200000"), note("advice", "barrier", 9)])).avoid
+    }
+    assert avoid["NCCL_TIMEOUT=1200000"].where == "fix.md:7"
+    assert any(a.where == "fix.md:9" and "barrier" in a.what for a in avoid.values())
+
+
+def test_a_variable_that_the_program_reads_is_no_folklore():
+    case = scenes.case([scenes.setting("NCCL_TIMEOUT", "1800"), note("reads-variable", "NCCL_TIMEOUT")])
+    assert ask(case).avoid == ()
+
+
+def test_a_long_limit_reads_as_code():
+    case = scenes.case([scenes.setting("init_process_group(timeout=)", "3600 s")])
+    assert [a.what for a in ask(case).avoid] == ["init_process_group(timeout=3600 s)"]
+
+
+def test_folklore_that_is_not_seen_is_not_mentioned():
+    assert ask(scenes.case([scenes.setting("NCCL_DEBUG", "WARN")])).avoid == ()
+
+
+def test_a_wrong_unit_is_advised_against_even_without_folklore():
+    avoid = ask(scenes.case([scenes.setting("NCCL_IB_TIMEOUT", "1800")])).avoid
+    assert [a.what for a in avoid] == ["NCCL_IB_TIMEOUT=1800"]
+    assert "exponent" in avoid[0].why
+
+
+def test_a_stated_need_excuses_find_unused_parameters():
+    error = raised("RuntimeError", "Expected to have finished reduction in the prior iteration")
+    assert ask(scenes.case([error, scenes.setting("find_unused_parameters", "True")])).avoid == ()
+
+
+# May it be restarted
+
+
+def action(cause, *events, kinds=BOTH, **more):
+    return ask(scenes.case(events, kinds=kinds), scenes.finding(cause, **more)).action
+
+
+@pytest.mark.parametrize(
+    "cause", ["op-mismatch", "size-mismatch", "missed-call", "order-inversion", "unmatched-p2p", "raised"]
+)
+def test_a_fault_of_the_program_needs_a_fix(cause):
+    assert action(cause).restart == "after-fix"
+
+
+def test_a_faulty_device_takes_its_host_out():
+    got = action("hardware", kernel(GpuError, "Xid 79", xid=79))
+    assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
+
+
+def test_a_link_that_fails_again_takes_its_host_out_and_one_flap_does_not():
+    def down(line):
+        return dataclasses.replace(
+            kernel(KernelEvent, "mlx5_0: Link down", what="link-down"), place=scenes.at("dmesg", line, 1)
+        )
+
+    twice = action("network", down(1), down(2))
+    assert (twice.restart, twice.cordon) == ("after-replacing-node", ("node1",))
+    assert action("network", down(1)).restart == "unknown"
+    assert action("network", down(1)).cordon == ()
+
+
+def test_a_peer_that_does_not_answer_is_no_fault_of_ones_own_port():
+    errors = [event(IbError, rank, text="status 12", status=12, what="completion", host="node1") for rank in (4, 5, 6)]
+    assert action("network", *errors).restart == "unknown"
+
+
+def test_preemption_alone_allows_a_restart():
+    gone = event(SchedulerEvent, None, text="PREEMPTION", what="preempted")
+    assert action("died", gone).restart == "now"
+    assert action("died", gone, kernel(GpuError, "Xid 79", xid=79)).restart == "after-replacing-node"
+    assert action("died", gone, confidence="low").restart == "unknown"
+
+
+def test_want_of_memory_comes_back():
+    assert action("died", kernel(OutOfMemory, "Killed process", scope="host")).restart == "after-fix"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    ["not-arrived", "frozen", "died", "device-stalled", "unfinished", "network", "init", "straggler", "undetermined"],
+)
+def test_what_is_not_known_is_not_restarted_blindly(cause):
+    got = action(cause)
+    assert got.restart == "unknown"
+    assert got.why
+    assert got.cordon == ()
+
+
+def test_the_most_restrictive_finding_decides():
+    case = scenes.case([kernel(GpuError, "Xid 79", xid=79)], kinds=BOTH)
+    fix = scenes.finding("raised", ranks=[1])
+    broken = scenes.finding("hardware", id="F2")
+    unsure = dataclasses.replace(broken, confidence=Confidence.LOW)
+    assert ask(case, fix, broken).action.restart == "after-replacing-node"
+    assert ask(case, fix, unsure).action.restart == "after-fix"
+
+
+# What to capture next time
+
+
+def test_capture_names_both_variables_for_the_version_seen():
+    def exports(torch):
+        return [
+            line.split("=")[0].removeprefix("export ")
+            for line in ask(scenes.case(torch=torch)).capture
+            if line.startswith("export TORCH")
+        ]
+
+    assert exports("2.9.1")[:2] == ["TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"]
+    assert exports("2.7.0")[0] == "TORCH_NCCL_TRACE_BUFFER_SIZE"
+    assert "TORCH_FR_BUFFER_SIZE" not in exports("2.7.0")
+    assert "TORCH_FR_BUFFER_SIZE" in exports(None)
+    assert exports("2.1.2") == []
+
+
+def test_capture_does_not_ask_for_what_is_there():
+    head = DumpHead(0, "dump", "dict", "2.9", 100, False, "nccl", "", (), (), True)
+    whole = scenes.case([scenes.stack(r, LOADER) for r in range(8)])
+    whole = dataclasses.replace(whole, batch=Batch((head,) * 8, Calls.empty(), Vocabulary()), dump_rank=tuple(range(8)))
+    lines = "\n".join(ask(whole).capture)
+    assert "BUFFER_SIZE" not in lines
+    assert "faulthandler" not in lines
+
+
+def test_a_ring_that_wrapped_is_made_larger():
+    head = DumpHead(0, "dump", "dict", "2.9", 2000, True, "nccl", "", (), (), True)
+    wrapped = dataclasses.replace(scenes.case(), batch=Batch((head,), Calls.empty(), Vocabulary()), dump_rank=(0,))
+    assert buffer_size(wrapped) == 4000
+    assert any("=4000" in line for line in ask(wrapped).capture)
+    assert buffer_size(scenes.case()) == 2000
+
+
+def test_capture_arms_stacks_before_the_limit():
+    slow = CollectiveTimeout(place=scenes.at(), text="", rank=0, op="ALLREDUCE", seq=1, timeout_ms=1_800_000)
+    assert any("dump_traceback_later(1440" in line for line in ask(scenes.case([slow])).capture)
+
+
+def test_progress_after_a_save_takes_the_blame_from_it():
+    saving = event(Phase, 5, 10, "Saving checkpoint", what="checkpoint")
+    step = event(Progress, 5, 20, "step 900", step=900)
+    before = ask(scenes.case([saving]))
+    after = ask(scenes.case([saving, step]))
+    assert before.remedies[0].id == "checkpoint-save-slow"
+    assert before.remedies[0].fit == "strong"
+    assert all(r.fit != "strong" for r in after.remedies)

@@ -1,0 +1,129 @@
+import diagnoses
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nccldoctor.model import Link, RankState, Role
+from nccldoctor.ranks import Ranks
+from nccldoctor.reports import progress
+from nccldoctor.reports.charts.layers import layout
+from nccldoctor.reports.charts.strip import strips
+from nccldoctor.reports.charts.wait_graph import BOXES, wait_graph
+
+EDGES = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.just(n),
+        st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda e: e[0] != e[1]), unique=True),
+    )
+)
+
+
+@given(EDGES)
+def test_edges_point_right_and_no_two_boxes_share_a_place(graph):
+    nodes, edges = graph
+    placed = layout(nodes, tuple(edges))
+
+    for start, end in edges:
+        if (start, end) in placed.closing:
+            continue
+        assert placed.column[start] < placed.column[end]
+        assert len(placed.via[start, end]) == placed.column[end] - placed.column[start] - 1
+    taken = list(zip(placed.column, placed.row, strict=True))
+    for edge, rows in placed.via.items():
+        taken += [(placed.column[edge[0]] + 1 + n, row) for n, row in enumerate(rows)]
+    assert len(taken) == len(set(taken))
+    assert all(0 <= row <= placed.rows - 1 for _, row in taken)
+
+
+def test_the_chain_of_three_groups_ends_at_the_culprit():
+    finding = diagnoses.lagging().verdict
+    graph = wait_graph(finding.chain, finding.ranks, finding.suspects)
+
+    right = max(graph.boxes, key=lambda box: box.x)
+    assert (right.kind, right.title) == ("culprit", "rank 5")
+    assert [(b.middle, b.title) for b in graph.boxes if b.kind == "call"] == [
+        ("dp_0", "ALLREDUCE #18723"),
+        ("tp_2", "ALLREDUCE #412306"),
+        ("dp_1", "ALLREDUCE #18723"),
+    ]
+    assert sorted(a.label for a in graph.arrows) == ["needs rank 4", "needs rank 5", "needs rank 5", "stuck behind"]
+    assert not graph.cycle
+
+
+def test_a_ring_is_flagged():
+    finding = diagnoses.ring().verdict
+    graph = wait_graph(finding.chain, finding.ranks, finding.suspects)
+
+    assert graph.cycle
+    assert [a.kind for a in graph.arrows].count("cycle") == 1
+
+
+def test_nobody_waits_no_graph():
+    assert wait_graph((), Ranks(), Ranks()) is None
+
+
+def test_hundreds_of_calls_fold_and_the_culprits_stay():
+    finding = diagnoses.large(1024).verdict
+    graph = wait_graph(finding.chain, finding.ranks, finding.suspects)
+
+    assert len(graph.boxes) <= BOXES
+    assert any(box.kind == "culprit" for box in graph.boxes)
+
+
+SETS = st.sets(st.integers(0, 30), min_size=1)
+
+
+@given(st.lists(st.tuples(SETS, SETS), min_size=1, max_size=40))
+def test_any_chain_can_be_drawn(pairs):
+    chain = tuple(Link(Ranks(a), Ranks(b - a), f"g{n}", "ALLREDUCE", n) for n, (a, b) in enumerate(pairs))
+    graph = wait_graph(chain, Ranks([3]), Ranks([4]))
+
+    assert 0 < len(graph.boxes) <= BOXES
+    for box in graph.boxes:
+        assert 0 <= box.x < graph.width
+        assert 0 <= box.y < graph.height
+
+
+def _rows(*fronts):
+    rows = []
+    for number, (role, group, done, issued) in enumerate(fronts):
+        state = RankState(number, role, group=group, completed=done, enqueued=issued)
+        rows.append(progress._row([state]))
+    return rows
+
+
+def test_a_strip_tells_done_waiting_queued_and_never():
+    victim = Role.VICTIM
+    rows = _rows((victim, "a", 10, 12), (Role.CULPRIT, "a", 10, 10), (victim, "a", 12, None), (victim, "a", None, None))
+    cells = [[cell.state for cell in strip] for strip in strips(rows)]
+
+    assert cells[0] == ["done", "done", "done", "done", "waiting", "queued"]
+    assert cells[1] == ["done", "done", "done", "done", "never", "never"]
+    assert cells[2] == ["done"] * 6
+    assert cells[3] == []
+
+
+def test_groups_count_on_their_own():
+    rows = _rows((Role.VICTIM, "a", 10, 11), (Role.VICTIM, "b", 100, 101))
+
+    assert [strip[-1].seq for strip in strips(rows)] == [11, 101]
+
+
+def test_small_jobs_show_every_rank_and_large_ones_fold():
+    small = diagnoses.lagging()
+    assert [str(row.ranks) for row in progress.single(small)] == [str(n) for n in range(8)]
+    assert [str(row.ranks) for row in progress.folded(small)] == ["5", "0,2,4,6", "1,3,7"]
+
+    large = diagnoses.large(1024)
+    for rows in (progress.single(large), progress.folded(large)):
+        assert len(rows) <= progress.ROWS + 2 * progress.SINGLES
+        seen = [rank for row in rows for rank in row.ranks]
+        assert sorted(seen) == list(range(1024))
+        alone = [row for row in rows if row.role is Role.CULPRIT]
+        assert [str(row.ranks) for row in alone] == [str(n) for n in range(7, 1024, 100)]
+
+
+def test_a_row_keeps_only_what_its_ranks_share():
+    rows = progress.folded(diagnoses.lagging())
+
+    assert (rows[1].group, rows[1].completed, rows[1].enqueued) == ("dp_0", 18722, 18723)
+    assert (rows[1].pid, rows[1].device, rows[1].hosts) == (None, None, ("gpu-a017", "gpu-a018"))

@@ -1,0 +1,141 @@
+"""Everybody is in the call, or the device of one stopped: device-stalled, unfinished, network, hardware."""
+
+from __future__ import annotations
+
+import pytest
+from ruling import gave_up, innocent, play, read, right, step_line, torchrun
+
+
+def everybody_waits(count: int = 4) -> dict[str, str | bytes]:
+    return {f"logs/rank_{r}.log": gave_up(r, 50) for r in range(count)}
+
+
+def kernel(xid: int, text: str, pid: int) -> str:
+    return f"[Thu Jan  1 10:00:00 2026] NVRM: Xid (PCI:0000:1b:00): {xid}, pid={pid}, name=python, {text}\n"
+
+
+# --- device-stalled ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["ddp", "tpdp", "fsdp"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_completions_stand_still_while_the_host_goes_on(seed: int, layout: str) -> None:
+    right(play("device_stopped", seed, layout=layout))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_lines_alone_show_it_less_surely(seed: int) -> None:
+    ruling = play("device_stopped", seed, evidence="log")
+    assert ruling.cause == "device-stalled", str(ruling)
+    assert ruling.sure <= 2, str(ruling)
+    innocent(ruling)
+
+
+def test_what_all_wait_in_is_no_single_devices_fault() -> None:
+    files = {f"logs/rank_{r}.log": gave_up(r, 50, enqueued=53) for r in range(4)}
+    assert read(files).cause != "device-stalled"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scenario", ["never_ends", "no_data", "one_more", "other_size"])
+def test_completions_below_the_peers_are_needed(scenario: str) -> None:
+    ruling = play(scenario, 2)
+    assert all(f["class"] != "device-stalled" for f in ruling.document["findings"]), str(ruling)
+
+
+def test_dumps_of_a_healthy_running_job_show_no_stopped_device() -> None:
+    for seed in range(3):
+        ruling = play("snapshot", seed, evidence="fr", layout="ddp")
+        assert not ruling.blamed, str(ruling)
+
+
+# --- unfinished -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "fr", "log"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_all_are_in_and_nobody_is_named(seed: int, evidence: str) -> None:
+    # dumps alone may be a snapshot of a running job, and lines alone do not say how many ranks there are
+    right(play("never_ends", seed, evidence=evidence), least="high" if evidence == "fr+log" else "medium")
+
+
+def test_all_watchdogs_of_the_group_gave_up_on_one_call() -> None:
+    ruling = read(everybody_waits() | {"logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -6})})
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("unfinished", "", ("ALLREDUCE", 50)), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["other_size", "other_dtype", "stopped", "device_stopped", "swapped"])
+def test_unfinished_needs_all_inside_and_agreed(scenario: str) -> None:
+    layout = "tpdp" if scenario == "swapped" else "ddp"
+    assert play(scenario, 2, layout=layout).cause != "unfinished"
+
+
+def test_one_log_does_not_show_that_all_are_inside() -> None:
+    ruling = read({"logs/rank_0.log": gave_up(0, 50)})
+    assert ruling.sure <= 1, str(ruling)
+    assert not ruling.ranks
+
+
+# --- network ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_two_ends_of_a_broken_way(seed: int) -> None:
+    ruling = play("unreachable", seed, nodes=2, gpus=4)
+    assert ruling.cause == "network", str(ruling)
+    assert ruling.ranks == ",".join(map(str, ruling.truth["culprit_ranks"])), str(ruling)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_end_whose_port_went_down(seed: int) -> None:
+    ruling = play("link_down", seed, nodes=2, gpus=4)
+    assert ruling.cause == "network", str(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["killed", "segfault", "uncaught", "out_of_memory"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_a_connection_that_a_dying_peer_closed_is_no_network_fault(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed, nodes=2, gpus=4)
+    assert ruling.cause != "network", str(ruling)
+
+
+def test_warnings_of_the_transport_in_a_job_that_ends_well() -> None:
+    for seed in range(3):
+        assert play("healthy_scary", seed, nodes=2, gpus=4).cause == "none"
+
+
+# --- hardware ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4])
+@pytest.mark.parametrize("scenario", ["board_link", "off_the_bus", "memory_error"])
+def test_a_device_error_of_a_rank(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert ruling.cause == "hardware", str(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+
+
+@pytest.mark.parametrize(
+    ("xid", "text"),
+    [(13, "Graphics SM Warp Exception on (GPC 0, TPC 0): Out Of Range Address"), (31, "MMU Fault: ENGINE GRAPHICS")],
+)
+def test_what_a_faulty_program_causes_is_no_hardware_error(xid: int, text: str) -> None:
+    files = everybody_waits() | {"dmesg.txt": kernel(xid, text, 4003)}
+    assert read(files).cause != "hardware"
+
+
+def test_out_of_memory_is_no_hardware_error() -> None:
+    assert play("out_of_memory", 2).cause == "died"
+
+
+def test_without_the_kernels_word_a_board_is_not_blamed() -> None:
+    """The same fault, and no kernel log was kept."""
+    ruling = play("off_the_bus", 2, dmesg=False)
+    assert ruling.cause != "hardware", str(ruling)
+
+
+def test_a_rank_that_only_went_on_is_not_in_these_classes() -> None:
+    files: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)
+    }
+    assert read(files).cause == "none"

@@ -1,0 +1,143 @@
+"""Nothing wrong, or not enough to tell: what must be said then, and the innocent that shout."""
+
+from __future__ import annotations
+
+import pytest
+from ruling import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
+
+TRAIN = {f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)}
+
+STUCK = (
+    "[rank{r}]:[F111 10:18:00.000000000 ProcessGroupNCCL.cpp:1557] [PG ID 0 PG GUID 0(default_pg) Rank {r}] "
+    "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives. "
+    "This typically indicates a NCCL/CUDA API (e.g., CudaEventDestroy) hang blocking the watchdog, and could be "
+    "triggered by another thread holding the GIL inside a CUDA api, or other deadlock-prone behaviors.\n"
+)
+
+
+# --- none -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["healthy", "healthy_scary"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_a_job_that_ended_well(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("none", "", "high"), str(ruling)
+    assert ruling.verdict["stalled"] is None
+
+
+def test_parts_that_were_not_read_lower_the_confidence() -> None:
+    found = job("healthy", 2)
+    files = {k: v for k, v in found.files.items() if not k.endswith(("rank_3.log", "launcher.log"))}
+    files = {k: v for k, v in files.items() if isinstance(v, str)}
+    ruling = read(files)
+    assert ruling.cause == "none", str(ruling)
+    assert ruling.sure < 3, str(ruling)
+
+
+def test_steps_and_nothing_else() -> None:
+    ruling = read(dict(TRAIN))
+    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dumps_of_a_running_job_blame_nobody(seed: int) -> None:
+    ruling = play("snapshot", seed, evidence="fr+log")
+    assert not ruling.blamed, str(ruling)
+
+
+def test_one_timeout_is_enough_to_be_not_well() -> None:
+    ruling = read(TRAIN | {"logs/rank_2.log": TRAIN["logs/rank_2.log"] + gave_up(2, 50)})
+    assert ruling.cause != "none", str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "killed", "other_size", "never_ends", "silent_start"])
+def test_trouble_is_never_none(scenario: str) -> None:
+    ruling = play(scenario, 2)
+    assert all(f["class"] != "none" for f in ruling.document["findings"]), str(ruling)
+
+
+# --- undetermined -----------------------------------------------------------------------------------------------
+
+
+def test_text_that_has_nothing_to_do_with_a_job() -> None:
+    ruling = read({"notes.txt": "buy milk\n"})
+    assert ruling.verdict["confidence"] in ("cannot-tell", "low")
+    assert (ruling.ranks, ruling.verdict["suspects"]) == ("", "")
+
+
+@pytest.mark.parametrize("scenario", ["one_victim", "one_dump"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
+def test_one_waiting_rank_accuses_nobody(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert ruling.ranks == "", str(ruling)
+    assert ruling.sure <= 1, str(ruling)
+
+
+def test_one_victim_still_tells_the_call() -> None:
+    ruling = read({"logs/rank_0.log": gave_up(0, 50)})
+    assert ruling.at == ("ALLREDUCE", 50), str(ruling)
+
+
+def test_what_was_cut_off_before_the_stall_is_not_invented() -> None:
+    """A log that ends in the middle of the first complaint."""
+    ruling = read({"logs/rank_0.log": gave_up(0, 50)[:120]})
+    assert ruling.sure <= 1, str(ruling)
+    assert not ruling.ranks
+
+
+def test_what_is_complete_is_not_undetermined() -> None:
+    for scenario in ("no_data", "stopped", "killed", "other_size", "never_ends", "uncaught"):
+        assert play(scenario, 2).cause != "undetermined"
+
+
+# --- who shouts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shouter", [0, 1, 2])
+def test_the_first_timeout_is_a_victims(shouter: int) -> None:
+    """Whoever gives up first, and whoever the launcher therefore calls the root cause, only waited."""
+    times = {r: "10:10:00" if r == shouter else "10:10:20" for r in (0, 1, 2)}
+    files: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": gave_up(r, 50, at=t) + taken_down(r, 50) for r, t in times.items()
+    }
+    files["logs/rank_3.log"] = told_to_dump(3, shouter, 49)
+    files["logs/launcher.log"] = torchrun(shouter, -6, {r: -6 for r in (0, 1, 2) if r != shouter} | {3: -15})
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "3"), str(ruling)
+    assert ruling.blamed == {3}
+
+
+def test_a_watchdog_that_hangs_after_a_timeout_is_a_consequence() -> None:
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) + STUCK.format(r=r) for r in (0, 1, 2)}
+    files["logs/rank_3.log"] = told_to_dump(3, 0, 49)
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "3"), str(ruling)
+    assert ruling.blamed == {3}
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+@pytest.mark.parametrize("scenario", ["no_data", "stopped"])
+def test_aborted_and_closed_siblings_are_victims(scenario: str, launcher: str) -> None:
+    files = {"torchrun": "per_rank", "srun": "srun"}[launcher]
+    ruling = play(scenario, 2, launcher=launcher, files=files, kill_on_exit=True)
+    innocent(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+
+
+def test_an_earlier_attempt_is_another_story() -> None:
+    """The first attempt failed through an exception; the one under inquiry stalled."""
+    for seed in (0, 1, 2):
+        ruling = play("stopped", seed, files="tree", restarted=True)
+        assert ruling.cause == "frozen", str(ruling)
+        innocent(ruling)
+
+
+def test_an_absent_host_is_not_called_late() -> None:
+    """No file of a whole host was collected: its ranks are at most suspects."""
+    found = job("never_ends", 2, nodes=2, gpus=4)
+    lost = tuple(f"{stem}{rank}{end}" for stem in "_." for rank in range(4, 8) for end in ("", ".log"))
+    files = {k: v for k, v in found.files.items() if not k.endswith(lost)}
+    ruling = read(files, found.truth)
+    assert not ruling.ranks, str(ruling)
+    assert ruling.verdict["confidence"] != "high", str(ruling)
