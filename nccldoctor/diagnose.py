@@ -52,10 +52,10 @@ def _quiet(facts: Facts) -> bool:
 
 
 def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
-    """Whether stacks alone bear a stall out: a rank inside the call waits, and one outside it does something else."""
+    """Whether stacks alone bear a stall out: a rank inside the call waits, and never finished, and one outside it does something else."""
     inside = stall.call.inside if stall.call is not None else Ranks()
     signs = facts.presence.signs
-    return any(waits_by_stack(signs(r)) for r in inside) and any(
+    return any(waits_by_stack(signs(r)) and not signs(r).finished for r in inside) and any(
         outside_by_stack(signs(r)) for r in stall.ranks if r not in inside
     )
 

@@ -81,6 +81,11 @@ class Signs:
         """Whether it answered while others already complained: a dump, a reply, an alarm of its own, a stack."""
         return self.dump != "none" or bool(self.answered or self.alarms or self.stacks)
 
+    @property
+    def finished(self) -> bool:
+        """Whether it said that it was done, or its process ended with 0."""
+        return any(p.what == "finished" for p in self.phases) or any(e.exitcode == 0 for e in self.exits)
+
 
 @dataclass(frozen=True, slots=True)
 class Presence:

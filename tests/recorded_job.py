@@ -23,8 +23,8 @@ import torch.distributed as dist
 
 STEPS = 6
 FAULT_STEP = 4
-TIMEOUT = timedelta(seconds=8)
-SILENCE = 2.5  # seconds without a finished call before the job dumps what it knows
+TIMEOUT = timedelta(seconds=16)
+SILENCE = 5.0  # seconds without a finished call before the job dumps what it knows; a busy machine may pause for two
 FAULTS = ("healthy", "stuck-loader", "stuck-forward", "killed", "raised", "size", "skipped")
 
 log = logging.getLogger("train")
@@ -179,7 +179,15 @@ def main() -> None:
     train(job)
     job.dump("at the end")
     log.info("training finished")
+    part_together(job)
     dist.destroy_process_group()
+
+
+def part_together(job: Job) -> None:
+    """Wait for every rank to be done, over the store: a gloo peer that closes its sockets resets whoever still reads from them."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"done/{job.rank}", "1")
+    store.wait([f"done/{rank}" for rank in range(job.world)], TIMEOUT)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def test_a_hang_recorded_now_gets_the_right_verdict(tmp_path: Path) -> None:
     record("late-rank-three-groups", tmp_path / "logs")
     incident = nccldoctor.analyze(tmp_path / "logs")
     verdict = incident.verdict
-    assert (verdict.cause, str(verdict.ranks)) == ("not-arrived", "1"), verdict.headline
+    assert (verdict.cause, str(verdict.ranks)) == ("not-arrived", "1"), incident.to_full_markdown()
     assert verdict.stalled is not None
     assert (verdict.stalled.op, verdict.stalled.seq) == ("ALLREDUCE", 9)
     assert incident.case.world_size == 8
@@ -34,5 +34,5 @@ def test_a_job_without_a_fault_blames_nobody(tmp_path: Path) -> None:
 
     record("healthy", tmp_path / "logs")
     incident = nccldoctor.analyze(tmp_path / "logs")
-    assert incident.verdict.cause == "none", incident.verdict.headline
+    assert incident.verdict.cause == "none", incident.to_full_markdown()
     assert not incident.verdict.ranks

@@ -35,8 +35,8 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     victims = call.inside if call is not None else Ranks()
     suspects = stall.ranks if stall.kind is StallKind.ABSENT else Ranks()
     if call is not None:
-        head = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}; what "
-        "was read does not tell for whom"
+        waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
+        head = f"{waiting}; what was read does not tell for whom"
     elif first is not None:
         head = "Something went wrong, and what was read does not tell who caused it"
     else:
