@@ -167,12 +167,17 @@ def _learn(events: Iterable[Event], roster: Roster) -> None:
 
 
 def _tasks(events: Iterable[Event], roster: Roster) -> None:
-    """Slurm's task ids are global ranks where each task is one rank: as many ranks were heard of as there are tasks."""
+    """Slurm's task ids are global ranks where each task is one rank: as many ranks were heard of as there are tasks, or a host has
+    several tasks (a launcher that starts the ranks of its node is one task for each host).
+    """
     exits = [e for e in events if isinstance(e, ProcessExit) and e.task is not None and e.rank is None]
     heard = {e.rank for e in events if e.rank is not None}
     hosts = {e.host for e in exits}
     tasks = {e.task for e in exits}
-    if not heard or not tasks or max(t for t in tasks if t is not None) > max(heard):
+    if not tasks:
+        return
+    several = all(h is not None and "[" not in h and "," not in h for h in hosts) and len(tasks) > len(hosts)
+    if not several and max(t for t in tasks if t is not None) > max(heard, default=-1):
         return
     by_node = len(tasks) <= len(hosts) < len(heard)  # then a task may be a launcher that started the ranks of its node
     if by_node and not all(e.host and e.task is not None and roster.host.get(e.task) == short(e.host) for e in exits):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from nccldoctor.align import Facts
 from nccldoctor.call_streams import site
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, WorkStatus
 from nccldoctor.fronts import group_of
-from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.model import CauseClass, Confidence, Evidence, Group, Place, Stalled
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
@@ -20,6 +21,9 @@ from nccldoctor.waits import StuckCall
 MOST_QUOTES = 12
 """Pieces of evidence that a finding keeps; the rest would say the same again."""
 
+
+HASHED = re.compile(r"[0-9a-f]{32,}")
+"""Names that torch makes of the members when a group is one of many (``_hash_ranks_to_str``)."""
 
 GAVE_UP = 64
 """Members of a call that are asked when they gave up."""
@@ -207,10 +211,24 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     """``ALLREDUCE #18723 of dp (5)``."""
     if call is None:
         return "a collective"
-    op = _named(facts, call).op or "the call"
+    op = _named(facts, call).op or "call"
     group = facts.case.groups[call.group]
-    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else f" of {group.label}"
+    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else f" of {_short(group)}"
     return f"{op} #{call.seq}{name}"
+
+
+def _short(group: Group) -> str:
+    """The group's label; of a hashed name its first eight digits, as of a commit."""
+    return group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
+
+
+def owed(facts: Facts, call: StuckCall | None) -> str:
+    """What the absent ranks did not issue: the call itself, or the other end of the transfer that a peer waits in."""
+    if call is None or call.pair is None or len(call.entered) != 1:
+        return describe(facts, call)
+    sender, receiver = call.pair
+    end, other = ("SEND", f"to rank {receiver}") if receiver in call.entered else ("RECV", f"from rank {sender}")
+    return f"{end} {other}, which waits in {describe(facts, call)}"
 
 
 def observers(evidence: Sequence[Evidence], culprits: Ranks) -> set[str]:

@@ -17,7 +17,7 @@ from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, 
 from nccldoctor.failures import FATAL, Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.outside import lives, nameable, others_wait
+from nccldoctor.rules.outside import lives, nameable, one_host, others_wait
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
@@ -211,9 +211,8 @@ def _lost_node(facts: Facts, stall: Stall) -> Draft | None:
     call = stall.call
     if call is None or len(call.unknown) < 2 or stall.shown or len(call.entered) < max(2, len(call.unknown) // 2):
         return None
-    hosts = {facts.case.rank_host.get(r) for r in call.unknown}
-    host = hosts.pop() if len(hosts) == 1 else None
-    named = host is not None and frozenset(call.unknown) == {r for r, h in facts.case.rank_host.items() if h == host}
+    host = one_host(facts, call.unknown)
+    named = host is not None
     if any(lives(facts, r) for r in call.unknown) or not (named or _block(call.unknown)):
         return None
     evidence = others_wait(facts, stall)

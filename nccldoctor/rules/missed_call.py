@@ -16,7 +16,7 @@ from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.mismatch import disagreement
 from nccldoctor.rules.outside import nameable, shown_outside
-from nccldoctor.rules.steps import OutOfStep, blamed
+from nccldoctor.rules.steps import OutOfStep, blamed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -127,7 +127,7 @@ def _draft(facts: Facts, found: list[OutOfStep]) -> Draft:
         evidence.append(
             recorded(facts, item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due")
         )
-        evidence.append(recorded(facts, item.expected, f"an earlier step of rank {item.rank}: what always came there"))
+        evidence.append(recorded(facts, item.expected, usual(item)))
     evidence += waiting_evidence(facts, first.call)
     return Draft(
         CAUSE,

@@ -9,7 +9,7 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 from __future__ import annotations
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import Draft, describe, names, quote
+from nccldoctor.draft import Draft, names, owed, quote
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.failures import CLOSING
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
@@ -19,6 +19,7 @@ from nccldoctor.rules.outside import (
     busy_with,
     lives,
     nameable,
+    one_host,
     others_wait,
     outside_by_stack,
     shown_outside,
@@ -52,10 +53,11 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
     closed = bool(alive & facts.presence.logged) or bool(said)
     whole = accounted(facts, stall) or len(alive) == len(stall.ranks)
-    ceiling = Confidence.HIGH if closed and whole else Confidence.MEDIUM
+    few = bool(stall.shown) or 3 * len(alive) <= len(facts.case.world)
+    ceiling = Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Draft(
         CAUSE,
-        f"{names(alive).capitalize()} never issued {describe(facts, stall.call)}{doing}",
+        f"{names(alive).capitalize()} never issued {owed(facts, stall.call)}{doing}",
         tuple(evidence),
         ceiling,
         REFUTED,
@@ -66,9 +68,14 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _closed(facts: Facts, stall: Stall) -> Ranks:
-    """Several silent ranks that the launcher closed, where all others gave up by themselves: they alone had nothing to give up on."""
+    """Silent ranks that the launcher closed, where all others gave up by themselves: they alone had nothing to give up on.
+
+    More than a third of the job may merely have been closed before they printed it, unless they are just the ranks of one host.
+    """
     call, case = stall.call, facts.case
-    if call is None or call.missing or case.world_size is None or 3 * len(call.unknown) > len(case.world):
+    if call is None or call.missing or case.world_size is None:
+        return Ranks()
+    if 3 * len(call.unknown) > len(case.world) and not one_host(facts, call.unknown):
         return Ranks()
     closed = all(any(e.exitcode in CLOSING for e in facts.presence.signs(r).exits) for r in call.unknown)
     others = all(facts.presence.signs(r).alarms for r in call.inside)

@@ -12,7 +12,7 @@ from nccldoctor.call_streams import KIND
 from nccldoctor.draft import Draft, describe, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.steps import OutOfStep, blamed
+from nccldoctor.rules.steps import OutOfStep, blamed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -60,7 +60,7 @@ def _draft(facts: Facts, stall: Stall, found: list[OutOfStep]) -> Draft:
         evidence.append(
             recorded(facts, item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due")
         )
-        evidence.append(recorded(facts, item.expected, f"an earlier step of rank {item.rank}: the usual order"))
+        evidence.append(recorded(facts, item.expected, usual(item)))
     for call in stall.calls[:3]:
         evidence += waiting_evidence(facts, call, 2)
     other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import describe, dump_evidence, names, quote, waiting_evidence
+from nccldoctor.draft import dump_evidence, names, owed, quote, waiting_evidence
 from nccldoctor.events import DesyncReport, DumpNote, DumpSignal, MonitoredBarrier, Stack, WorkStatus
 from nccldoctor.failures import CLOSING
 from nccldoctor.model import Evidence
@@ -26,7 +26,7 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
     out: list[Evidence] = []
     if call is not None:
         front = facts.fronts.by.get((call.group, rank))
-        what = describe(facts, call)
+        what = owed(facts, call)
         if rank in facts.fronts.recorded:
             last = (
                 f"its last call there was #{front.enqueued}"
@@ -162,3 +162,14 @@ def nameable(facts: Facts, stall: Stall) -> Ranks:
         and (group.learned != "assumed" or bool(facts.presence.dumped))
     )
     return call.unknown if whole and call.entered else Ranks()
+
+
+def one_host(facts: Facts, ranks: Ranks) -> str | None:
+    """The host whose ranks these are, all of them and no others; None where hosts are not known or cut across."""
+    hosts = {facts.case.rank_host.get(r) for r in ranks}
+    host = hosts.pop() if len(hosts) == 1 else None
+    return (
+        host
+        if host is not None and frozenset(ranks) == {r for r, h in facts.case.rank_host.items() if h == host}
+        else None
+    )

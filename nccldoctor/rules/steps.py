@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND, site
+from nccldoctor.draft import names
 from nccldoctor.ranks import Ranks
 from nccldoctor.waits import StuckCall
 
@@ -18,6 +22,12 @@ LOOK_BACK = 512
 
 FEWEST_EQUAL = 3
 """Calls before the place that must be equal on a peer for its word to count."""
+
+WINDOW = 64
+"""Calls before the place that are compared at most."""
+
+SAME_STAGE = 0.9
+"""Share of that window in which a member of a sister group must agree: another stage of a pipeline does other things at times."""
 
 MOST_PEERS = 16
 """Peers that are asked; more say the same."""
@@ -74,6 +84,13 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
     )
 
 
+def usual(item: OutOfStep) -> str:
+    """Whose record :attr:`OutOfStep.expected` is, in words."""
+    if item.by_past:
+        return f"an earlier step of rank {item.rank}: what always came there"
+    return f"what {names(item.peers)} issued there, behind the same calls"
+
+
 def surplus(facts: Facts, call: StuckCall, rank: int, row: int) -> int | None:
     """Calls of the group that ``rank`` issued more than a peer inside it, counted at the first later call that both
     issued in another group.
@@ -127,25 +144,54 @@ def _past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
 
 
 def _peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) -> dict[int, int]:
-    """For each peer inside the call: the position in the rank's order where that peer issued it, behind the same calls."""
+    """For each peer inside the call, and each rank that issued its like in a sister group: the position in the rank's order
+    where that peer issued it, behind the same calls.
+    """
     if call.pair is not None:
         return {}
     mine = facts.streams.kinds(rank)
     out: dict[int, int] = {}
-    for peer in list(call.inside)[:MOST_PEERS]:
-        row = _row_of(facts, call, peer)
+    sisters = _sisters(facts, call)
+    witnesses = {p: _row_of(facts, call, p) for p in list(call.inside)[:MOST_PEERS]} | sisters
+    for peer, row in witnesses.items():
         theirs, place = facts.streams.kinds(peer), facts.streams.position(peer, row) if row >= 0 else None
         if place is None:
             continue
         best, where = FEWEST_EQUAL - 1, -1
         for at in range(start, stop):
             equal = 0
-            while equal < min(at, place, 64) and mine[at - 1 - equal] == theirs[place - 1 - equal]:
+            while equal < min(at, place, WINDOW) and mine[at - 1 - equal] == theirs[place - 1 - equal]:
                 equal += 1
             if equal > best:
                 best, where = equal, at
+        if peer in sisters and not _same_stage(mine[:where], theirs[:place]):
+            continue
         if where >= 0 and mine[where] != theirs[place]:
             out[peer] = where
+    return out
+
+
+def _same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> bool:
+    width = min(len(mine), len(theirs), WINDOW)
+    return width >= WINDOW // 4 and float(np.mean(mine[-width:] == theirs[-width:])) >= SAME_STAGE
+
+
+def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
+    """Ranks that issued the call's like in another group of the same description and size, with their rows; one of each group."""
+    case, group = facts.case, facts.case.groups[call.group]
+    alike = [
+        g.index
+        for g in case.groups
+        if g.index != call.group and g.desc == group.desc and len(g.members) == len(group.members)
+    ]
+    out: dict[int, int] = {}
+    if call.row < 0:
+        return out
+    for other in alike[:MOST_PEERS]:
+        rows = facts.streams.rows(min(case.groups[other].members))
+        mine = (case.call_group[rows] == other) & (case.calls.seq[rows] == call.seq) & facts.fronts.collective[rows]
+        mine &= (facts.streams.labels[rows] ^ facts.streams.labels[call.row]) & KIND == 0
+        out.update({min(case.groups[other].members): int(row) for row in rows[mine][:1].tolist()})
     return out
 
 

@@ -12,7 +12,7 @@ from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, recorded
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.steps import OutOfStep, blamed
+from nccldoctor.rules.steps import OutOfStep, blamed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -32,7 +32,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     evidence: list[Evidence] = []
     for item in found[:3]:
         evidence.append(recorded(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
-        evidence.append(recorded(facts, item.expected, f"an earlier step of rank {item.rank}: what always came there"))
+        evidence.append(recorded(facts, item.expected, usual(item)))
     for call in open_[:3]:
         evidence += (
             [recorded(facts, call.row, f"rank {min(call.inside)} waits for the other end")]
