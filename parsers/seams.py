@@ -2,7 +2,8 @@
 
 A parser that looks for words cannot find them where a line end stands inside. So around the lines that matter, the
 pieces that may belong to a line are joined on trial, and stay joined only where the parsers then read more than
-before: another rank, another number, another record. What reads as well in pieces is left alone.
+before: another rank, another number, another record. What reads as well in pieces is left alone, and no join may run
+one record into another.
 """
 
 from __future__ import annotations
@@ -15,22 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.events import Event
-from nccldoctor.parsers.base import Mark
-from nccldoctor.parsers.prefixes import continues, plain, read_mark
-from nccldoctor.parsers.wraps import BEGINS
+from nccldoctor.parsers.seam_lines import LONGEST, Lines, records
 
 LARGEST = 16 << 20
 """Bytes of a file that is looked at; a larger one is read as it is."""
 
 _TRIALS = 600  # joins tried in one file, some 0.2 ms each
+_EARNED = 40  # more of them for each join that told something: such a file is worth its time
 _PARTS = 8  # pieces of one record: the longest at 80 columns with room to spare
 _FOREIGN = 3  # lines of other writers between two pieces
-_LONGEST = 4_000  # bytes of a line that is tried
 
 _HEADS = (b"ProcessGroup", b"NCCL WARN", b"NET/IB", b"]:[E", b"]:[F")
 """What records begin with that may have lost the words a parser looks for."""
 
-_NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
 _QUIET = frozenset(
     ("exception", "setting", "progress", "phase", "heartbeat", "version", "stack", "note", "nccl-warn", "comm-init")
 )
@@ -38,15 +36,6 @@ _QUIET = frozenset(
 
 _WHOLE = frozenset(("heartbeat", "comm-init"))
 """Kinds of short lines that are complete where they are read at all: what stands below them is somebody else's."""
-
-_LABEL = re.compile(
-    r"\[default\d|\[rank\d|\[pod/|\([\w.]{1,80}[ [(]|\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{4}-\d\d|\s{0,6}\d{1,6}: "
-    r"|[\w.-]{1,63}: \S"
-)
-"""What collectors and launchers put in front of every line of a merged log."""
-
-_STUB = re.compile(r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[\d{0,5})?)?")
-"""The beginning of NCCL's own prefix, cut."""
 
 _NOTHING = (None, "", ())
 
@@ -69,8 +58,8 @@ def mend(content: bytes, hits: Sequence[int], read: Read) -> Mended | None:
 
     ``hits`` are offsets of words that parsers look for, ``read`` gives the events of some lines. Never raises.
     """
-    text = _Lines(content)
-    taken: dict[int, list[int]] = {}  # line to the pieces that belong to it
+    text = Lines(content)
+    taken: dict[int, tuple[int, ...]] = {}  # line to the pieces that belong to it
     gone: set[int] = set()
     trials = _Trials(read)
     for at in _interesting(text, hits):
@@ -80,41 +69,13 @@ def mend(content: bytes, hits: Sequence[int], read: Read) -> Mended | None:
             continue
         heads = (h for h in _heads(text, at) if h not in gone and h not in taken and text.raw(h))
         joins = [join for head in heads if (join := _join(text, head, at, gone, trials))]
+        joins = [join for join in joins if not _rivalled(text, join, gone, trials)]
         if joins:
-            best = max(joins, key=lambda join: (join.worth, bool(BEGINS.search(text.read(join.head)[0])), join.head))
-            taken[best.head] = list(best.pieces)
+            best = max(joins, key=lambda join: (text.opens(join.head, join.pieces[0]), join.worth, join.head))
+            taken[best.head] = best.pieces
             gone.update(best.pieces)
+            trials.left += _EARNED
     return _rebuilt(text, taken, gone) if taken else None
-
-
-class _Lines:
-    """The physical lines of a file, and what stands in front of each."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
-        self.starts = np.concatenate([[0], ends + 1])
-        self._marks: dict[int, tuple[str, Mark, str]] = {}
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def raw(self, number: int) -> bytes:
-        """Line ``number`` (from 0) without its end."""
-        end = self.starts[number + 1] - 1 if number + 1 < len(self.starts) else len(self.content)
-        return self.content[self.starts[number] : end].rstrip(b"\r")
-
-    def read(self, number: int) -> tuple[str, Mark, str]:
-        """The text, its mark, and what stands behind the mark."""
-        known = self._marks.get(number)
-        if known is None:
-            text = plain(self.raw(number)[:_LONGEST].decode("utf-8", "backslashreplace"))
-            known = self._marks[number] = (text, *read_mark(text))
-        return known
-
-    def orphan(self, number: int, head: int) -> bool:
-        """Whether a line has no label although the one it may go on with has: then what looks like one is text."""
-        return bool(_LABEL.match(self.read(head)[0])) and not _LABEL.match(self.read(number)[0])
 
 
 class _Trials:
@@ -135,7 +96,7 @@ class _Trials:
         return [e for e in self._read("\n".join(lines).encode()) if e.kind not in _QUIET]
 
 
-def _interesting(text: _Lines, hits: Sequence[int]) -> Iterator[int]:
+def _interesting(text: Lines, hits: Sequence[int]) -> Iterator[int]:
     """The lines with words that parsers look for, or with the head of a record, in order."""
     offsets = {*hits, *(at for head in _HEADS for at in _found(text.content, head))}
     where = np.searchsorted(text.starts, np.array(sorted(offsets), dtype=np.int64), side="right") - 1
@@ -151,94 +112,110 @@ def _found(content: bytes, word: bytes) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """A line, the lines that belong to it, and how much the whole tells."""
+    """A line, the lines that belong to it, how much the whole tells, and how much of that is due to them."""
 
     head: int
     pieces: tuple[int, ...]
     worth: int
+    gain: int
 
 
-def _heads(text: _Lines, at: int) -> Iterator[int]:
+def _heads(text: Lines, at: int) -> Iterator[int]:
     """The lines that ``at`` may be a part of: itself, and those just before where it is no beginning."""
     yield at
-    raw, mark, body = text.read(at)
-    begins = _begins(raw, mark, body)
+    begins = text.begins(at)
     for number in range(at - 1, max(-1, at - 2 - _FOREIGN), -1):
-        if not begins or _torn(text, number, raw):
+        if not begins or (text.same_writer(at, number) and text.torn(number, at)):
             yield number
 
 
-def _begins(raw: str, mark: Mark, body: str) -> bool:
-    """Whether a line is the beginning of something of its own."""
-    known = mark.file is not None and mark.severity is not None
-    body = raw if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
-    return known or bool(_NATIVE.search(body[:160])) or bool(BEGINS.match(body.lstrip(" \t>|`")))
-
-
-def _torn(text: _Lines, head: int, raw: str) -> bool:
-    """Whether a line ends inside the prefix of a logger, so that what looks like a beginning goes on with it."""
-    first, mark, body = text.read(head)
-    if mark.file is not None:
-        return False
-    if not body.strip() or _STUB.fullmatch(body):
-        return True
-    opened, closed = first.rfind("["), raw.find("]")
-    return opened > first.rfind("]") and closed >= 0 and "[" not in raw[:closed] and len(first) - opened < 60
-
-
-def _join(text: _Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _Join | None:
+def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _Join | None:
     """The lines that belong to ``head``, ``at`` among them where that is another; None where a join tells nothing
     new.
     """
-    first, mark, _ = text.read(head)
+    first = text.read(head)[0]
     best: _Join | None = None
     pieces: list[int] = []
-    joined = first
-    for number in _parts(text, head, mark, gone):
-        raw, other, body = text.read(number)
-        added = raw if not other.stream or text.orphan(number, head) or _torn(text, head, raw) else body
+    joined, most = first, max(1, records(first))
+    for number in _parts(text, head, gone):
+        added = text.goes_on(number, head)
+        most = max(most, records(added))
         joined += added
         pieces.append(number)
-        if len(joined) > _LONGEST or trials.left <= 0:
+        if len(joined) > LONGEST or trials.left <= 0 or records(joined) > most:
             break
         if number < at:
             continue
-        others = [n for n in range(head + 1, number) if n not in pieces]  # they keep the halves apart
+        between = [text.read(n)[0] for n in range(head + 1, number) if n not in pieces]  # they keep the halves apart
         apart = trials.events(*(text.read(n)[0] for n in range(head, number + 1)))
-        together = trials.events(joined, *(text.read(n)[0] for n in others))
+        together = trials.events(joined, *between)
         worth = _worth(together)
-        inside = _through_number(joined, added) or (len(pieces) == 1 and _torn(text, head, raw))
-        if _tells_more(apart, together, inside) and (best is None or worth > best.worth):
-            if trials.whole(first):
-                return None
-            best = _Join(head, tuple(pieces), worth)
+        inside = _through_number(joined, added) or (len(pieces) == 1 and text.torn(head, number))
+        alone = trials.events(first, *between)
+        if (best is None or worth > best.worth) and (
+            _tells_more(apart, together, inside)
+            or (len(pieces) == 1 and apart and _said(apart) == _said(together) and _used(trials, alone, added, apart))
+        ):
+            if trials.whole(first) or _two(trials, first, added):
+                return best
+            best = _Join(head, tuple(pieces), worth, worth - _worth(alone))
         elif best is not None:
             break
     return best
 
 
-def _parts(text: _Lines, head: int, mark: Mark, gone: set[int]) -> Iterator[int]:
+def _rivalled(text: Lines, join: _Join, gone: set[int], trials: _Trials) -> bool:
+    """Whether another record begins between the two halves, and makes more of the second one."""
+    for head in range(join.head + 1, join.pieces[0]):
+        if head not in gone and text.begins(head):
+            rival = _join(text, head, head, gone, trials)
+            if rival and rival.pieces[0] == join.pieces[0] and rival.gain >= join.gain:
+                return True
+    return False
+
+
+def _two(trials: _Trials, first: str, added: str) -> bool:
+    """Whether both halves hold records, of different kinds: then they are two."""
+    mine, other = ({e.kind for e in trials.events(part)} for part in (first, added))
+    return bool(mine and other and not other <= mine)
+
+
+def _used(trials: _Trials, alone: Sequence[Event], added: str, apart: Sequence[Event]) -> bool:
+    """Whether a parser read the two halves as one record already: no other line may have the second one then."""
+    return _said([*alone, *trials.events(added)]) != _said(apart)
+
+
+def _said(events: Sequence[Event]) -> list[object]:
+    return [(e.kind, e.rank, e.host, e.details()) for e in events]
+
+
+def _parts(text: Lines, head: int, gone: set[int]) -> Iterator[int]:
     """The next lines that may go on with a record: of its writer or of nobody, without the beginning of anything."""
     foreign = found = 0
+    mark = text.read(head)[1]
+    most = _FOREIGN if text.owned(head) else 0
     for number in range(head + 1, min(len(text), head + 1 + _PARTS * (_FOREIGN + 1))):
         if number in gone:
             continue
-        raw, other, body = text.read(number)
+        raw, other, _ = text.read(number)
         if not raw.strip():
             continue
-        mine = text.orphan(number, head) or continues(other.stream, mark.stream)
-        if not (not found and _torn(text, head, raw)) and (not mine or _begins(raw, other, body)):
+        mine = text.same_writer(number, head)
+        if mine and text.orphan(number, head) and foreign and found:
+            return  # wrapped lines stand together, and a line is cut once
+        torn = mine and not found and text.torn(head, number)
+        if not torn and (not mine or text.begins(number)):
             if mine and other.stream and other.stream == mark.stream:
                 return  # the writer goes on with another record
             foreign += 1
-            if foreign > _FOREIGN:
+            if foreign > most:
                 return
             continue
         yield number
         found += 1
-        foreign = 0
-        if found == _PARTS:
+        if found == _PARTS or (foreign and text.orphan(number, head)):
             return
+        foreign = 0
 
 
 def _through_number(joined: str, added: str) -> bool:
@@ -274,7 +251,7 @@ def _covers(whole: Event, part: Event) -> bool:
     return all(told[name] in (*_NOTHING, mine[name]) for name in told)
 
 
-def _rebuilt(text: _Lines, taken: dict[int, list[int]], gone: set[int]) -> Mended:
+def _rebuilt(text: Lines, taken: dict[int, tuple[int, ...]], gone: set[int]) -> Mended:
     out: list[bytes] = []
     numbers: list[int] = []
     for number in range(len(text)):
@@ -282,8 +259,7 @@ def _rebuilt(text: _Lines, taken: dict[int, list[int]], gone: set[int]) -> Mende
             continue
         line = text.raw(number)
         for piece in taken.get(number, ()):
-            raw, mark, body = text.read(piece)
-            line += (raw if not mark.stream else body).encode("utf-8", "backslashreplace")
+            line += text.goes_on(piece, number).encode("utf-8", "backslashreplace")
         out.append(line)
         numbers.append(number + 1)
     return Mended(b"\n".join(out), np.array(numbers, dtype=np.int64))

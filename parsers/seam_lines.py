@@ -1,0 +1,138 @@
+"""The physical lines of a file that may be broken: whose they are, whether they begin a record, whether they end inside one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+
+from nccldoctor.parsers.base import Mark
+from nccldoctor.parsers.prefixes import continues, plain, read_mark
+from nccldoctor.parsers.wraps import BEGINS
+
+LONGEST = 4_000
+"""Bytes of a line that is tried."""
+
+_NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
+_SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_STUB = re.compile(r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[\d{0,5})?)?")
+"""The beginning of NCCL's own prefix, cut."""
+
+_LABEL = re.compile(
+    r"\[default\d|\[rank\d|\[pod/|\([\w.]{1,80}[ [(]|\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{4}-\d\d|\s{0,6}\d{1,6}: "
+    r"|[\w.-]{1,63}: \S"
+)
+"""What collectors and launchers put in front of every line of a merged log."""
+
+_OUTER = re.compile(
+    r"(?:\[[A-Za-z_][\w.-]{0,40}?\d{1,4}\]:|\[pod/[^\]\n]{1,300}\] |\([^()\n]{1,120}\bpid=\d{1,10}[^()\n]{0,80}\) "
+    r"|\s{0,6}\d{1,6}: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) |std(?:out|err) [FP] ){1,6}"
+)
+"""The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
+
+_WRITER = re.compile(r"\[rank\d{1,7}\]:")
+
+_HEAD = re.compile(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
+"""The end of the prefix of c10."""
+
+_NCCL = re.compile(r"NCCL (?:INFO|WARN|ATTN|DIAG|TRACE) ")
+_NAMED = ("[PG ", "] [Rank ")
+"""What messages of c10 begin with, should the prefix be lost."""
+
+
+def records(text: str) -> int:
+    """How many records a text holds, by the prefixes of those who write them."""
+    native = len(_HEAD.findall(text)) or any(name in text for name in _NAMED)
+    return native + len(_NCCL.findall(text))
+
+
+class Lines:
+    """The physical lines of a file, and what stands in front of each."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
+        self.starts = np.concatenate([[0], ends + 1])
+        self._marks: dict[int, tuple[str, Mark, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def raw(self, number: int) -> bytes:
+        """Line ``number`` (from 0) without its end."""
+        end = self.starts[number + 1] - 1 if number + 1 < len(self.starts) else len(self.content)
+        return self.content[self.starts[number] : end].rstrip(b"\r")
+
+    def read(self, number: int) -> tuple[str, Mark, str]:
+        """The text, its mark, and what stands behind the mark."""
+        known = self._marks.get(number)
+        if known is None:
+            text = plain(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
+            known = self._marks[number] = (text, *read_mark(text))
+        return known
+
+    def orphan(self, number: int, head: int) -> bool:
+        """Whether a line has no label although the one it may go on with has: then what looks like one is text."""
+        return bool(_LABEL.match(self.read(head)[0])) and not _LABEL.match(self.read(number)[0])
+
+    def owned(self, number: int) -> bool:
+        """Whether a line says who wrote it, or begins a record. A piece that does neither ends where others write."""
+        return bool(_LABEL.match(self.read(number)[0])) or self.begins(number)
+
+    def goes_on(self, number: int, head: int) -> str:
+        """The text that line ``number`` would add to ``head``: all of it, or what stands behind the label of both."""
+        text, mark, body = self.read(number)
+        if not mark.stream or self.orphan(number, head):
+            return text
+        label, other = _OUTER.match(text), _OUTER.match(self.read(head)[0])
+        if label is None or other is None:
+            return body
+        inner = text[label.end() :]
+        return body if _WRITER.match(inner) else inner
+
+    def same_writer(self, number: int, head: int) -> bool:
+        """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
+        return self.orphan(number, head) or continues(self.read(number)[1].stream, self.read(head)[1].stream)
+
+    def begins(self, number: int) -> bool:
+        """Whether a line is the beginning of something of its own."""
+        text, mark, body = self.read(number)
+        known = mark.file is not None and mark.severity is not None
+        body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
+        return known or bool(_NATIVE.search(body[:160])) or bool(BEGINS.match(body.lstrip(" \t>|`")))
+
+    def opens(self, head: int, number: int) -> bool:
+        """Whether ``head`` begins a record that ``number`` may go on with."""
+        return self.begins(head) or self.torn(head, number)
+
+    def torn(self, head: int, number: int) -> bool:
+        """Whether ``head`` ends inside the prefix of a logger, so that what looks like a beginning goes on with it."""
+        first, mark, body = self.read(head)
+        if not body.strip():
+            return True
+        if mark.file is not None:
+            return False
+        rest = self.goes_on(number, head)
+        if _STUB.fullmatch(body):
+            return self._one_host(body, rest)
+        opened, closed = first.rfind("["), rest.find("]")
+        return opened > first.rfind("]") and closed >= 0 and "[" not in rest[:closed] and len(first) - opened < 60
+
+    def _one_host(self, stub: str, rest: str) -> bool:
+        """Whether the beginning of a host's name belongs to the rest: not where the rest alone is named like the others."""
+        whole, alone = _SPOKE.match(stub + rest), _SPOKE.match(rest)
+        if whole is None or alone is None:
+            return True
+        return self._hosts[_shape(alone[1])] <= max(1, self._hosts[_shape(whole[1])])
+
+    @cached_property
+    def _hosts(self) -> Counter[str]:
+        """How many lines were written on hosts with names of a shape."""
+        return Counter(_shape(m[1].decode()) for m in _SPEAKS.finditer(self.content))
+
+
+def _shape(host: str) -> str:
+    return re.sub(r"\d+", "#", host)
