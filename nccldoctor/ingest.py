@@ -1,7 +1,7 @@
 """Inputs in, events and columns out: each file goes to who understands it, and what fails becomes a Gap.
 
-Recorder dumps go to limited child processes, text to threads (the search releases the interpreter lock). Results are
-put together in the order of the sources, whatever finished first.
+Recorder dumps go to limited child processes, and text meanwhile to threads (the search releases the interpreter lock).
+Results are put together in the order of the sources, whatever finished first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nccldoctor.discover import Discovered, Input
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.parsers.base import FILE_PARSERS, FileParser, Parsed
 from nccldoctor.parsers.flight_recorder import NOT_A_DUMP
-from nccldoctor.parsers.recorder_sandbox import DumpFile, Limits, load_dumps
+from nccldoctor.parsers.recorder_sandbox import DumpFile, Limits, loading
 from nccldoctor.parsers.sampling import MOST_LINES
 from nccldoctor.parsers.scan import scan
 from nccldoctor.streams import Rejoined, peek, problem_of, reader
@@ -65,21 +65,22 @@ def ingest(
     progress = _Progress(len(found.inputs), on_progress)
     with collector_off():
         dumps = [i for i in found.inputs if i.source.kind is SourceKind.RECORDER]
-        batches = load_dumps([_dump_file(i) for i in dumps], workers, limits, progress.step)
-        results: dict[int, Parsed] = {}
-        read: list[Batch] = []
         texts = [i for i in found.inputs if i.source.kind is not SourceKind.RECORDER]
+        with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
+            results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress)}
+            batches = loaded()
+        read: list[Batch] = []
+        no_dumps: list[Input] = []
         for one, batch in zip(dumps, batches, strict=True):
             problem = batch.dumps[0].problem
             if not problem.startswith(NOT_A_DUMP):
                 results[one.source.id] = Parsed(one.source)
                 read.append(batch)
             elif batch.dumps[0].form == "json":
-                texts.append(one)
+                no_dumps.append(one)
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
-        for parsed in _read_texts(texts, workers, progress):
-            results[parsed.source.id] = parsed
+        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
         parsed_all = [results[i.source.id] for i in found.inputs]
         gaps = (*found.gaps, *_few(gap for parsed in parsed_all for gap in parsed.gaps))
         return Ingested(tuple(parsed_all), merge(read), gaps)

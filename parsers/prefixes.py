@@ -66,27 +66,30 @@ def read_mark(raw: str) -> tuple[Mark, str]:
     if text is not raw:
         text = plain(text)  # inside JSON the codes were escaped
     if when:
-        _peel(draft, when, 0)
+        _peel(draft, when)
         draft.collected, draft.time = draft.time, None
-    at = _peel(draft, text, 0)
-    body = text[at:]
+    at = _peel(draft, text)
+    body = text[at:] if at > 0 else text
     if "[repeated " in body:
         repeated = la.REPEATED.search(body)
         if repeated:
             draft.repeated = int(repeated[1])
             body = body[: repeated.start()]
-    return _finished(draft), body
+    return _NOBODY if at < 0 and draft.repeated == 1 and not when else _finished(draft), body
 
 
-def _peel(draft: Draft, text: str, at: int) -> int:
-    """Take prefixes from ``at`` on; where the message begins."""
+_NOBODY = Mark()
+"""The mark of a line without any prefix, as most lines of progress are."""
+
+
+def _peel(draft: Draft, text: str) -> int:
+    """Take the prefixes of a line; where the message begins, -1 where there are none."""
+    at = -1
     for _ in range(_LAYERS):
-        start = at
+        start = max(at, 0)
         while start < len(text) and text[start] in " \t":
             start += 1
-        if start == len(text):
-            return at
-        end = _one(draft, text, start)
+        end = _one(draft, text, start) if start < len(text) else -1
         if end < 0:
             return at
         if draft.message:

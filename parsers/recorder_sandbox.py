@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -43,30 +44,36 @@ class DumpFile:
     turn: tuple[int, int] | None = None
 
 
-def load_dumps(
+@contextmanager
+def loading(
     files: Sequence[DumpFile],
     workers: int | None = None,
     limits: Limits | None = None,
     on_done: Callable[[], None] | None = None,
-) -> list[Batch]:
-    """One batch for each file, in the given order, whatever finished first.
+) -> Iterator[Callable[[], list[Batch]]]:
+    """Begins to load; what it hands out waits for one batch for each file, in the given order, whatever finished first.
 
     A file that gives nothing has no calls and a ``problem`` in its head. ``workers`` bounds the child processes
-    (default: one up to 32 files, then one for each core, at most 8).
+    (default: one up to 32 files, then one for each core, at most 8). Leaving gives up what was not waited for.
     """
     if not files:
-        return []
+        yield list
+        return
     children = 1 if len(files) <= FEW else min(workers or os.cpu_count() or 1, MOST_CHILDREN)
     work = _Work(files, limits or Limits(), on_done)
     threads = [threading.Thread(target=work.run, args=(n == 0,), daemon=True) for n in range(children)]
+
+    def batches() -> list[Batch]:
+        for thread in threads:
+            thread.join()
+        return [work.result(n) for n in range(len(files))]
+
     for thread in threads:
         thread.start()
     try:
-        for thread in threads:
-            thread.join()
+        yield batches
     finally:
         work.stop()
-    return [work.result(n) for n in range(len(files))]
 
 
 class _Work:
@@ -122,7 +129,9 @@ class _Work:
         return self.results[number]
 
     def stop(self) -> None:
-        """Let the clock end."""
+        """Let the clock end, and the threads after the file they are at."""
+        self.ordered.clear()
+        self.rest.clear()
         self.clock.stop()
 
 
@@ -141,4 +150,4 @@ def _read(stream: BinaryIO, most: int) -> bytes:
     return bytes(data)
 
 
-__all__ = ["DumpFile", "Limits", "load_dumps"]
+__all__ = ["DumpFile", "Limits", "loading"]

@@ -6,6 +6,7 @@ for the parsers whose literals are common in healthy logs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
@@ -17,14 +18,14 @@ from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import seams
 from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Parsed
 from nccldoctor.parsers.labels import Labels, behind_label, has_labels
-from nccldoctor.parsers.literals import literals_of
+from nccldoctor.parsers.literals import Literals, literals_of
 from nccldoctor.parsers.repeats import distinct, with_groups
 from nccldoctor.parsers.sampling import MOST_LINES, Sampler
 from nccldoctor.parsers.transcode import Joined, Reader, as_utf8
 from nccldoctor.parsers.window import REACH, Buffer
 
 FIRST = 256 << 10
-"""Most files of a large job are small: the buffer starts with this size, and grows once."""
+"""Bytes asked for at once while it is not known how large a file is: most files of a large job are small."""
 BLOCK = 4 << 20
 HISTORY = 1 << 20
 
@@ -44,29 +45,24 @@ def scan(
     whole = parsers is None and len(content) <= seams.LARGEST
     mended = _mended(source, content) if whole else None
     if mended is None:
-        return _run(source, Joined(content, reader), chosen, sampled)
-    return _with_lines(_run(source, Joined(mended.content), chosen, sampled), mended)
+        return _run(source, content, chosen, sampled, reader)
+    return _with_lines(_run(source, mended.content, chosen, sampled), mended)
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
     """The first bytes, a little more than ``limit`` where there are more."""
-    parts: list[bytes] = []
-    have, size = 0, FIRST
-    while have <= limit:
-        piece = bytearray(size)
-        got = reader.readinto(memoryview(piece)) or 0
-        if not got:
-            break
-        parts.append(bytes(memoryview(piece)[:got]))
-        have, size = have + got, BLOCK
-    return b"".join(parts)
+    out = bytearray()
+    with memoryview(bytearray(FIRST)) as piece:
+        while len(out) <= limit and (got := reader.readinto(piece)):
+            out += piece[:got]
+    return bytes(out)
 
 
 def _mended(source: Source, content: bytes) -> seams.Mended | None:
     """The content with its seams closed, as all parsers see it."""
     parsers = tuple(p for p in LINE_PARSERS if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
-    return seams.mend(content, hits, lambda part: _run(source, Joined(part), parsers, 0).events)
+    return seams.mend(content, hits, lambda part: _run(source, part, parsers, 0).events)
 
 
 def _with_lines(parsed: Parsed, mended: seams.Mended) -> Parsed:
@@ -84,12 +80,21 @@ def _with_lines(parsed: Parsed, mended: seams.Mended) -> Parsed:
     )
 
 
-def _run(source: Source, reader: Reader, parsers: tuple[LineParser, ...], sampled: int) -> Parsed:
-    one = _Scan(source, parsers, sampled)
+def _run(
+    source: Source, content: bytes, parsers: tuple[LineParser, ...], sampled: int, rest: Reader | None = None
+) -> Parsed:
+    """What the parsers find in ``content`` and the rest of the stream; the buffer is no larger than it need be."""
+    one = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
     try:
-        return one.run(reader)
+        return one.run(Joined(content, rest))
     finally:
         one.close()
+
+
+@functools.lru_cache(maxsize=16)
+def _shelves(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[LineParser, ...]]:
+    """The search for the parsers that see every line, and the others."""
+    return literals_of(tuple(p for p in parsers if not p.sampled)), tuple(p for p in parsers if p.sampled)
 
 
 def _fill(buffer: Buffer, reader: Reader) -> bool:
@@ -104,12 +109,12 @@ def _fill(buffer: Buffer, reader: Reader) -> bool:
 
 
 class _Scan:
-    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int) -> None:
+    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
         self.source = source
-        self.literals = literals_of(tuple(p for p in parsers if not p.sampled))
-        self.sampler = Sampler(tuple(p for p in parsers if p.sampled), self.offer, sampled)
+        self.literals, others = _shelves(parsers)
+        self.sampler = Sampler(others, self.offer, sampled)
         self.labels = Labels()
-        self.buffer = Buffer(source, FIRST)
+        self.buffer = Buffer(source, size)
         self.events: list[Event] = []
         self.gaps: dict[str, Gap] = {}
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
@@ -122,11 +127,8 @@ class _Scan:
         done, first = 0, True
         while True:
             over = _fill(buffer, reader)
-            if not over and len(buffer.data) == FIRST:
-                buffer.data.extend(bytes(HISTORY + BLOCK - FIRST))
-                over = _fill(buffer, reader)
             head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
-            if has_labels(head):
+            if has_labels(head) if self.labelled is None else self.labelled:
                 buffer.read = behind_label
                 self.labels.study(head)
             limit = buffer.high if over else self._safe(done)
@@ -208,7 +210,7 @@ class _Scan:
                     name, Gap(f"lines of {name}", f"{type(error).__name__} at {line.place}", source=self.source.id)
                 )
                 continue
-            out.extend(event for i, event in enumerate(events) if event not in events[:i])
+            out += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
         self.labels.note(line)
         return out
 

@@ -2,6 +2,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,27 @@ def test_of_many_logs_fewer_lines_of_progress_are_looked_at(tmp_path: Path, monk
     among = read(write(tmp_path / "ten", {f"{n}.log": steps for n in range(10)})).parsed[0].events
     assert len(alone) == 400 and 100 < len(among) <= 3 * ingest_module.SAMPLED_AT_LEAST
     assert among[-1].place.line == 400
+
+
+def test_texts_are_read_while_dumps_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    order: list[str] = []
+    scan, loading = ingest_module.scan, ingest_module.loading
+
+    def scanned(*args: Any, **more: Any) -> Parsed:
+        order.append("text")
+        return scan(*args, **more)
+
+    @contextmanager
+    def begun(*args: Any) -> Iterator[Any]:
+        order.append("begun")
+        with loading(*args) as batches:
+            yield lambda: order.append("waited") or batches()
+
+    monkeypatch.setattr(ingest_module, "scan", scanned)
+    monkeypatch.setattr(ingest_module, "loading", begun)
+    found = read(write(tmp_path, {"rank_0": dump(), "a.log": TIMEOUT}))
+    assert order == ["begun", "text", "waited"]
+    assert len(found.batch.calls) == 2
 
 
 def test_progress_counts_inputs(tmp_path: Path):

@@ -4,6 +4,7 @@ import pickle
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dumps import content, dump, entry, list_dump
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from nccldoctor.columns import Batch
 from nccldoctor.parsers.flight_recorder import NOT_A_DUMP
 from nccldoctor.parsers.recorder_child import load
-from nccldoctor.parsers.recorder_sandbox import DumpFile, Limits, load_dumps
+from nccldoctor.parsers.recorder_sandbox import DumpFile, Limits, loading
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and processor time")
 IMPATIENT = Limits(cpu_seconds=1, wall_seconds=20.0)
@@ -54,6 +55,11 @@ def files_in(folder: Path, contents: dict[str, bytes]) -> list[DumpFile]:
         path.write_bytes(data)
         out.append(DumpFile(number, name, lambda path=path: path.open("rb"), path))
     return out
+
+
+def load_dumps(*args: Any, **options: Any) -> list[Batch]:
+    with loading(*args, **options) as batches:
+        return batches()
 
 
 def problems(batches: list[Batch]) -> dict[str, str]:
@@ -145,6 +151,22 @@ def test_members_of_archives_are_opened_in_their_turn():
     files = [DumpFile(n, str(n), lambda n=n: opener(n), turn=(n // 4, turn)) for n, turn in enumerate(turns)]
     load_dumps(files, workers=4)
     assert opened == sorted(range(40), key=lambda n: (n // 4, turns[n]))
+
+
+def test_who_does_not_wait_for_the_dumps_leaves_the_rest_unread():
+    opened: list[int] = []
+
+    def slow(number: int) -> io.BytesIO:
+        opened.append(number)
+        time.sleep(0.05)
+        return io.BytesIO(dump())
+
+    files = [DumpFile(n, str(n), lambda n=n: slow(n)) for n in range(32)]
+    with pytest.raises(KeyboardInterrupt), loading(files):
+        raise KeyboardInterrupt
+    left = len(opened)
+    time.sleep(0.3)
+    assert len(opened) <= left + 1 < 32
 
 
 def test_modules_that_lie_beside_the_logs_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
