@@ -62,7 +62,8 @@ def _mended(source: Source, content: bytes) -> seams.Mended | None:
     """The content with its seams closed, as all parsers see it."""
     parsers = tuple(p for p in LINE_PARSERS if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
-    return seams.mend(content, hits, lambda part: _run(source, part, parsers, 0).events)
+    labelled = has_labels(content[:REACH])
+    return seams.mend(content, hits, lambda part: _run(source, part, parsers, 0, labelled=labelled).events)
 
 
 def _with_lines(parsed: Parsed, mended: seams.Mended) -> Parsed:
@@ -81,10 +82,19 @@ def _with_lines(parsed: Parsed, mended: seams.Mended) -> Parsed:
 
 
 def _run(
-    source: Source, content: bytes, parsers: tuple[LineParser, ...], sampled: int, rest: Reader | None = None
+    source: Source,
+    content: bytes,
+    parsers: tuple[LineParser, ...],
+    sampled: int,
+    rest: Reader | None = None,
+    labelled: bool | None = None,
 ) -> Parsed:
-    """What the parsers find in ``content`` and the rest of the stream; the buffer is no larger than it need be."""
+    """What the parsers find in ``content`` and the rest of the stream; the buffer is no larger than it need be.
+
+    ``labelled`` says of a piece of a file whether all of the file carries labels.
+    """
     one = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
+    one.labelled = labelled
     try:
         return one.run(Joined(content, rest))
     finally:
@@ -111,6 +121,7 @@ def _fill(buffer: Buffer, reader: Reader) -> bool:
 class _Scan:
     def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
         self.source = source
+        self.labelled: bool | None = None  # None: the beginning tells
         self.literals, others = _shelves(parsers)
         self.sampler = Sampler(others, self.offer, sampled)
         self.labels = Labels()

@@ -9,13 +9,15 @@ from functools import cached_property
 import numpy as np
 
 from nccldoctor.parsers.base import Mark
-from nccldoctor.parsers.prefixes import continues, plain, read_mark
+from nccldoctor.parsers.labels import has_labels
+from nccldoctor.parsers.prefixes import continues, labelled, plain, read_mark, split_label
 from nccldoctor.parsers.wraps import BEGINS
 
 LONGEST = 4_000
 """Bytes of a line that is tried."""
 
 _NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
+_STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
 _SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
 _SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
 _STUB = re.compile(r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[\d{0,5})?)?")
@@ -56,6 +58,8 @@ class Lines:
         self.content = content
         ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
         self.starts = np.concatenate([[0], ends + 1])
+        self.labelled = has_labels(content[:_STUDIED])
+        """Whether ``srun --label`` or pdsh wrote a label in front of every line."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
 
     def __len__(self) -> int:
@@ -71,7 +75,9 @@ class Lines:
         known = self._marks.get(number)
         if known is None:
             text = plain(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
-            known = self._marks[number] = (text, *read_mark(text))
+            label, rest = split_label(text) if self.labelled else (None, text)
+            mark, body = read_mark(rest)
+            known = self._marks[number] = (text, labelled(mark, label) if label is not None else mark, body)
         return known
 
     def orphan(self, number: int, head: int) -> bool:
@@ -87,6 +93,10 @@ class Lines:
         text, mark, body = self.read(number)
         if not mark.stream or self.orphan(number, head):
             return text
+        if self.labelled:
+            one, text = split_label(text)
+            if one is not None and one == split_label(self.read(head)[0])[0]:
+                return body if _WRITER.match(text) else text
         label, other = _OUTER.match(text), _OUTER.match(self.read(head)[0])
         if label is None or other is None:
             return body

@@ -140,26 +140,62 @@ def cut_labelled(rng: random.Random, lines: Sequence[Written]) -> bytes:
     return _joined(_cut(rng, lines, again=True))
 
 
-def _cut(rng: random.Random, lines: Sequence[Written], again: bool) -> list[str]:
+def cut_crossed(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """The same where what stands between the halves may be records of other ranks, whole ones."""
+    return _joined(_cut(rng, lines, again=False, records=True))
+
+
+def cut_crossed_labelled(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Both: records of others between the halves, and a prefix in front of each."""
+    return _joined(_cut(rng, lines, again=True, records=True))
+
+
+def cut_by_pods(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Cut below ``kubectl logs --prefix --timestamps``: pod and time stand in front of both halves."""
+    return _joined(_cut(rng, lines, again=True, label=lambda r: f"[pod/job-{r}/pytorch] 2026-04-17T03:28:{r:02d}.5Z "))
+
+
+def cut_by_tasks(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Cut below ``srun --label``."""
+    return _joined(_cut(rng, lines, again=True, label=lambda r: f"{r}: "))
+
+
+def cut_by_actors(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Cut below Ray, which names the actor of both halves."""
+    return _joined(_cut(rng, lines, again=True, label=lambda r: f"(Worker pid={4000 + r}, ip=10.1.0.{r}) "))
+
+
+Label = Callable[[int], str]
+
+
+def _cut(
+    rng: random.Random, lines: Sequence[Written], again: bool, records: bool = False, label: Label | None = None
+) -> list[str]:
+    label = label or (lambda rank: f"[default{rank}]:")
     out: list[str] = []
     todo = list(lines)
     while todo:
         line = todo.pop(0)
-        text = _prefixed(line)
+        front = label(line.rank)
+        text = front + line.text
         if not line.keys or rng.random() < 0.5:
             out.append(text)
             continue
-        at = rng.randrange(_head(line), len(text) - 1)
-        label = f"[default{line.rank}]:" if again else ""
-        between = [t for t in todo[:12] if t.rank != line.rank and not t.keys][: rng.randrange(4)]
-        out += [text[:at], *map(_prefixed, between), label + text[at:]]
+        at = rng.randrange(len(front) + 1, len(text) - 1)  # a launcher writes its own prefix in one piece
+        between = [t for t in todo[:12] if t.rank != line.rank and (records or not t.keys)][: rng.randrange(4)]
+        out += [text[:at], *(label(t.rank) + t.text for t in between), (front if again else "") + text[at:]]
         todo = [t for t in todo if not any(t is b for b in between)]
     return out
 
 
-def _head(line: Written) -> int:
-    """A launcher writes its own prefix in one piece."""
-    return len(f"[default{line.rank}]:") + 1
+def broken_off(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """The end of records lost for good, as where a collector bounds its lines: what is left must not be believed whole."""
+    out = []
+    for line in lines:
+        text = _prefixed(line)
+        at = rng.randrange(len(text) // 2, len(text)) if line.keys and rng.random() < 0.5 else len(text)
+        out.append(text[:at])
+    return _joined(out)
 
 
 def wrapped(rng: random.Random, lines: Sequence[Written]) -> bytes:
@@ -210,7 +246,8 @@ def doubled(rng: random.Random, lines: Sequence[Written]) -> bytes:
 DAMAGES: dict[str, Damage] = {
     made.__name__: made
     for made in (
-        whole, cut, cut_labelled, wrapped, wrapped_labelled, encoded_utf16, encoded_bom, encoded_latin, doubled
+        whole, cut, cut_labelled, cut_crossed, cut_crossed_labelled, cut_by_pods, cut_by_tasks, cut_by_actors, broken_off,
+        wrapped, wrapped_labelled, encoded_utf16, encoded_bom, encoded_latin, doubled
     )
 }  # fmt: skip
 
