@@ -102,7 +102,8 @@ def test_nothing_to_read(tmp_path: Path):
     assert (found.parsed, len(found.batch.calls), found.gaps) == ((), 0, ())
 
 
-def test_the_result_does_not_depend_on_who_finishes_first(tmp_path: Path):
+def test_the_result_does_not_depend_on_who_finishes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ingest_module, "WORTH_A_THREAD", 1)
     for n in range(40):
         write(
             tmp_path, {f"rank_{n}.log": TIMEOUT * (40 - n), f"fr/rank_{n}": dump(*(entry(s) for s in range(1, 42 - n)))}
@@ -144,6 +145,7 @@ def test_an_archive_is_unpacked_once_to_list_it_and_once_for_each_kind(tmp_path:
         begin(lane, counting)
 
     monkeypatch.setattr(Lane, "__init__", counted)
+    monkeypatch.setattr(ingest_module, "WORTH_A_THREAD", 1)
     found = read(tmp_path / "job.tar.gz", workers=4)
     assert len(found.batch.dumps) == 20
     assert sum(len(p.events) for p in found.parsed) == 20
