@@ -5,6 +5,7 @@ SIGKILL``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from nccldoctor.call_streams import LIBRARY
 from nccldoctor.events import (
@@ -51,7 +52,12 @@ def sighting(event: Event) -> str:
 
 def mark(event: Event) -> str:
     """The kind of the symbol it gets in a timeline; "" where it gets none."""
-    return next((kind for classes, kind in _MARKS if isinstance(event, classes)), "")
+    return _mark_of(type(event))
+
+
+@cache
+def _mark_of(cls: type[Event]) -> str:
+    return next((kind for classes, kind in _MARKS if issubclass(cls, classes)), "")
 
 
 def innermost(frames: tuple[str, ...]) -> str:
