@@ -24,6 +24,7 @@ from nccldoctor.events import (
     RendezvousError,
     SchedulerEvent,
     Setting,
+    Stack,
 )
 from nccldoctor.model import Gap, Source
 from nccldoctor.parsers.base import Parsed
@@ -110,6 +111,9 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
         rank = ranks.get(one.source.id)
         if rank is not None and one.source.host:
             roster.learn(rank, one.source.host, None, one.source.local_rank, None)
+        for event in one.events:
+            if rank is not None and isinstance(event, Stack) and event.pid is not None:
+                roster.learn(rank, event.host or one.source.host, event.pid, None, None)
     by_id = _by_id(parsed)
     named = [_name(event, ranks, roster, by_id) for event in events]
     sources = tuple(

@@ -7,7 +7,7 @@ to ranks that wait for nobody, to a call that everybody is in, or round in a cir
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -107,36 +107,50 @@ def _firm(case: Case, fronts: Fronts) -> dict[int, list[Key]]:
             for key in pairs(transfer):
                 open_[rank].append((float(transfer.position), transfer.started, key))
     out: dict[int, list[Key]] = {}
-    world = sum(any(_is_world(case, key) for _, _, key in found) for found in open_.values())
-    parts = sum(any(not _is_world(case, key) for _, _, key in found) for found in open_.values())
+    rare = _rarity(case, open_)
     for rank, found in open_.items():
         found.sort()
         if found[0][0] >= UNORDERED:
-            found = _of_lines(case, found, world, parts)
+            found = _of_lines(found, rare)
         started = [key for _, is_started, key in found if is_started]
         first = [key for place, _, key in found if place == found[0][0]]
         out[rank] = started if started and rank in fronts.timed else first
     return out
 
 
-def _is_world(case: Case, key: Key) -> bool:
-    return case.groups[key[1]].desc == "default_pg"
+def _rarity(case: Case, open_: Mapping[int, Sequence[tuple[float, bool, Key]]]) -> dict[Key, int]:
+    """How many ranks wait in calls of the same role, for calls that somebody may be missing from.
+
+    A stall in one tensor-parallel group holds up the whole job, and yet the other tensor-parallel groups do not wait. What merely
+    queues behind a stall of the whole job waits in every group of its role.
+    """
+    waiting: Counter[tuple[str, int]] = Counter()
+    for found in open_.values():
+        waiting.update({_role(case, key) for _, _, key in found})
+    idle = case.world - open_
+    out: dict[Key, int] = {}
+    for found in open_.values():
+        for _, _, key in found:
+            group = case.groups[key[1]]
+            members = case.world if group.learned == "log" else group.members
+            if group.desc == "default_pg" or idle & members:
+                out[key] = waiting[_role(case, key)]
+    return out
 
 
-def _of_lines(
-    case: Case, found: list[tuple[float, bool, Key]], world: int, parts: int
-) -> list[tuple[float, bool, Key]]:
-    """Which of the calls that one watchdog gave up on came first, where lines give whole seconds only.
+def _role(case: Case, key: Key) -> tuple[str, int]:
+    """What a call's group is for: groups of one description and size do the same at the same time."""
+    group = case.groups[key[1]]
+    return group.desc, 0 if group.learned == "log" else len(group.members)
 
-    A stall in a part of the job holds up the whole, and then fewer ranks wait in parts than in the default group. A stall of
-    the default group leaves as many waiting in the parts that queue behind it.
+
+def _of_lines(found: list[tuple[float, bool, Key]], rare: Mapping[Key, int]) -> list[tuple[float, bool, Key]]:
+    """Which of the calls that one watchdog gave up on came first, where lines give whole seconds only: the one whose like
+    fewest ranks wait in; among equals the first that was issued.
     """
     close = [f for f in found if f[0] - found[0][0] <= SAME_TIME]
-    in_part = [f for f in close if not _is_world(case, f[2])]
-    in_world = [f for f in close if _is_world(case, f[2])]
-    if not in_part or not in_world:
-        return found
-    return in_part if parts < world else in_world
+    fewest = min((rare[key] for _, _, key in close if key in rare), default=None)
+    return [f for f in close if rare.get(f[2]) == fewest] or found
 
 
 def pairs(transfer: Transfer) -> list[Key]:
@@ -183,7 +197,7 @@ def _collectives(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) 
                 sets["inside"].add(rank)
             else:
                 sets[_standing(fronts, firm, wrapped, group, seq, rank)].add(rank)
-        if case.groups[group].learned == "log":
+        if case.groups[group].learned == "log" or _memberless(case, group):
             sets["unknown"] |= silent - holders[key]
         own = {r for r in sets["missing"] | sets["unknown"] if _gave_up(gave_up, seq, holders[key], r)}
         for name in ("missing", "unknown"):
@@ -204,6 +218,11 @@ def _collectives(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) 
             row=front.row if front else -1,
         )
     return out
+
+
+def _memberless(case: Case, group: int) -> bool:
+    """A numbered group of 2.2 of which nothing tells the members: it stands for the rank that recorded it alone."""
+    return case.groups[group].learned == "assumed" and len(case.groups[group].members) == 1
 
 
 def _lines(case: Case) -> dict[tuple[int, int], set[tuple[str | None, int | None]]]:

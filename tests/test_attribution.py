@@ -18,6 +18,7 @@ from nccldoctor.events import (
     ProcessExit,
     SchedulerEvent,
     Setting,
+    Stack,
     StoreError,
     WorkStatus,
 )
@@ -179,6 +180,19 @@ def test_slurm_tasks_are_nodes_where_each_launches_several_ranks() -> None:
     logs = [Log(f"rank_{r}.log", [beat(r)], rank=r) for r in range(8)]
     ends = [said(ProcessExit, task=t, exitcode=1, host=f"n{t}", reporter="srun") for t in (0, 1)]
     assert ranks_of(*logs, Log("slurm.out", ends))[-2:] == [None, None]
+
+
+def test_slurm_tasks_are_ranks_where_a_host_has_several_though_nobody_else_was_heard() -> None:
+    ends = [said(ProcessExit, task=t, exitcode=-15, host=f"n{t // 2}", reporter="srun") for t in range(4)]
+    assert ranks_of(Log("slurm.out", ends)) == [0, 1, 2, 3]
+    ranges = [said(ProcessExit, task=t, exitcode=-15, host="n[0-1]", reporter="srun") for t in range(2)]
+    assert ranks_of(Log("slurm.out", ranges)) == [None, None]
+
+
+def test_a_stack_taken_of_a_rank_tells_its_process() -> None:
+    taken = Log("pyspy_rank7.txt", [said(Stack, pid=20008)], rank=7)
+    kernel = Log("n1.dmesg", [said(GpuError, xid=74, pid=20008, host="n1")], host="n1", kind=SourceKind.KERNEL_LOG)
+    assert ranks_of(taken, kernel) == [7, 7]
 
 
 def test_the_starting_line_of_a_rank_tells_its_local_rank() -> None:

@@ -89,6 +89,24 @@ def test_dumps_of_two_ranks_missing_and_nothing_else_read_names_nobody_surely() 
     assert not ruling.ranks, str(ruling)
 
 
+def test_all_ranks_of_a_host_that_the_launcher_closed_while_all_others_gave_up() -> None:
+    """Half of the job is silent: told only where they are one host, and never as sure as of a few ranks."""
+    ends = "".join(f"srun: error: node1: task {r}: Aborted (core dumped)\n" for r in (2, 3))
+    ends += "".join(f"srun: error: {{}}: task {r}: Terminated\n" for r in (0, 1))
+    logs = waiting(2, 3) | {f"logs/rank_{r}.log": step_line(r, 49, "10:00:00") for r in (0, 1)}
+    whole = read(logs | {"slurm-7.out": ends.format("node0", "node0")})
+    assert (whole.cause, whole.ranks, whole.verdict["confidence"]) == ("not-arrived", "0-1", "medium"), str(whole)
+    parts = read(logs | {"slurm-7.out": ends.format("node0", "node1")})
+    assert not parts.ranks, str(parts)
+
+
+def test_lines_of_one_second_the_call_that_fewest_wait_in_came_first() -> None:
+    """One tensor-parallel pair waits in its own call and, like everybody, in the call of the whole job that queues behind."""
+    ruling = play("no_data", 2, layout="tpdp", evidence="log", era="2.9", names="megatron")
+    right(ruling, least="medium")
+    assert len(ruling.verdict["stalled"]["entered"].split(",")) == 1, str(ruling)
+
+
 @pytest.mark.parametrize("scenario", ["stopped", "skipped", "killed", "uncaught", "never_ends"])
 def test_not_every_absent_rank_has_merely_not_arrived(scenario: str) -> None:
     assert play(scenario, 2).cause != "not-arrived"
@@ -120,6 +138,14 @@ def test_killed_for_not_answering_sigterm_did_not_die_of_it() -> None:
 @pytest.mark.parametrize("scenario", ["no_data", "compile_skew", "killed", "uncaught"])
 def test_a_sign_of_life_or_an_end_is_not_frozen(scenario: str) -> None:
     assert play(scenario, 3).cause != "frozen"
+
+
+def test_the_one_rank_that_left_nothing_is_named_and_why_is_open() -> None:
+    found = job("stopped", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    kept = {k: v for k, v in found.files.items() if f"_{culprit}" not in k and "launcher" not in k}
+    ruling = read(kept, found.truth)
+    assert (ruling.ranks, ruling.sure) == (str(culprit), 1), str(ruling)
 
 
 def test_silence_of_everybody_is_no_sign_against_one() -> None:

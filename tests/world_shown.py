@@ -53,12 +53,24 @@ def traceback_shown(story: Story, fault: Fault, kept: Kept, rank: int) -> bool:
     return labelled(story) or story.job.knobs.release.number >= (2, 4) or bool(fault.traits.get("lingers"))
 
 
-def absent_ranks(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> bool:
-    """Named may be who is shown outside, or whose peers are all shown inside."""
-    outside = all(shown_outside(story, fault, kept, rank) for rank in fault.culprits)
-    if outside:
+def world_shown(story: Story, kept: Kept) -> bool:
+    """Something that was kept tells the world size: recorded members, INIT lines, or a trace of the last rank itself."""
+    knobs, last = story.job.knobs, story.job.knobs.world - 1
+    if (kept.dumps and knobs.release.number >= (2, 3)) or (knobs.nccl_info and kept.logs):
         return True
-    if not works or works[0].call.pieces:
+    printed = last in kept.logs and (labelled(story) or fired_in(story, kept, last))
+    return printed or last in kept.dumps | kept.bare_dumps | kept.stacks or exit_shown(story, kept, last)
+
+
+def absent_ranks(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> bool:
+    """Named may be who is shown outside, or the only one whose peers are all shown inside.
+
+    Of several who left nothing each may be inside as well, and a member is missed only where the world is known to have it.
+    """
+    shown = [rank for rank in fault.culprits if shown_outside(story, fault, kept, rank)]
+    if len(shown) == len(fault.culprits):
+        return True
+    if not world_shown(story, kept) or not works or works[0].call.pieces:
         return False
     group = works[0].call.group
     if only_silent(story, fault, kept):
@@ -66,6 +78,8 @@ def absent_ranks(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> b
     known = group.role == "world" or (bool(kept.dumps) and story.job.knobs.release.number >= (2, 3))
     if known and desync_names(story, fault, kept, works[0]):
         return True
+    if len(fault.culprits) > 1:
+        return False
     others = set(group.members) - set(fault.culprits)
     inside = {w.rank for w in works if dumped(story, kept, w) or fired_in(story, kept, w.rank, w)}
     return known and others <= inside

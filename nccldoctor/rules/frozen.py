@@ -90,11 +90,12 @@ def _only_stall(facts: Facts, stall: Stall) -> bool:
 
 
 def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Stall) -> Draft:
-    """Neither dump nor log of the rank was collected. It is named where everybody else left something and all waiting ends at it;
-    why it did not come is open even then.
+    """Neither dump nor log of the rank was collected. It is named where somebody complained, everybody else left something and all
+    waiting ends at it; why it did not come is open even then.
     """
     left = facts.presence.dumped | facts.presence.logged
-    only = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= left
+    alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= left
+    only = alone and facts.presence.first_alarm is not None
     return Draft(
         CAUSE,
         f"{names(ranks).capitalize()} left neither a dump nor a log; the others wait in {describe(facts, stall.call)}",

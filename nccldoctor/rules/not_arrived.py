@@ -77,9 +77,11 @@ def _closed(facts: Facts, stall: Stall) -> Ranks:
         return Ranks()
     if 3 * len(call.unknown) > len(case.world) and not one_host(facts, call.unknown):
         return Ranks()
-    closed = all(any(e.exitcode in CLOSING for e in facts.presence.signs(r).exits) for r in call.unknown)
-    others = all(facts.presence.signs(r).alarms for r in call.inside)
-    return call.unknown if closed and others and frozenset(case.world) <= call.entered | call.unknown else Ranks()
+    signs = facts.presence.signs
+    closed = all(any(e.exitcode in CLOSING for e in signs(r).exits) for r in call.unknown)
+    covered = frozenset(case.world) <= call.entered | call.unknown
+    others = all(signs(r).alarms for r in (call.inside if covered else case.world - call.unknown))
+    return call.unknown if closed and others else Ranks()
 
 
 def _by_stack(facts: Facts, stall: Stall) -> Ranks:
