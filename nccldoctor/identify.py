@@ -8,7 +8,8 @@ from datetime import datetime
 import numpy as np
 
 from nccldoctor import clock_skew
-from nccldoctor.attribution import Roster, attribute
+from nccldoctor.attribution import attribute
+from nccldoctor.census import Census
 from nccldoctor.case import Case, Reading
 from nccldoctor.clocks import YEARLESS, seconds
 from nccldoctor.columns import Batch
@@ -25,7 +26,7 @@ def identify(read: Ingested) -> Case:
     found = attribute(read.parsed, read.batch.dumps)
     settings = _sizes(found.events)
     size = world_of(read.batch, found.events, settings)
-    ranks = _ranks_seen(found.events, found.dump_rank, found.roster, read.batch)
+    ranks = _ranks_seen(found.events, found.dump_rank, found.census, read.batch)
     if size is not None and ranks and max(ranks) >= size:
         size = None
     known = size is not None or _launched_whole(found.events, ranks, Ranks(r for r in found.dump_rank if r is not None))
@@ -50,11 +51,11 @@ def identify(read: Ingested) -> Case:
             *read.gaps,
             *found.gaps,
             *_dump_gaps(read.batch, found.dump_rank),
-            *clock_skew.gaps(clock_skew.skews(read.batch, call_rank, call_group, found.roster.host)),
+            *clock_skew.gaps(clock_skew.skews(read.batch, call_rank, call_group, found.census.host)),
         ),
-        rank_host=found.roster.host,
-        rank_pid=found.roster.pid,
-        rank_device=found.roster.device,
+        rank_host=found.census.host,
+        rank_pid=found.census.pid,
+        rank_device=found.census.device,
         torch=_version(found.events, "torch"),
         nccl=_version(found.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
     )
@@ -66,9 +67,9 @@ def _sizes(events: Sequence[Event]) -> dict[str, int]:
     }
 
 
-def _ranks_seen(events: Sequence[Event], dump_rank: Sequence[int | None], roster: Roster, batch: Batch) -> Ranks:
+def _ranks_seen(events: Sequence[Event], dump_rank: Sequence[int | None], census: Census, batch: Batch) -> Ranks:
     """Every rank that a dump, a line, a launcher or a group names."""
-    seen = {r for r in dump_rank if r is not None} | set(roster.host)
+    seen = {r for r in dump_rank if r is not None} | set(census.host)
     seen |= {e.rank for e in events if e.rank is not None}
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)

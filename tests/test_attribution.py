@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cases import WORLD, Log, Tape, Team, case, gave_up, said
 
-from nccldoctor.attribution import bus, short
+from nccldoctor.census import bus, short
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
