@@ -1,7 +1,7 @@
-"""What ProcessGroupNCCL says of itself while nothing is wrong yet: guessed devices, point-to-point modes, readiness.
+"""What PyTorch's process groups say of themselves while nothing is wrong yet: guessed devices, modes, readiness.
 
 None of it is an error, but a device that was guessed, or a send that is serialised with collectives, explains later
-hangs.
+hangs; with blocking wait, and with TorchComms, none of the watchdog's lines can be expected.
 Wordings: pytorch ``ProcessGroupNCCL.cpp`` and ``NCCLUtils.cpp``, 1.9 to 2.13.
 """
 
@@ -22,6 +22,9 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("communicator-ready", ": NCCL communicator ", r"Rank \d{1,7}: NCCL communicator \S{1,200} is initialized"),
     ("store-unreachable", "Failed to check the", r"Failed to check the \W{0,2}should dump\W{0,2} flag .{0,200}"),
     ("dump-by-pipe", "Dump signal received through pipe", r"Dump signal received through pipe"),
+    ("dump-pipe", "to trigger NCCL Debug Dump", r"Pipe file \S{1,300} has been opened, write to it to trigger"),
+    ("no-watchdog", "NO watchdog thread is created", r"TORCH_NCCL_BLOCKING_WAIT is enabled, NO watchdog thread is created"),
+    ("torchcomms", "Using TorchComms backend", r"Using TorchComms backend .{1,300}"),
     ("error-file", "to copy child error file", r"no error file defined for parent, to copy child error file.{0,300}"),
 )  # fmt: skip
 """Name of the note, the literal that offers the line, and the words that make it so."""
@@ -78,7 +81,7 @@ class Hints(LineParser):
             "[rank7]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:1771] [PG ID 0 PG GUID 0(default_pg) Rank "
             "7] Failed to "
             'check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with '
-            'error: Broken pipe\n',
+            "error: Broken pipe\n",
             ({"kind": "note", "rank": 7, "what": "store-unreachable"},),
             "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7: noise of a normal end, too",
         ),

@@ -44,7 +44,7 @@ def _bootstrap() -> re.Pattern[str]:
 
 @cache
 def _timings() -> re.Pattern[str]:
-    return re.compile(r"Init timings .{0,80}?rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
+    return re.compile(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
 
 
 @line_parser

@@ -172,6 +172,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("link-up", "Link is Up", r"\S{1,40}: (?:NIC )?Link is Up"),
     ("link-down", "link status definitely down", r"bond\S{0,20}:? .{0,80}link status definitely down.{0,80}"),
     ("link-down", "Cable unplugged", r"Port module event.{0,60}Cable unplugged"),
+    ("link-up", "Cable plugged", r"Port module event.{0,60}Cable plugged"),
     ("link-down", "Port module event[error]", r"Port module event\[error\].{0,120}"),
     ("nic", "mlx5_core", r"mlx5_core.{0,200}?(?:health compromised.{0,80}|unrecoverable hardware error.{0,80}"
                          r"|Will cause a leak of a command resource"
@@ -230,22 +231,6 @@ class KernelEventParser(LineParser):
             "pt_main_thread[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2[7f0000+100]",
             ({"kind": "kernel", "what": "segfault", "pid": 4711},),
             "Linux arch/x86/mm/fault.c",
-        ),
-        Sample(
-            "mlx5_core 0000:12:00.0: Port module event: module 0, Cable unplugged",
-            ({"kind": "kernel", "what": "link-down"},),
-            "Linux drivers/net/ethernet/mellanox/mlx5/core/events.c; NVIDIA/NVSentinel",
-        ),
-        Sample(
-            "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n"
-            "mlx5_core 0000:12:00.0 eth2: TX timeout detected\n"
-            "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
-            (
-                {"kind": "kernel", "what": "oom-invoked"},
-                {"kind": "kernel", "what": "nic"},
-                {"kind": "kernel", "what": "peermem"},
-            ),
-            "Linux mm/oom_kill.c; mlx5/core/en_main.c; nvidia-peermem",
         ),
     )
 

@@ -72,9 +72,8 @@ _FORMS = (
     ),
     _Form(
         "nccl-version",
-        r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<i>\d{1,7}) version (?P<a>\S{1,60}) rank "
-        r"(?P<j>\d{1,7}) "
-        r"version (?P<b>\S{1,60})",
+        r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<i>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60}) "
+        r"rank (?P<j>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
         "NCCL {a}",
         "NCCL {b}",
     ),

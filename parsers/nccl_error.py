@@ -74,7 +74,7 @@ class NcclErrors(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
         match = _begins().search(line.body)
-        if match is None or any(words in line.body for words in _ELSEWHERE) or _is_repeated(line, match[0]):
+        if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
         code, last = _below(line)
         here = _code().search(match[0])
@@ -87,6 +87,12 @@ class NcclErrors(LineParser):
         yield NcclError(
             **common(line, group_rank=group_rank), code=code, message=match[0].strip()[:_MESSAGE], last_error=last
         )
+
+
+def _is_told(line: Line) -> bool:
+    """Whether another parser tells this error: its announcement stands here, or up to two lines above."""
+    above = (other.body for other in line.preceding(2)) if line.body.lstrip().startswith("NCCL error") else ()
+    return any(words in text for text in (line.body, *above) for words in _ELSEWHERE)
 
 
 def _is_repeated(line: Line, message: str) -> bool:

@@ -21,7 +21,8 @@ _OTHERS_READ = (
     "message truncated",
     "Message truncated",
     "collective mismatch error",
-    "Mismatched NCCL version",
+    "Mismatched NCCL ",
+    "mismatch in info from procs",
     "Cuda failure",
     "CUDA failure",
 )
@@ -123,6 +124,8 @@ class NcclWarnParser(LineParser):
             text = message.message
             if message.level == "DIAG":
                 yield from _diagnostics(line, message)
+            elif text.startswith("HINT:"):
+                yield Note(**fields(line, message), what="nccl-hint", detail=text[:300])
             elif message.level in ("WARN", "ATTN") and text and not _claimed(text):
                 yield NcclWarn(**fields(line, message), message=text[:500], file=message.file, device=message.device)
 
@@ -144,6 +147,56 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
         )
     elif any(c.isalnum() for c in message.message):
         yield Note(**fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
+
+
+@cache
+def _trail() -> re.Pattern[str]:
+    return re.compile(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
+
+
+_RESULTS = (
+    "success",
+    "unhandled CUDA error",
+    "system error",
+    "internal error",
+    "invalid argument",
+    "invalid usage",
+    "remote error",
+    "in progress",
+    "timeout",
+)
+"""``ncclResult_t`` by number."""
+
+
+@line_parser
+class TrailParser(LineParser):
+    """The way an error took through NCCL's own stack, one INFO line a level: *note*, with the result code in words."""
+
+    literals = (".cc:",)
+    samples = (
+        Sample(
+            "n1:7:8 [0] NCCL INFO transport/net.cc:306 -> 6\n"
+            "n1:7:8 [0] NCCL INFO proxy.cc:692 -> 3 [Progress Thread]\n"
+            "n1:7:8 [0] init.cc:290 NCCL WARN Duplicate GPU detected\n",
+            (
+                {"kind": "note", "what": "nccl-trail", "detail": "transport/net.cc:306 -> 6 (remote error)"},
+                {
+                    "kind": "note",
+                    "what": "nccl-trail",
+                    "detail": "proxy.cc:692 -> 3 (internal error) [Progress Thread]",
+                },
+            ),
+            "NVIDIA/nccl src/include/checks.h",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One note for each level."""
+        for message in messages(line.body):
+            hit = _trail().match(message.message) if message.level == "INFO" else None
+            if hit and int(hit["code"]) < len(_RESULTS):
+                detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
+                yield Note(**fields(line, message), what="nccl-trail", detail=detail)
 
 
 @line_parser

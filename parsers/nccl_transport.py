@@ -18,7 +18,7 @@ from nccldoctor.parsers.nccl_prefix import fields, messages
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("bootstrap-timings", "Bootstrap timings total", r"Bootstrap timings total [\d.]{1,20} \(.{1,300}?\)"),
-    ("node-layout", " nNodes ", r"comm 0x[0-9a-f]{1,16} rank \d{1,7} nRanks \d{1,7} nNodes .{0,120}"),
+    ("node-layout", " nNodes ", r"comm 0x[0-9a-f]{1,16} rank (?P<rank>\d{1,7}) nRanks \d{1,7} nNodes .{0,120}"),
     ("network", "Using [0]", r"NET/\w{1,20} ?: Using \[0\].{1,400}"),
     ("network", "Using network", r"Using network \S{1,60}.{0,40}"),
     ("network", "Loaded net plugin", r"NET/Plugin: Loaded net plugin .{1,120}"),
@@ -62,7 +62,7 @@ class Transport(LineParser):
                 {"kind": "note", "what": "network", "host": "w1", "pid": 7},
                 {"kind": "note", "what": "network", "detail": "Using network IB"},
                 {"kind": "note", "what": "network"},
-                {"kind": "note", "what": "node-layout"},
+                {"kind": "note", "what": "node-layout", "group_rank": 3, "rank": None},
                 {"kind": "note", "what": "channel", "detail": "Channel 00/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA"},
                 {"kind": "note", "what": "connected"},
                 {"kind": "note", "what": "bootstrap-timings"},
@@ -102,5 +102,7 @@ class Transport(LineParser):
             elif message.level == "INFO":
                 for what, literal, pattern in _compiled():
                     if literal in text and (hit := pattern.search(text)):
-                        yield Note(**fields(line, message), what=what, detail=hit[0].strip()[:300])
+                        rank = hit.groupdict().get("rank")
+                        own = fields(line, message, group_rank=int(rank) if rank else None)
+                        yield Note(**own, what=what, detail=hit[0].strip()[:300])
                         break

@@ -21,6 +21,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("loss-nan", "oss is NaN", r"\b[Ll]oss is NaN\b.{0,200}"),
     ("loss-nan", "NaN detected", r"\bNaN detected\b.{0,200}"),
     ("loss-nan", "non-finite loss", r"\bnon-finite loss\b.{0,200}"),
+    ("loss-nan", "number of nan iterations", r"number of nan iterations:\s{1,8}[1-9]\d{0,11}"),
     ("gradient-overflow", "Gradient overflow", r"Gradient overflow\..{0,200}"),
     ("gradient-overflow", "OVERFLOW! Rank", r"OVERFLOW! Rank (?P<rank>\d{1,7}) .{0,200}"),
     ("zero3-trace", "Invalidate trace cache", r"Invalidate trace cache @ step \d{1,12}.{0,200}"),
@@ -51,6 +52,12 @@ class Numerics(LineParser):
                 {"kind": "note", "rank": 5, "what": "gradient-overflow"},
             ),
             "torchvision references, NVIDIA apex, DeepSpeed 0.9",
+        ),
+        Sample(
+            " iteration      122/  250000 | lm loss: 2.504220E+00 | number of nan iterations:   0 |\n"
+            " iteration      123/  250000 | number of skipped iterations:   1 | number of nan iterations:   3 |\n",
+            ({"kind": "note", "what": "loss-nan", "detail": "number of nan iterations:   3"},),
+            "Megatron-LM training.py: counted since the last such line",
         ),
         Sample(
             " 12%|#2        | 10/80 [00:10<01:10]Invalidate trace cache @ step 1: expected module 31, but got "

@@ -17,6 +17,7 @@ _OMENS: tuple[tuple[str, str, str], ...] = (
     ("forked", "just got forked", r"The current process just got forked"),
     ("not-a-member", "belong to the given group", r"(?:does|do) not belong to the given group"),
     ("clocks-held", "Slowdown  ", r"\b(?:HW|SW)(?: Thermal| Power Brake)? Slowdown\s{1,60}: Active"),
+    ("power-capped", "SW Power Cap  ", r"\bSW Power Cap\s{1,60}: Active"),
     ("arm-host", "aarch64 GNU/Linux", r"\baarch64 GNU/Linux\b"),
     ("arm-host", "-aarch64-with-", r"\bLinux-[\w.+-]{1,80}-aarch64-with-"),
     ("arm-host", "(aarch64)", r"\bOS: [^\n]{1,80} \(aarch64\)"),
@@ -32,7 +33,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 @line_parser
 class Omens(LineParser):
-    """One *note* for each such line; ``what`` is ``forked``, ``not-a-member``, ``clocks-held``, ``arm-host`` or ``iommu-fault``."""
+    """One *note* for each such line; ``what`` is ``forked``, ``not-a-member``, ``clocks-held``, ``power-capped`` (usual
+    under full load), ``arm-host`` or ``iommu-fault``.
+    """
 
     sampled = True
     literals = tuple(dict.fromkeys(literal for _, literal, _ in _OMENS))

@@ -52,6 +52,10 @@ _FINISH = re.compile(
     r"\b(?P<word>finish(?:ed)?|done|processed"
     r"|completed)\s{1,3}(?P<n>\d{1,15})(?:\s{0,2}/\s{0,2}(?P<total>\d{1,15}))?\b(?!\s*%)"
 )
+_NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
+"""Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
+Slurm speaks of the steps of a job.
+"""
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -163,7 +167,7 @@ class Trainer(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """The last state that the line shows."""
         body, file = line.body, line.mark.file
-        if (file is not None and not file.endswith(".py")) or "eartbeat" in body:
+        if (file is not None and not file.endswith(".py")) or any(words in body for words in _NOT_STEPS):
             return
         told = self._told(body)
         if told is None:

@@ -74,17 +74,9 @@ def _many() -> re.Pattern[str]:
     return re.compile(r"(?P<k>\d{1,9}) ranks? (?:have|has) launched up to operation (?P<n>\d{1,18})")
 
 
-@cache
-def _monitor() -> re.Pattern[str]:
-    return re.compile(
-        r"PEER_DEAD: (?P<text>Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,120}).{0,120})|RAS declaring peer"
-        r" (?P<peer>\S{1,100}) as DEAD"
-    )
-
-
 @line_parser
 class RasParser(LineParser):
-    """One event for each row of the table, each block below *Errors*, each dead peer of the monitor."""
+    """One event for each row of the table, each block below *Errors*."""
 
     literals = (
         ") INCOMPLETE",
@@ -99,8 +91,6 @@ class RasParser(LineParser):
         "ABORT  ",
         "UNKNOWN  ",
         " INIT  ",
-        "PEER_DEAD",
-        "RAS declaring peer",
     )
     samples = (
         Sample(
@@ -136,11 +126,6 @@ class RasParser(LineParser):
             ({"kind": "ras", "what": "DEAD", "host": "10.0.0.13", "pid": 71004},),
             "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
         ),
-        Sample(
-            "[2026-01-02 03:04:05] PEER_DEAD: Process 7 on node n3 managing GPU 0",
-            ({"kind": "ras", "what": "DEAD", "host": "n3", "pid": 7},),
-            "NVIDIA/nccl src/ras, v2.29.2, MONITOR",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
@@ -159,12 +144,6 @@ class RasParser(LineParser):
             head = _head().search(above.body[:300]) if above else None
             if above and head and not head["group"]:
                 yield from _block(above, head)
-        elif "DEAD" in body and (hit := _monitor().search(body)):
-            pid = int(hit["pid"]) if hit["pid"] else line.mark.pid
-            host = hit["host"] or line.mark.host
-            yield RasStatus(
-                **common(line, rank=None, host=host, pid=pid), what="DEAD", detail=(hit["text"] or hit[0])[:300]
-            )
 
 
 def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:

@@ -68,8 +68,17 @@ def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
     version = report.get("nccl_version")
     if isinstance(version, str):
         yield Version(**common, text=f"nccl_version {version}"[:500], of="nccl", version=version[:60])
+    cuda = report.get("cuda_runtime_version")
+    if isinstance(cuda, int) and 1_000 <= cuda < 1_000_000:
+        told = f"{cuda // 1000}.{cuda % 1000 // 10}"
+        yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=told)
     for communicator in _dicts(report.get("communicators")):
         yield from _communicator(common, communicator)
+    about = report.get("ras")
+    lost = about.get("timeouts_count") if isinstance(about, dict) else None
+    if isinstance(lost, int) and lost > 0:
+        told = f"{lost} timeouts while RAS gathered this report: it is not whole"
+        yield RasStatus(**common, text=told, what="TIMEOUT", detail=told)
 
 
 def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Event]:

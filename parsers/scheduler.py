@@ -52,6 +52,11 @@ def _slurm_oom() -> re.Pattern[str]:
 
 
 @cache
+def _killing() -> re.Pattern[str]:
+    return re.compile(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
+
+
+@cache
 def _node_failure() -> re.Pattern[str]:
     return re.compile(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
 
@@ -145,12 +150,12 @@ class Scheduler(LineParser):
         Sample(
             "slurmstepd: error: Detected 1 oom_kill event in StepId=4477.0. Some of the step tasks have been OOM "
             "Killed.\n",
-            ({"kind": "scheduler", "what": "oom", "job": "4477.0"},),
+            ({"kind": "scheduler", "what": "oom", "job": "4477"},),
             "Slurm slurmstepd 23.02",
         ),
         Sample(
             "slurmstepd: error: Killing step 4477.0\n",
-            ({"kind": "scheduler", "what": "cancelled"},),
+            ({"kind": "scheduler", "what": "cancelled", "job": "4477"},),
             "Slurm slurmstepd 20.11",
         ),
     )
@@ -165,17 +170,21 @@ class Scheduler(LineParser):
             what = next((name for name, pattern in _reasons() if pattern.search(why)), "cancelled")
             fields: dict[str, Any] = {"host": match["host"], "time": _time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
-            yield SchedulerEvent(**_common(line, **fields), what=what, job=match["job"], detail=detail)
+            yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
         elif match := _slurm_oom().search(body):
-            yield SchedulerEvent(**_common(line), what="oom", job=match["job"], detail=body.strip()[:300])
+            yield SchedulerEvent(**_common(line), what="oom", job=_job(match["job"]), detail=body.strip()[:300])
         elif "srun: error: " in body or "Node failure on" in body:
             if match := _node_failure().search(body):
                 host = match["on"] or match["host"]
                 yield SchedulerEvent(**_common(line, host=host), what="node-failure", detail=body.strip()[:300])
         elif any(words in body for words in _STEP_ENDS):
-            yield SchedulerEvent(**_common(line), what="cancelled", detail=body.strip()[:300])
+            match = _killing().search(body)
+            job = _job(match["job"]) if match else None
+            yield SchedulerEvent(**_common(line), what="cancelled", job=job, detail=body.strip()[:300])
         elif match := _state().search(body):
-            yield SchedulerEvent(**_common(line), what=_STATES[match["state"]], job=match["job"], detail=match["state"])
+            yield SchedulerEvent(
+                **_common(line), what=_STATES[match["state"]], job=_job(match["job"]), detail=match["state"]
+            )
         elif named := next((name for name, pattern in _reasons() if pattern.search(body)), None):
             yield SchedulerEvent(**_common(line), what=named, detail=body.strip()[:300])
 
@@ -184,6 +193,11 @@ def _common(line: Line, **more: Any) -> dict[str, Any]:
     """As :func:`common`, but ``srun:`` before a line is who wrote it, not where."""
     fields = common(line, **more)
     return fields | {"host": None} if fields["host"] in ("srun", "slurmstepd") else fields
+
+
+def _job(text: str | None) -> str | None:
+    """The job of ``4477.0`` or ``4477.batch``: steps of one job are one job."""
+    return text.partition(".")[0] if text else None
 
 
 def _time(text: str) -> datetime | None:

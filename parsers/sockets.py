@@ -53,7 +53,8 @@ _HOW = (
 )
 
 
-def _how(why: str) -> str:
+def how_of(why: str) -> str:
+    """The kind of failure that an operating system's error text names."""
     return next((name for name, words in _HOW if any(word in why for word in words)), "other")
 
 
@@ -69,7 +70,7 @@ def socket_fields(text: str) -> dict[str, Any] | None:
         return {"how": "stranger" if hit["stranger"] else "setup", "message": hit[0][:300]}
     if hit := _failed().search(text):
         why = (hit["why"] or hit["why2"] or hit["why3"] or "").strip()
-        how = _how(why)
+        how = how_of(why)
         if "retrying" in why and how in ("refused", "other"):
             return None
         return {"peer": host_part(hit["peer"] or hit["peer2"]), "how": how, "message": text[hit.start() :][:300]}

@@ -20,7 +20,7 @@ _SET_UP = "is setting up NCCL communicator"
 @cache
 def _unique_id() -> re.Pattern[str]:
     return re.compile(
-        r"(?:\[(?P<rank>\d{1,7})\] )?is setting up NCCL communicator and retr(?:ie|ei)ving ncclUniqueId from "
+        r"(?:\[(?P<rank>\d{1,7})\] )?is setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId from "
         r"(?:\[(?P<peer>\d{1,7})\]|roots)"
     )
 
@@ -80,7 +80,7 @@ def _listen() -> re.Pattern[str]:
 def _gone() -> re.Pattern[str]:
     return re.compile(
         r"(?P<recv>recvValueWithTimeout|recvValue|recvVector|recvString) failed on|(?P<send>sendBytes) failed on"
-        r"|(?P<zero>[Ff]ailed to recv, got 0 bytes)"
+        r"|(?P<zero>[Ff]ailed to recv, got 0 bytes)|DistNetworkError: (?:Connection reset by peer|(?P<pipe>Broken pipe))"
     )
 
 
@@ -110,6 +110,7 @@ class Store(LineParser):
         "recvString failed on",
         "sendBytes failed on",
         "ailed to recv, got 0 bytes",
+        "DistNetworkError: ",
     )
     samples = (
         Sample(
@@ -171,7 +172,7 @@ class Store(LineParser):
             key = (match["keys"] or match["key"] or "").partition(",")[0].strip()
             yield StoreError(**common(line), operation="wait", key=key or None)
         elif match := _gone().search(body):
-            yield StoreError(**common(line), operation="send" if match["send"] else "recv")
+            yield StoreError(**common(line), operation="send" if match["send"] or match["pipe"] else "recv")
 
 
 def _is_tail(line: Line) -> bool:

@@ -324,7 +324,9 @@ def test_no_kind_of_event_is_left_out_of_that_by_accident() -> None:
         "coll-call",
         "version",
         "fr-analysis",
+        "inspector",
         "note",
+        "proxy-dump",
     }
     assert {k.kind for k in FIELDS} | quiet >= set(KINDS)
 

@@ -14,7 +14,7 @@ import pytest
 import nccldoctor.parsers
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import Source, SourceKind
-from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, LineParser, Sample
+from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser, Sample
 from nccldoctor.parsers.scan import scan
 
 assert nccldoctor.parsers.__all__
@@ -49,12 +49,30 @@ class TestSamples:
     ) -> None:
         found = read(sample.text, LINE_PARSERS)
         kinds = {e.kind for e in read(sample.text, [parser])}
+        left = list(found)
+        for want in sorted(sample.events, key=len, reverse=True):
+            hit = next((e for e in left if fits(e, want)), None)
+            assert hit is not None, f"{want} not in {left}"
+            left.remove(hit)
         for kind in kinds:
             wanted = [w for w in sample.events if w["kind"] == kind]
             got = [e for e in found if e.kind == kind]
             assert len(got) == len(wanted), f"{kind}: wanted {wanted}, found {got}"
-            for want in wanted:
-                assert any(fits(e, want) for e in got), f"{want} not in {got}"
+
+
+FILE_SAMPLES = [(p, i, s) for p in FILE_PARSERS for i, s in enumerate(p.samples)]
+
+
+@pytest.mark.parametrize(
+    ("parser", "i", "sample"), FILE_SAMPLES, ids=[f"{type(p).__name__}-{i}" for p, i, _ in FILE_SAMPLES]
+)
+def test_whole_files_are_claimed_by_one_parser_and_say_just_that(parser: FileParser, i: int, sample: Sample) -> None:
+    content = sample.text.encode()
+    assert [p for p in FILE_PARSERS if p.claims(content, "document")] == [parser]
+    found = parser.parse(Source(0, "document", SourceKind.JSON, len(content)), content).events
+    assert len(found) == len(sample.events), f"sample {i}: {found}"
+    for event, want in zip(found, sample.events, strict=True):
+        assert fits(event, want), f"{want} is not {event}"
 
 
 def test_every_parser_has_a_sample_and_literals() -> None:

@@ -37,7 +37,16 @@ from nccldoctor.events.failures import (
     StoreError,
 )
 from nccldoctor.events.life import Heartbeat, Phase, Progress, Setting, Stack
-from nccldoctor.events.records import CollCall, CommInit, FrAnalysis, Note, RasStatus, Version
+from nccldoctor.events.records import (
+    CollCall,
+    CommInit,
+    FrAnalysis,
+    InspectorRecord,
+    Note,
+    ProxyDump,
+    RasStatus,
+    Version,
+)
 
 __all__ = [
     "KINDS",
@@ -59,6 +68,7 @@ __all__ = [
     "Heartbeat",
     "HeartbeatStuck",
     "IbError",
+    "InspectorRecord",
     "KernelEvent",
     "MonitoredBarrier",
     "NcclError",
@@ -68,6 +78,7 @@ __all__ = [
     "Phase",
     "ProcessExit",
     "Progress",
+    "ProxyDump",
     "RasStatus",
     "RendezvousError",
     "SchedulerEvent",

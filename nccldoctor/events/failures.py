@@ -110,7 +110,7 @@ class SocketError(Event):
     """A connection between ranks broke; ``echo`` is true for *closed by remote peer*, which follows another rank's end.
     ``how`` is ``closed``, ``reset`` (reset by peer, broken pipe: an echo too where the peer is known to have ended), ``timed-out``,
     ``unreachable`` (no route, network down), ``refused``, ``stranger`` (something else answered), ``setup`` (no interface, no device),
-    ``other``. ``peer`` is an address, or ``localRank 2`` of the same node.
+    ``other``. Gloo's are always echoes: it tells that a peer is gone, not why. ``peer`` is an address, or ``localRank 2`` of the same node.
     """
 
     kind: ClassVar[str] = "socket-error"
@@ -176,7 +176,9 @@ class RendezvousError(Event):
 @kind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerEvent(Event):
-    """The scheduler acted: ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue."""
+    """The scheduler acted: ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
+    ``job`` is the id without that of a step.
+    """
 
     kind: ClassVar[str] = "scheduler"
     what: str = ""

@@ -1,4 +1,4 @@
-"""What is on record of the job: communicators, NCCL's calls and RAS rows, versions, what other tools found, notes."""
+"""What is on record of the job: communicators, NCCL's calls, RAS rows and dumps, versions, other tools' findings, notes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,49 @@ class CollCall(Event):
 @kind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RasStatus(Event):
-    """One row or block of NCCL's RAS output."""
+    """One row or block of NCCL's RAS output, or one event of its monitor. ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
+    the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), or OUTLIER for a node with another number of processes.
+    """
 
     kind: ClassVar[str] = "ras"
     what: str = ""
     missing: Ranks = Ranks()
     detail: str = ""
     counts: tuple[tuple[int, str, int], ...] = ()
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectorRecord(Event):
+    """The last call of a communicator that NCCL's Inspector saw finish in one process: ``group_rank`` of ``nranks`` in communicator
+    ``comm_id``, the call's number ``op_count`` among ``calls`` (*coll* or *p2p*), its ``size`` in bytes and time in microseconds. Small
+    calls are not recorded by default and a killed process may leave nothing: a low count is a lead, no proof.
+    """
+
+    kind: ClassVar[str] = "inspector"
+    calls: str = ""
+    op: str = ""
+    op_count: int | None = None
+    comm_id: str | None = None
+    nranks: int | None = None
+    size: int | None = None
+    micros: float | None = None
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyDump(Event):
+    """The transfers that NCCL's proxy thread had under way when it was asked by signal: ``what`` is *waits-for-peer* (``peers`` are the
+    ranks inside the communicators that it receives from or sends to: those, or the link to them), *waits-for-gpu* (this GPU does
+    not run), *not-begun*, *mixed* or *idle*; ``states`` counts transfers by NCCL's letter.
+    """
+
+    kind: ClassVar[str] = "proxy-dump"
+    what: str = ""
+    peers: Ranks = Ranks()
+    ops: int = 0
+    states: tuple[tuple[str, int], ...] = ()
+    detail: str = ""
 
 
 @kind

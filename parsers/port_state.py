@@ -1,0 +1,81 @@
+"""Ports of network adapters as ``ibstat`` and ``rdma link`` list them: those that are down or never came up.
+
+Sources: infiniband-diags ``ibstat.c``, iproute2 ``rdma/link.c``. A snapshot has no time, and a port without a cable is
+down in a healthy node, too: a lead to compare with other nodes, no fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_ABOVE = 16
+"""Lines of an adapter's block above the state of its port."""
+
+
+@cache
+def _link() -> re.Pattern[str]:
+    return re.compile(
+        r"\blink (?P<hca>[\w.-]{1,40})/(?P<port>\d{1,3}) state (?P<state>[A-Z]{2,12}) physical_state (?P<phys>[A-Z_]{2,24})"
+    )
+
+
+@cache
+def _row() -> re.Pattern[str]:
+    return re.compile(
+        r"^\s{0,16}(?:(?P<phys>Physical state: (?P<p>\w{2,24}))|State: (?P<state>\w{2,24})|Port (?P<port>\d{1,3}):"
+        r"|CA '(?P<hca>[\w.-]{1,40})')"
+    )
+
+
+@line_parser
+class PortState(LineParser):
+    """*note* for each port that is not up."""
+
+    literals = ("Physical state: ", " physical_state ")
+    samples = (
+        Sample(
+            "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth2\n"
+            "link mlx5_1/1 state DOWN physical_state POLLING netdev eth3\n",
+            ({"kind": "note", "what": "port-down", "detail": "mlx5_1 port 1 is DOWN, POLLING"},),
+            "rdma link, iproute2 6.1",
+        ),
+        Sample(
+            "CA 'mlx5_2'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n",
+            ({"kind": "note", "what": "port-down", "detail": "mlx5_2 port 1 is Down, Polling"},),
+            "ibstat, infiniband-diags",
+        ),
+        Sample("\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n", (), "ibstat, infiniband-diags"),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The line with the physical state speaks for the port; its adapter stands above."""
+        told = line.body[:1_000]
+        if hit := _link().search(told):
+            found = hit.groupdict()
+        elif (row := _row().match(told)) and row["phys"]:
+            found = {"phys": row["p"], **_block(line)}
+        else:
+            return
+        state, physical = found.get("state") or "", found["phys"]
+        if state.lower() in ("down", "init", "initializing") or physical.lower() == "polling":
+            where = f"{found.get('hca') or 'an adapter'} port {found.get('port') or '?'}"
+            shown = ", ".join(filter(None, (state, physical)))
+            yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")
+
+
+def _block(line: Line) -> dict[str, str]:
+    """The state, port and adapter above, each the nearest."""
+    found: dict[str, str] = {}
+    for above in line.preceding(_ABOVE):
+        row = _row().match(above.body[:200])
+        for name in ("state", "port", "hca") if row else ():
+            if row and row[name]:
+                found.setdefault(name, row[name])
+        if "hca" in found:
+            break
+    return found
