@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.columns import Batch, Calls
-from nccldoctor.events import CollectiveTimeout, CommInit, Event, GroupRef, StoreError
+from nccldoctor.events import Event, GroupRef, StoreError
+from nccldoctor.families import complete
 from nccldoctor.grid import partition
 from nccldoctor.model import Group
 from nccldoctor.ranks import Ranks
@@ -46,43 +47,8 @@ class Groups:
         return self.by_local.get((rank, DEFAULT)) if default else None
 
 
-GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
-"""Operations whose sizes tell the number of members."""
-
 DEFAULT = "0"
 """The name of the default group from 2.3 on; the number of it in 2.2."""
-
-
-def world_of(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
-    """The world size: from the default group's members, INIT lines, the store, or the launcher's own variables."""
-    sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
-    if sizes:
-        return max(sizes)
-    comms = [e.nranks for e in events if isinstance(e, CommInit) and e.nranks]
-    if comms:
-        return max(comms)
-    if "WORLD_SIZE" in settings:
-        return settings["WORLD_SIZE"]
-    return _by_ratio(events)
-
-
-def _by_ratio(events: Sequence[Event]) -> int | None:
-    """A gather's output is its input times the members: the size of the default group, where a timeout line gives both."""
-    for event in events:
-        if (
-            isinstance(event, CollectiveTimeout)
-            and event.op in GATHERS
-            and (event.group is None or event.group.desc == "default_pg" or event.group.uid == DEFAULT)
-        ):
-            small, big = sorted((event.numel_in or 0, event.numel_out or 0))
-            if (
-                small > 0
-                and big % small == 0
-                and big > small
-                and (event.group is not None or event.group_rank in (None, event.rank))
-            ):
-                return big // small
-    return None
 
 
 def gather(
@@ -176,54 +142,16 @@ def _recorded(
             present[(uid, desc)].add(rank)
             used.append((dump, code, uid, desc))
     silent = world - (r for d, r in zip(batch.dumps, dump_rank, strict=True) if r is not None and d.entries)
-    complete = _complete({name: Ranks(ranks) for name, ranks in present.items()}, silent)
+    whole = complete({name: Ranks(ranks) for name, ranks in present.items()}, silent)
     for dump, code, uid, desc in used:
         rank = dump_rank[dump]
-        members = complete[(uid, desc)]
+        members = whole[(uid, desc)]
         out[(dump, code, None)] = shelf.add(uid, desc, members, "entries", [rank] if rank is not None else members)
-    for (uid, _desc), members in complete.items():
+    for (uid, _desc), members in whole.items():
         for rank in members:
             shelf.local.setdefault((rank, uid), shelf.index[(uid, members)])
     out.update(_numbered(batch, dump_rank, shelf, world))
     return out
-
-
-def _complete(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tuple[str, str], Ranks]:
-    """Members of groups that only their callers tell, with the silent ranks put where the family of groups has a hole.
-
-    Groups of one description (all tensor-parallel groups) have one size and share no rank: a group that is short by as many
-    as are silent in its family takes those that fit the others' stride.
-    """
-    out = dict(present)
-    families: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for key in present:
-        families[key[1]].append(key)
-    for desc, keys in families.items():
-        if not silent or desc in ("", "undefined"):
-            continue
-        size = max(len(present[k]) for k in keys)
-        full = [present[k] for k in keys if len(present[k]) == size]
-        for key in keys:
-            lacking = size - len(present[key])
-            if lacking:
-                fits = _fitting(present[key], silent, size, full)
-                if fits is not None:
-                    out[key] = present[key] | fits
-    return out
-
-
-def _fitting(known: Ranks, silent: Ranks, size: int, full: Sequence[Ranks]) -> Ranks | None:
-    """The silent ranks that give ``known`` the same strides as the complete groups; None where none or several do."""
-    strides = {tuple(b - a for a, b in zip(list(g), list(g)[1:], strict=False)) for g in full}
-    anchor = next(iter(known))
-    found: set[Ranks] = set()
-    for stride in strides:
-        for at in range(size):
-            start = anchor - sum(stride[:at])
-            group = Ranks(start + sum(stride[:i]) for i in range(size))
-            if frozenset(known) <= group and frozenset(group - known) <= silent:
-                found.add(group - known)
-    return found.pop() if len(found) == 1 else None
 
 
 def _numbered(

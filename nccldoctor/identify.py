@@ -14,11 +14,12 @@ from nccldoctor.case import Case, Reading
 from nccldoctor.clocks import YEARLESS, seconds
 from nccldoctor.columns import Batch
 from nccldoctor.events import Event, Setting, StoreError, Version
-from nccldoctor.groups import gather, world_of
+from nccldoctor.groups import gather
 from nccldoctor.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.ranks import Ranks
+from nccldoctor.world_size import world_of
 
 
 def identify(read: Ingested) -> Case:

@@ -8,8 +8,9 @@ from cases import WORLD, Log, Tape, Team, case, gave_up, group_named, ingested, 
 from nccldoctor.case import Case
 from nccldoctor.columns import Batch
 from nccldoctor.events import CollectiveTimeout, CommInit, GroupRef, Heartbeat, Setting, StoreError, WorkStatus
-from nccldoctor.groups import gather, world_of
+from nccldoctor.groups import gather
 from nccldoctor.ranks import Ranks
+from nccldoctor.world_size import world_of
 
 EIGHT = world(8)
 

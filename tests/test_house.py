@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("parsers",),
     ("streams", "archives", "tar", "remote", "files", "hints", "kinds", "discover"),
     ("ingest",),
-    ("groups", "case"),
+    ("world_size", "families", "groups", "case"),
     ("clocks", "clock_skew", "census", "file_ranks", "attribution", "identify", "attempts"),
     ("fronts", "excuse", "presence", "call_streams", "waits", "stalls", "disagree", "departures", "failures", "align"),
     ("draft", "coverage", "sightings"),
