@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nccldoctor.case import Case
+from nccldoctor.departures import CLOSING as CLOSING
+from nccldoctor.departures import FATAL as FATAL
+from nccldoctor.departures import SLACK as SLACK
+from nccldoctor.departures import aborted_behind, killed, lethal, own_end, refused
+from nccldoctor.departures import before_alarm as before_alarm
 from nccldoctor.events import (
     CommInit,
     CudaError,
@@ -25,29 +30,10 @@ from nccldoctor.events import (
     ProcessExit,
     SchedulerEvent,
     SocketError,
-    TearDown,
 )
 from nccldoctor.model import CauseClass
 from nccldoctor.presence import Presence, Signs
 from nccldoctor.ranks import Ranks
-
-SLACK = 5.0
-"""Seconds by which a line may follow the first complaint and still be its cause: launchers print whole seconds, hosts differ."""
-
-CLOSING = frozenset({-15, 143, -2, 130, -1, 129})
-"""Exit codes with which launchers close siblings."""
-
-FATAL = {
-    -9: "SIGKILL",
-    -11: "SIGSEGV",
-    -7: "SIGBUS",
-    -4: "SIGILL",
-    -8: "SIGFPE",
-    -31: "SIGSYS",
-    -5: "SIGTRAP",
-    -3: "SIGQUIT",
-}
-"""Signals that no tear-down of a watchdog sends; 128 + n means the same through a shell."""
 
 FLUSH = 5
 """The completion status that only follows another error of the same queue pair (rdma-core, ibv_wc_status)."""
@@ -82,19 +68,6 @@ def failures(case: Case, presence: Presence) -> tuple[Failure, ...]:
         key=lambda f: (order[f.cause], math.inf if math.isnan(f.when) else f.when, str(f.ranks), str(f.events[0].place))
     )
     return tuple(found)
-
-
-def before_alarm(presence: Presence, event: Event) -> bool:
-    """Whether an event can precede the first complaint; true where either has no time."""
-    when, alarm = presence.time(event), presence.first_alarm
-    signs = presence.signs(event.rank) if event.rank is not None else None
-    if math.isnan(when) and signs is not None:
-        own = [e.place.line or 0 for e in (*signs.alarms, *signs.answered) if e.place.source == event.place.source]
-        if own and (event.place.line or 0) > min(own):
-            return False
-    if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
-        return (event.place.line or 0) < (alarm.place.line or 0)
-    return math.isnan(when) or math.isnan(presence.alarm) or when <= presence.alarm + SLACK
 
 
 def _on_host(case: Case, host: str | None) -> Ranks:
@@ -171,39 +144,22 @@ def _ip(address: str) -> str:
 
 
 def _raised(case: Case, presence: Presence) -> Iterator[Failure]:
-    """Exceptions of a rank's own work that it did not outlive, or that nobody preceded."""
-    candidates = [(r, e) for r, s in sorted(presence.of.items()) for e in _lethal(presence, s)]
-    candidates += [(-1, e) for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged]
-    firsts: dict[int, ExceptionRaised] = {}
+    """Exceptions of a rank's own work that it did not outlive, or that nobody preceded, and what CUDA refuses to a faulty program."""
+    candidates: list[tuple[int, ExceptionRaised | CudaError]] = [
+        (r, e) for r, s in sorted(presence.of.items()) for e in lethal(presence, s)
+    ]
+    nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
+    candidates += [(-1, e) for e in nameless if not e.logged or aborted_behind(case, e)]
+    candidates += [(-1 if e.rank is None else e.rank, e) for e in case.of(CudaError) if refused(presence, e)]
+    firsts: dict[int, ExceptionRaised | CudaError] = {}
     for rank, event in candidates:
         if before_alarm(presence, event):
             firsts.setdefault(rank, event)
     for rank, event in firsts.items():
+        logged = isinstance(event, ExceptionRaised) and event.logged
         yield Failure(
-            CauseClass.RAISED,
-            Ranks([rank] if rank >= 0 else []),
-            (event,),
-            presence.time(event),
-            certain=not event.logged,
+            CauseClass.RAISED, Ranks([rank] if rank >= 0 else []), (event,), presence.time(event), certain=not logged
         )
-
-
-def _lethal(presence: Presence, signs: Signs) -> list[ExceptionRaised]:
-    """Own exceptions after which the rank made no more steps; a library's warning with a traceback is not one."""
-    step = signs.step_event
-    out = []
-    for event in signs.own:
-        later = (
-            step is not None
-            and step.place.source == event.place.source
-            and (step.place.line or 0) > (event.place.line or 0)
-        )
-        if later and event.logged:
-            continue
-        if later and step is not None and presence.time(step) > presence.time(event) + SLACK:
-            continue
-        out.append(event)
-    return out
 
 
 def _died(case: Case, presence: Presence) -> Iterator[Failure]:
@@ -213,13 +169,16 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
         if event.scope == "host":
             starved[event.rank].append(event)
     for rank, signs in sorted(presence.of.items()):
-        exit_ = next((e for e in signs.exits if _own_end(case, presence, signs, e)), None)
+        exit_ = next((e for e in signs.exits if own_end(case, presence, signs, e)), None)
         memory = starved.get(rank)
         if memory:
             events: tuple[Event, ...] = (*memory, *((exit_,) if exit_ else ()))
             yield Failure(CauseClass.DIED, Ranks([rank]), events, presence.time(memory[0]))
         elif exit_ is not None:
             yield Failure(CauseClass.DIED, Ranks([rank]), (exit_,), presence.time(exit_), certain=exit_.exitcode != 1)
+    for told_of in case.of(ProcessExit):
+        if told_of.rank is None and killed(told_of) and own_end(case, presence, Signs(-1), told_of):
+            yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
     for told in case.of(SchedulerEvent):
         if told.what == "node-failure" or (told.what in ("preempted", "evicted") and before_alarm(presence, told)):
             host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
@@ -231,41 +190,3 @@ def _hostless(case: Case, event: SchedulerEvent) -> Ranks:
     """The ranks of a failed node that nothing else names: those without a host, where all other ranks have one."""
     without = case.world - case.rank_host
     return without if event.what == "node-failure" and 0 < len(without) < len(case.world) else Ranks()
-
-
-def _own_end(case: Case, presence: Presence, signs: Signs, event: ProcessExit) -> bool:
-    """Whether an exit is the rank's own end and not part of the tear-down."""
-    code = event.exitcode
-    if "Out Of Memory" in event.text:
-        return True
-    if code is None:
-        named = (event.signal or "").upper()
-        code = {name: number for number, name in FATAL.items()}.get(named)
-        if code is None:
-            return False
-    if code > 128:
-        code = 128 - code
-    if code in CLOSING or code == 0 or not before_alarm(presence, event):
-        return False
-    if signs.own or signs.alarms or signs.echoes or _after_cancel(case, event):
-        return False
-    if code == -6:
-        return not any(isinstance(t, TearDown) for t in signs.teardown) and signs.logged and math.isnan(presence.alarm)
-    if code == -9 and _forced(case, event):
-        return False
-    if code in FATAL:
-        return True
-    return code > 0 and (event.first or math.isnan(presence.alarm)) and signs.dump != "good"
-
-
-def _after_cancel(case: Case, event: ProcessExit) -> bool:
-    """Whether Slurm had already cancelled the step when it reported this end."""
-    return any(
-        e.what == "cancelled" and e.place.source == event.place.source and (e.place.line or 0) < (event.place.line or 0)
-        for e in case.of(SchedulerEvent)
-    )
-
-
-def _forced(case: Case, event: ProcessExit) -> bool:
-    """Whether the launcher itself killed the process after its closing signal was not obeyed."""
-    return any(t.what == "forced-kill" and t.pid in (None, event.pid) for t in case.of(TearDown)) and not event.first

@@ -9,11 +9,11 @@ import numpy as np
 
 from nccldoctor import clock_skew
 from nccldoctor.attribution import attribute
-from nccldoctor.census import Census
 from nccldoctor.case import Case, Reading
+from nccldoctor.census import Census
 from nccldoctor.clocks import YEARLESS, seconds
 from nccldoctor.columns import Batch
-from nccldoctor.events import Event, Setting, StoreError, Version
+from nccldoctor.events import Event, MonitoredBarrier, Setting, StoreError, Version
 from nccldoctor.groups import gather
 from nccldoctor.ingest import Ingested
 from nccldoctor.model import Gap
@@ -72,6 +72,7 @@ def _ranks_seen(events: Sequence[Event], dump_rank: Sequence[int | None], census
     """Every rank that a dump, a line, a launcher or a group names."""
     seen = {r for r in dump_rank if r is not None} | set(census.host)
     seen |= {e.rank for e in events if e.rank is not None}
+    seen.update(r for e in events if isinstance(e, MonitoredBarrier) for r in e.missing)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)
     return Ranks(r for r in seen if 0 <= r < 10_000_000)

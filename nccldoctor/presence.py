@@ -155,7 +155,7 @@ def _complains(event: Event) -> bool:
     """Whether a line says that something went wrong; a store that is gone at the end of a job says nothing."""
     if isinstance(event, StoreError):
         return event.operation not in ("recv", "send")
-    return isinstance(event, (*ALARMS, NcclError)) or _echo(event)
+    return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or _echo(event)
 
 
 def _echo(event: Event) -> bool:

@@ -179,9 +179,15 @@ def _read(header: Line, skip: int) -> Raised:
             doubtful = (line, match) if match is not None else None
             inside = False
         last = line if text.strip() else last
-    if doubtful is not None:
+    if doubtful is not None and not _broken_off(doubtful[1]):
         return _ended(*doubtful, unwrap, frames)
     return Raised(last, "", "", tuple(reversed(frames)))
+
+
+def _broken_off(match: re.Match[str]) -> bool:
+    """Whether the last line of a text is just the beginning of a dotted name: no class, but a module whose path goes on."""
+    path, _, last = match["type"].rpartition(".")
+    return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
 
 
 def _ended(line: Line, match: re.Match[str], unwrap: Callable[[str], str], frames: list[Frame]) -> Raised:

@@ -73,13 +73,21 @@ def test_a_device_error_before_the_alarm() -> None:
         said(GpuError, 2, 100, xid=45, weight="consequence"),
         said(GpuError, 2, 100, xid=63, weight="notice"),
         said(GpuError, 2, ALARM + 60, xid=79),
-        said(CudaError, 2, 100, software=True),
         said(CudaError, 2, ALARM + 60),
     ],
-    ids=["faulty-program", "consequence", "notice", "later", "assert", "later-cuda"],
+    ids=["faulty-program", "consequence", "notice", "later", "later-cuda"],
 )
 def test_what_is_no_failure_of_a_device(event: Event) -> None:
     assert failures(event) == ()
+
+
+def test_what_cuda_refuses_to_a_faulty_program_is_the_ranks_own_doing() -> None:
+    found = one(said(CudaError, 2, 100, software=True))
+    assert (found.cause, found.ranks) == (CauseClass.RAISED, Ranks([2]))
+
+
+def test_a_refusal_that_the_rank_outlived_is_none() -> None:
+    assert failures(said(CudaError, 2, 100, software=True), said(Heartbeat, 2, 200.0, step=9)) == ()
 
 
 def test_two_errors_of_one_board_are_one_failure() -> None:

@@ -36,12 +36,21 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         found = [f for f in found if f.ranks & stall.ranks] or [
             replace(f, ranks=stall.ranks) for f in lost if _block(stall.ranks)
         ]
+        found = found or _nameless_end(facts, stall)
         if found:
             return _recorded_end(facts, stall, found)
         return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
     if stall.kind is StallKind.CRASH and found:
         return _recorded_end(facts, stall, [f for f in found if f.certain] or found)
     return None
+
+
+def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
+    """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for."""
+    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and isinstance(f.events[0], ProcessExit)]
+    ranks = nameable(facts, stall)
+    one = ranks if len(ranks) == 1 else Ranks()
+    return [replace(f, ranks=one, suspects=stall.ranks - one, certain=False) for f in kills[:1]]
 
 
 def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft:
@@ -52,7 +61,7 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     evidence += others_wait(facts, stall)
     evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)]
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
-    who = names(ranks) if ranks else "a process"
+    who = names(ranks) if ranks else _process(first.events[0])
     ceiling = Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Draft(
         CAUSE,
@@ -61,8 +70,16 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
         ceiling,
         REFUTED,
         ranks=ranks,
+        suspects=first.suspects,
         call=stall.call,
     )
+
+
+def _process(event: Event) -> str:
+    """A process whose global rank is not known, as its launcher calls it."""
+    local = event.local_rank if isinstance(event, ProcessExit) else None
+    name = f"local rank {local}" if local is not None else "a process"
+    return f"{name} (pid {event.pid})" if event.pid is not None else name
 
 
 def _how(events: Sequence[Event]) -> str:
@@ -82,7 +99,7 @@ def _how(events: Sequence[Event]) -> str:
 
 
 def _says(event: Event) -> str:
-    who = f"rank {event.rank}" if event.rank is not None else "a process"
+    who = f"rank {event.rank}" if event.rank is not None else _process(event)
     return f"{who}: {_how([event])}"
 
 

@@ -2,8 +2,8 @@
 
 What it means: user code or a library raised on this rank, before anybody timed out; the others wait for a rank that has left its
 loop, even if its process lingers in clean-up.
-How we know: a traceback whose exception is not an echo of a failed collective, store or connection, of a rank that is not waiting in a
-call itself; the launcher's exit record where there is one.
+How we know: a traceback whose exception is not an echo of a failed collective, store or connection, or an error that CUDA returns to a
+faulty program, of a rank that is not waiting in a call itself; the launcher's exit record where there is one.
 What would refute it: steps of that rank after the exception, or the same exception on ranks that went on.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote
-from nccldoctor.events import ExceptionRaised
+from nccldoctor.events import CudaError, ExceptionRaised
+from nccldoctor.failures import SLACK, Failure
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside
@@ -37,8 +38,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if len(unsigned) == 1 and not found[0].ranks:
         found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
     first = found[0]
-    alike = [f for f in found if f.when == first.when or f.when != f.when] if stall.kind is StallKind.CRASH else found
-    alike = alike or [first]
+    alike = [f for f in found if _together(f, first)] if stall.kind is StallKind.CRASH else found
     ranks = Ranks(r for f in alike for r in f.ranks)
     evidence = [quote(e, f"{_who(e.rank)} raised {_what(e)}") for f in alike[:4] for e in f.events]
     for rank in list(ranks)[:2]:
@@ -76,4 +76,12 @@ def _what(event: object) -> str:
     if isinstance(event, ExceptionRaised):
         message = event.message.split("\n", 1)[0][:120]
         return f"{event.type}: {message}" if message else event.type
+    if isinstance(event, CudaError):
+        return f"a CUDA error: {event.message[:120]}"
     return "an exception"
+
+
+def _together(failure: Failure, first: Failure) -> bool:
+    """Whether two ranks failed at once: at the same time, at one that is not known, or with the same error a few seconds apart."""
+    same = _what(failure.events[0]) == _what(first.events[0])
+    return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)
