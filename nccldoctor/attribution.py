@@ -76,6 +76,8 @@ def _name(event: Event, ranks: Mapping[int, int | None], census: Census, sources
     source = sources[event.place.source]
     host = short(event.host) if event.host else (short(source.host) if source.host else None)
     rank = event.rank
+    if rank is not None and event.group is not None and event.group.desc == "default_pg":
+        rank = _default_group_rank(event) if event.group_rank is not None else rank  # nearer to the record than a line's prefix
     if rank is None:
         rank = _rank_of(event, ranks.get(event.place.source), census, host)
     changes: dict[str, Any] = {}

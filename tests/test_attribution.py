@@ -211,6 +211,12 @@ def test_the_number_in_brackets_is_global_in_the_default_group_only() -> None:
     assert ranks_of(Log("all.log", [whole, named, other])) == [2, 1, None]
 
 
+def test_two_lines_run_together_the_number_in_the_record_counts_and_not_the_prefix() -> None:
+    glued = said(CollectiveTimeout, 10, group_rank=15, group=GroupRef(uid="0", desc="default_pg"), seq=15)
+    part = said(CollectiveTimeout, 10, group_rank=1, group=GroupRef(uid="9", desc="tp"), seq=15)
+    assert ranks_of(Log("all.log", [glued, part])) == [15, 10]
+
+
 def test_without_any_group_it_is_taken_as_it_stands() -> None:
     assert ranks_of(Log("all.log", [said(CollectiveTimeout, group_rank=3, seq=4)])) == [3]
 
