@@ -24,14 +24,21 @@ _COUNTERS = {
 
 
 def counters(text: str) -> dict[str, Any]:
-    """The counters of a group, None where the text does not hold one. The wording with ``NCCL work`` ends in a dot:
-    without it the number may be cut.
+    """The counters of a group, None where the text does not hold one. The wording with ``NCCL work`` ends in a dot,
+    and behind every counter but the last stands a comma: without it the number may be cut.
     """
     out: dict[str, Any] = {}
     for name, pattern in _COUNTERS.items():
         m = pattern.search(text)
-        out[name] = int(m[2]) if m and (m["dot"] or not m[1]) else None
+        out[name] = int(m[2]) if m and (m["dot"] or (name == "last_completed" and not m[1])) else None
     return out
+
+
+def _cut(text: str, completed: int | None, failed: int | None) -> bool:
+    """Whether the last number lost its end: it mostly is the one before the failed call, and has the same beginning."""
+    if completed is None or failed is None or not text.rstrip().endswith(f" {completed}"):
+        return False
+    return completed < failed - 1 and str(failed - 1).startswith(str(completed))
 
 
 _PHRASES = (
@@ -95,6 +102,7 @@ class Status(LineParser):
         else:
             return
         group, group_rank = member(text)
-        yield WorkStatus(
-            **common(line, text=text[:500], group=group, group_rank=group_rank), failed=failed, **counters(text)
-        )
+        told = counters(text)
+        if _cut(text, told["last_completed"], failed):
+            told["last_completed"] = None
+        yield WorkStatus(**common(line, text=text[:500], group=group, group_rank=group_rank), failed=failed, **told)

@@ -20,7 +20,9 @@ _NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\
 _STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
 _SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
 _SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
-_STUB = re.compile(r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[\d{0,5})?)?")
+_STUB = re.compile(
+    r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[-?\d{0,5}(?:\] ?[\w./+-]{0,120}(?::\d{0,6})?(?: N?C?C?L?)?)?)?)?"
+)
 """The beginning of NCCL's own prefix, cut."""
 
 _LABEL = re.compile(
@@ -105,7 +107,9 @@ class Lines:
 
     def same_writer(self, number: int, head: int) -> bool:
         """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
-        return self.orphan(number, head) or continues(self.read(number)[1].stream, self.read(head)[1].stream)
+        mine, other = self.read(head)[1].stream, self.read(number)[1].stream
+        cut = bool(mine) and self.torn(head, number) and continues(mine, other)  # then only the rest names the process
+        return self.orphan(number, head) or continues(other, mine) or cut
 
     def begins(self, number: int) -> bool:
         """Whether a line is the beginning of something of its own."""
@@ -117,6 +121,10 @@ class Lines:
     def opens(self, head: int, number: int) -> bool:
         """Whether ``head`` begins a record that ``number`` may go on with."""
         return self.begins(head) or self.torn(head, number)
+
+    def native(self, head: int) -> bool:
+        """Whether a line begins with NCCL's own prefix: what it says of host and process holds for the rest."""
+        return bool(_NATIVE.match(self.read(head)[2][:160]))
 
     def torn(self, head: int, number: int) -> bool:
         """Whether ``head`` ends inside the prefix of a logger, so that what looks like a beginning goes on with it."""

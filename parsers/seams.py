@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.events import Event
 from nccldoctor.parsers.seam_lines import LONGEST, Lines, records
+from nccldoctor.parsers.seam_worth import but, renamed, said, tells_more, worth
 
 LARGEST = 16 << 20
 """Bytes of a file that is looked at; a larger one is read as it is."""
 
 _TRIALS = 600  # joins tried in one file, some 0.2 ms each
-_EARNED = 40  # more of them for each join that told something: such a file is worth its time
+_EARNED, _MOST = 40, 20_000  # more of them for each join that told something, in all so many: some five seconds
 _PARTS = 8  # pieces of one record: the longest at 80 columns with room to spare
 _FOREIGN = 3  # lines of other writers between two pieces
 
@@ -35,12 +36,9 @@ _QUIET = frozenset(
 """Kinds that take in whatever follows them: no proof that a join is right."""
 
 _WHOLE = frozenset(("heartbeat", "comm-init"))
-"""Kinds of short lines that are complete where they are read at all: what stands below them is somebody else's."""
+"""Kinds of short lines that are complete where they are read at all."""
 
-_NOTHING = (None, "", ())
-
-_GOES_ON = re.compile(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")
-"""The rest of a number, and what may stand behind it."""
+_GOES_ON = re.compile(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")  # the rest of a number, and what may stand behind it
 
 Read = Callable[[bytes], Sequence[Event]]
 
@@ -74,26 +72,38 @@ def mend(content: bytes, hits: Sequence[int], read: Read) -> Mended | None:
             best = max(joins, key=lambda join: (text.opens(join.head, join.pieces[0]), join.worth, join.head))
             taken[best.head] = best.pieces
             gone.update(best.pieces)
-            trials.left += _EARNED
+            trials.earn()
     return _rebuilt(text, taken, gone) if taken else None
 
 
 class _Trials:
-    """Counts how often lines were read on trial."""
+    """Counts how often lines were read on trial; what was read a moment ago is remembered."""
 
     def __init__(self, read: Read) -> None:
         self.left = _TRIALS
+        self._most = _MOST
         self._read = read
+        self._known: dict[str, Sequence[Event]] = {}
+
+    def earn(self) -> None:
+        """Allow more trials: one was worth it."""
+        more = min(_EARNED, self._most)
+        self.left, self._most = self.left + more, self._most - more
+        self._known.clear()
 
     def whole(self, line: str) -> bool:
         """Whether a line is a record that needs nothing more."""
-        self.left -= 1
-        return any(e.kind in _WHOLE for e in self._read(line.encode()))
+        return any(e.kind in _WHOLE for e in self._events(line))
 
     def events(self, *lines: str) -> list[Event]:
         """The events in some lines that stand behind each other."""
-        self.left -= 1
-        return [e for e in self._read("\n".join(lines).encode()) if e.kind not in _QUIET]
+        return [e for e in self._events("\n".join(lines)) if e.kind not in _QUIET]
+
+    def _events(self, text: str) -> Sequence[Event]:
+        if text not in self._known:
+            self.left -= 1
+            self._known[text] = self._read(text.encode())
+        return self._known[text]
 
 
 def _interesting(text: Lines, hits: Sequence[int]) -> Iterator[int]:
@@ -130,38 +140,46 @@ def _heads(text: Lines, at: int) -> Iterator[int]:
 
 
 def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _Join | None:
-    """The lines that belong to ``head``, ``at`` among them where that is another; None where a join tells nothing
-    new.
-    """
-    first = text.read(head)[0]
+    """The lines that belong to ``head``, ``at`` among them where that is another; None where none tells anything new."""
+    first = joined = text.read(head)[0]
     best: _Join | None = None
     pieces: list[int] = []
-    joined, most = first, max(1, records(first))
+    most = max(1, records(first))
     for number in _parts(text, head, gone):
         added = text.goes_on(number, head)
         most = max(most, records(added))
-        joined += added
+        before, joined = joined, joined + added
         pieces.append(number)
         if len(joined) > LONGEST or trials.left <= 0 or records(joined) > most:
             break
         if number < at:
             continue
-        between = [text.read(n)[0] for n in range(head + 1, number) if n not in pieces]  # they keep the halves apart
-        apart = trials.events(*(text.read(n)[0] for n in range(head, number + 1)))
-        together = trials.events(joined, *between)
-        worth = _worth(together)
-        inside = _through_number(joined, added) or (len(pieces) == 1 and text.torn(head, number))
-        alone = trials.events(first, *between)
-        if (best is None or worth > best.worth) and (
-            _tells_more(apart, together, inside)
-            or (len(pieces) == 1 and apart and _said(apart) == _said(together) and _used(trials, alone, added, apart))
-        ):
-            if trials.whole(first) or _two(trials, first, added):
+        apart, together, alone = _tried(text, head, pieces, joined, trials)
+        now = worth(together)
+        inside = _through_number(before, added) or (len(pieces) == 1 and text.torn(head, number))
+        told = tells_more(apart, together, inside) or (text.native(head) and renamed(apart, together))
+        if len(pieces) == 1 and not told and apart and said(apart) == said(together):
+            told = _used(trials, alone, added, apart)
+        if told and (best is None or now > best.worth):
+            if trials.whole(first) or _two(trials, before, added):
                 return best
-            best = _Join(head, tuple(pieces), worth, worth - _worth(alone))
+            best = _Join(head, tuple(pieces), now, now - worth(alone))
         elif best is not None:
             break
     return best
+
+
+def _tried(
+    text: Lines, head: int, pieces: Sequence[int], joined: str, trials: _Trials
+) -> tuple[list[Event], list[Event], list[Event]]:
+    """What is read in the pieces as they stand, in the pieces joined, and without them; never what others wrote."""
+    last = pieces[-1]
+    between = [text.read(n)[0] for n in range(head + 1, last) if n not in pieces]  # they keep the halves apart
+    foreign = said(trials.events(*between)) if between else []
+    apart = trials.events(*(text.read(n)[0] for n in range(head, last + 1)))
+    together = trials.events(joined, *between)
+    alone = trials.events(text.read(head)[0], *between)
+    return but(apart, foreign), but(together, foreign), but(alone, foreign)
 
 
 def _rivalled(text: Lines, join: _Join, gone: set[int], trials: _Trials) -> bool:
@@ -175,18 +193,14 @@ def _rivalled(text: Lines, join: _Join, gone: set[int], trials: _Trials) -> bool
 
 
 def _two(trials: _Trials, first: str, added: str) -> bool:
-    """Whether both halves hold records, of different kinds: then they are two."""
+    """Whether both parts hold records, of different kinds: then they are two."""
     mine, other = ({e.kind for e in trials.events(part)} for part in (first, added))
     return bool(mine and other and not other <= mine)
 
 
 def _used(trials: _Trials, alone: Sequence[Event], added: str, apart: Sequence[Event]) -> bool:
     """Whether a parser read the two halves as one record already: no other line may have the second one then."""
-    return _said([*alone, *trials.events(added)]) != _said(apart)
-
-
-def _said(events: Sequence[Event]) -> list[object]:
-    return [(e.kind, e.rank, e.host, e.details()) for e in events]
+    return said([*alone, *trials.events(added)]) != said(apart)
 
 
 def _parts(text: Lines, head: int, gone: set[int]) -> Iterator[int]:
@@ -218,37 +232,9 @@ def _parts(text: Lines, head: int, gone: set[int]) -> Iterator[int]:
         foreign = 0
 
 
-def _through_number(joined: str, added: str) -> bool:
+def _through_number(before: str, added: str) -> bool:
     """Whether the cut went through a number: the record reads well either way, but with another number."""
-    return joined[: -len(added)][-1:].isdigit() and bool(_GOES_ON.match(added))
-
-
-def _tells_more(apart: Sequence[Event], together: Sequence[Event], inside: bool) -> bool:
-    """Whether a join tells more than its pieces; no kind of event may be lost by it.
-
-    As good is one that says the same in fewer events, or where the cut went through a number or a name another one.
-    """
-    if not {e.kind for e in apart} <= {e.kind for e in together}:
-        return False
-    before, now = _worth(apart), _worth(together)
-    if now != before:
-        return now > before
-    if inside and now:
-        return [(e.kind, e.host, e.details()) for e in apart] != [(e.kind, e.host, e.details()) for e in together]
-    return len(together) < len(apart) and all(any(_covers(whole, part) for whole in together) for part in apart)
-
-
-def _worth(events: Sequence[Event]) -> int:
-    """How much the event tells that tells most."""
-    return max((sum(getattr(e, f.name) not in _NOTHING for f in fields(e)) for e in events), default=0)
-
-
-def _covers(whole: Event, part: Event) -> bool:
-    """Whether one event says all that another says."""
-    if whole.kind != part.kind or part.rank not in (None, whole.rank):
-        return False
-    mine, told = whole.details(), part.details()
-    return all(told[name] in (*_NOTHING, mine[name]) for name in told)
+    return before[-1:].isdigit() and bool(_GOES_ON.match(added))
 
 
 def _rebuilt(text: Lines, taken: dict[int, tuple[int, ...]], gone: set[int]) -> Mended:

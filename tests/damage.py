@@ -266,10 +266,11 @@ def _joined(lines: object) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was lost and what was made up."""
+    """What was lost, what of it was read in part (nothing of that is wrong), and what was made up."""
 
     wanted: int
     lost: tuple[Key, ...]
+    partial: tuple[Key, ...]
     invented: tuple[Key, ...]
 
 
@@ -281,11 +282,25 @@ def outcome(damage: str, seed: int) -> Outcome:
     events = scan(Source(0, "job.log", SourceKind.LOG, len(content)), io.BytesIO(content)).events
     want = Counter(key for line in lines for key in line.keys)
     got = Counter(key_of(e) for e in events if e.kind in FIELDS)
-    return Outcome(want.total(), tuple((want - got).elements()), tuple((got - want).elements()))
+    lost, other = list((want - got).elements()), list((got - want).elements())
+    partial = []
+    for key in other:
+        whole = next((one for one in lost if one not in partial and _part_of(key, one)), None)
+        if whole is not None:
+            partial.append(whole)
+    invented = [key for key in other if not any(_part_of(key, one) for one in partial)]
+    return Outcome(want.total(), tuple(lost), tuple(partial), tuple(invented))
+
+
+def _part_of(key: Key, whole: Key) -> bool:
+    """Whether everything that one record says stands in the other."""
+    return key[0] == whole[0] and all(
+        mine in (None, "None", told) for mine, told in zip(key[1:], whole[1:], strict=True)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the share of records found for each kind of damage."""
+    """Print the share of records found for each kind of damage, and how many were read in part or made up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0-19")
     parser.add_argument("--only", default="")
@@ -295,14 +310,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in DAMAGES:
         if args.only not in name:
             continue
-        wanted = lost = invented = 0
+        wanted = lost = partial = invented = 0
         for seed in range(int(low), int(high or low) + 1):
             found = outcome(name, seed)
-            wanted, lost, invented = wanted + found.wanted, lost + len(found.lost), invented + len(found.invented)
+            wanted, lost = wanted + found.wanted, lost + len(found.lost)
+            partial, invented = partial + len(found.partial), invented + len(found.invented)
             for what, keys in (("lost", found.lost), ("invented", found.invented)):
                 for key in keys if args.verbose else ():
                     print(f"    {name} seed {seed} {what}: {key}")
-        print(f"{name:18s} found {wanted - lost:5d} / {wanted:<5d} {100 * (1 - lost / wanted):5.1f} %   invented {invented}")
+        share = f"{wanted - lost:5d} / {wanted:<5d} {100 * (1 - lost / wanted):5.1f} %"
+        print(f"{name:22s} found {share}   in part {partial:3d}   invented {invented}")
     return 0
 
 
