@@ -12,7 +12,7 @@ import numpy as np
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
-from nccldoctor.excuse import excused
+from nccldoctor.excuse import excuses
 from nccldoctor.failures import Failure, failures
 from nccldoctor.fronts import Fronts, fronts
 from nccldoctor.presence import Presence, presence
@@ -50,15 +50,19 @@ def align(case: Case) -> Facts:
     signs = presence(case)
     order = _order(case, graph, signs)
     streams = CallStreams(case, both)
-    victims = excused(case, streams, signs, graph)
+    excuse = excuses(case, streams, signs, graph)
+    broken = failures(case, signs)
+    ends = stalls(graph, order, graph.roots - excuse.excused)
+    if excuse.hidden:
+        ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     return Facts(
         case=case,
         fronts=both,
         waits=graph,
         streams=streams,
         presence=signs,
-        failures=failures(case, signs),
-        stalls=tuple(_led(case, both, streams, s) for s in stalls(graph, order, graph.roots - victims)),
+        failures=broken,
+        stalls=tuple(replace(_led(case, both, streams, s), guessed=excuse.guessed) for s in ends),
         order=order,
     )
 

@@ -6,19 +6,27 @@ complaint, or the order of past steps tells that it waits for somebody too.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
-from nccldoctor.events import ExceptionRaised
+from nccldoctor.events import ExceptionRaised, StoreError
 from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.presence import Presence
 from nccldoctor.ranks import Ranks
 from nccldoctor.waits import Waits
 
-WAITED = ("Timed out waiting", "Connection closed by peer", "Connection reset by peer")
-"""What a call says that waited for a peer, or lost it (gloo, transport/tcp)."""
+TIMED_OUT = "Timed out waiting"
+"""What a call says that waited for a peer until the limit (gloo, transport/tcp)."""
+
+WAITED = (TIMED_OUT, "Connection closed by peer", "Connection reset by peer", "Application timeout caused pair closure")
+"""What a call says that waited for a peer, or lost it."""
+
+SET_UP = ("wait", "barrier")
+"""Operations of the store in which a rank waits for the others to make a group."""
 
 Times = npt.NDArray[np.int64]
 
@@ -26,15 +34,41 @@ STEPS_COMPARED = 8
 """Past occurrences in which the order of two ranks' calls is compared."""
 
 
-def excused(case: Case, streams: CallStreams, presence: Presence, graph: Waits) -> Ranks:
+@dataclass(frozen=True, slots=True)
+class Excuses:
+    """Which roots are ``excused``; ``guessed`` where only the order of past steps tells the others from them; ``hidden`` where every root
+    waits, so that all waiting ends in calls that nobody recorded.
+    """
+
+    excused: Ranks
+    guessed: bool = False
+    hidden: bool = False
+
+
+def excuses(case: Case, streams: CallStreams, presence: Presence, graph: Waits) -> Excuses:
     """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
     roots = graph.roots
+    gloo = bool(case.dumps) and all(d.backend == "gloo" for d in case.dumps)
     waiting = Ranks(r for r in roots if _says_it_waits(presence, r))
     explained = bool(graph.full or graph.cycles)
+    if gloo and roots and not explained and all(_waits_in_vain(presence, r) for r in roots):
+        return Excuses(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
-    if len(left) > 1 and all(d.backend == "gloo" for d in case.dumps) and case.dumps:
-        left = _earliest(case, streams, graph, left)
-    return roots - left
+    first = _earliest(case, streams, graph, left) if gloo and len(left) > 1 else left
+    return Excuses(roots - first, guessed=first != left)
+
+
+def _waits_in_vain(presence: Presence, rank: int) -> bool:
+    """Whether a rank itself waited for somebody until the limit, or did so when its stack was taken."""
+    signs = presence.signs(rank)
+    if any(s.main and is_waiting(s.frames) for s in signs.stacks):
+        return True
+    return any(
+        e.operation in SET_UP
+        if isinstance(e, StoreError)
+        else isinstance(e, ExceptionRaised) and TIMED_OUT in e.message
+        for e in signs.echoes
+    )
 
 
 def _says_it_waits(presence: Presence, rank: int) -> bool:

@@ -10,9 +10,12 @@ from nccldoctor.waits import Key, StuckCall, Waits
 
 
 class StallKind(StrEnum):
-    """How the waiting ends: at ranks outside, in a call that all are in, in a circle; or nothing is known to wait."""
+    """How the waiting ends: at ranks outside, at ranks that wait in something not recorded, in a call that all are in, in a circle; or
+    nothing is known to wait.
+    """
 
     ABSENT = "absent"
+    HIDDEN = "hidden"
     FULL = "full"
     CYCLE = "cycle"
     CRASH = "crash"
@@ -25,6 +28,7 @@ class Stall:
 
     ``ranks`` are those that others wait for (absent), that are in the call (full) or in the circle. ``call`` is the call at the root,
     ``calls`` all that end here. ``shown`` are the ranks that evidence puts outside; the rest of ``ranks`` merely left nothing.
+    ``guessed``: other ranks are outside too, and only the order of past steps speaks for them.
     """
 
     kind: StallKind
@@ -32,6 +36,7 @@ class Stall:
     call: StuckCall | None = None
     calls: tuple[StuckCall, ...] = ()
     shown: Ranks = Ranks()
+    guessed: bool = False
 
 
 def stalls(waits: Waits, order: dict[Key, float], roots: Ranks) -> tuple[Stall, ...]:

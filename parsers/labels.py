@@ -1,4 +1,4 @@
-"""Labels in front of every line of a file (``srun --label``, pdsh), and whether a task's number is a rank."""
+"""Labels in front of every line of a file (``srun --label``, pdsh, ``torchrun --tee``), and whether their number is a rank."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from nccldoctor.events import Event
 from nccldoctor.parsers.base import Line, Mark
+from nccldoctor.parsers.local_ranks import LocalRanks
 from nccldoctor.parsers.prefixes import labelled, plain, records, split_label
 
 _SAMPLE = 400  # lines looked at
@@ -50,6 +51,7 @@ class Labels:
 
     def __init__(self) -> None:
         self._task: dict[int, int] = {}
+        self._by_local = LocalRanks()
         self._launchers: set[int] = set()
         self._ranks: dict[int, set[int]] = {}
         self._locals: dict[int, set[int]] = {}
@@ -57,6 +59,7 @@ class Labels:
 
     def note(self, line: Line) -> None:
         """Remember the label of a line that parsers were offered, and what the line says about it."""
+        self._by_local.note(line)
         if line.mark.task is not None and line.place.line is not None:
             self._task[line.place.line] = line.mark.task
             self._learn(line.mark)
@@ -89,9 +92,9 @@ class Labels:
         )
 
     def resolved(self, events: Iterable[Event]) -> list[Event]:
-        """The events, with the task as rank where that is what it is."""
+        """The events, with the task as rank where that is what it is, else with the rank behind the local one."""
         if not self._task or not self.are_ranks():
-            return list(events)
+            return self._by_local.resolved(events)
         return [
             replace(event, rank=self._task[event.place.line])
             if event.rank is None and event.place.line in self._task

@@ -167,6 +167,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
         "broadcast-failed",
         r"Failed to broadcast signal \w{1,60} through TCPStore|Failed to get timeout rank ID from TCPStore",
     ),
+    ("by-the-job", r"\b[Ff]light recorder dump (?:was )?written\b"),
 )
 _NOTED = tuple((what, re.compile(pattern)) for what, pattern in _NOTES)
 
@@ -194,6 +195,7 @@ class Notes(LineParser):
         "writing Flight Recorder",
         "flushing Flight",
         "debug information to file",
+        "light recorder dump ",
         "Could not acquire GIL",
         "Future for ",
         "flight recorder dumps",
@@ -232,6 +234,11 @@ class Notes(LineParser):
                 {"kind": "dump-note", "rank": 3, "what": "future-failed"},
             ),
             "pytorch/pytorch v2.4, v2.7",
+        ),
+        Sample(
+            "[rank6]: 2026-05-02 10:11:12,013 INFO train: flight recorder dump written (no progress, 5606 bytes)\n",
+            ({"kind": "dump-note", "rank": 6, "what": "by-the-job"},),
+            "a training script that calls torch._C._distributed_c10d._dump_fr_trace when it stands still",
         ),
     )
 

@@ -7,6 +7,7 @@ from cases import START, Log, Tape, Team, facts, said, world
 
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.ranks import Ranks
+from nccldoctor.stalls import Stall, StallKind
 
 WAITING = (
     "all_reduce (/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py:2800)",
@@ -66,7 +67,7 @@ PIPE = world(2)
 FRONT, BACK = Team("1", "tp_a", (0, 2)), Team("2", "tp_b", (1, 3))
 
 
-def pipeline(backend: str, steps: int = 4) -> Ranks:
+def pipeline(backend: str, steps: int = 4) -> tuple[Stall, ...]:
     """Two stages: 0 and 2 compute first, then 1 and 3. In the last step 2 stops, so 0 waits, and 3 gets no input."""
     four = world(4)
     teams = {0: FRONT, 2: FRONT, 1: BACK, 3: BACK}
@@ -90,16 +91,35 @@ def pipeline(backend: str, steps: int = 4) -> Ranks:
     tapes[1].call(team=BACK, done=False, **at(1, steps * 10))
     found = facts(*(tapes[r] for r in range(4)))
     assert found.waits.roots == Ranks([2, 3])
-    return Ranks(r for s in found.stalls for r in s.ranks)
+    return found.stalls
+
+
+def who(found: tuple[Stall, ...]) -> Ranks:
+    return Ranks(r for s in found for r in s.ranks)
 
 
 def test_of_two_gloo_stages_the_one_that_always_came_first_is_absent() -> None:
-    assert pipeline("gloo") == Ranks([2])
+    assert who(pipeline("gloo")) == Ranks([2])
+
+
+def test_the_order_of_past_steps_alone_is_a_guess() -> None:
+    assert [s.guessed for s in pipeline("gloo")] == [True]
+    assert not any(s.guessed for s in pipeline("nccl"))
+
+
+def test_where_all_gloo_ranks_wait_the_waiting_ends_in_something_not_recorded() -> None:
+    tapes = [Tape(r, backend="gloo").calls(2) for r in range(4)]
+    for tape in tapes[:2]:
+        tape.call(done=False)
+    kinds = {StallKind.HIDDEN: (WAITING, WAITING), StallKind.ABSENT: (WAITING, BUSY)}
+    for kind, (second, third) in kinds.items():
+        found = facts(*tapes, logs=[stacks(2, second), stacks(3, third)])
+        assert [s.kind for s in found.stalls] == [kind]
 
 
 def test_where_sends_are_recorded_order_excuses_nobody() -> None:
-    assert pipeline("nccl") == Ranks([2, 3])
+    assert who(pipeline("nccl")) == Ranks([2, 3])
 
 
 def test_without_a_past_nobody_is_excused() -> None:
-    assert pipeline("gloo", steps=1) == Ranks([2, 3])
+    assert who(pipeline("gloo", steps=1)) == Ranks([2, 3])

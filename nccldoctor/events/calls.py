@@ -82,7 +82,7 @@ class DumpSignal(Event):
 class DumpNote(Event):
     """Other lines of the dump coordination: ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
     ``written``, ``write-failed``, ``gil-not-acquired``, ``future-timed-out``, ``writing``, ``broadcast``,
-    ``no-heartbeat``, ``local-exception``, ``future-failed``.
+    ``no-heartbeat``, ``local-exception``, ``future-failed``; ``by-the-job`` where the training script itself wrote one.
     """
 
     kind: ClassVar[str] = "dump-note"

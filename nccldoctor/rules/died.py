@@ -18,6 +18,7 @@ from nccldoctor.failures import FATAL, Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import lives, nameable, one_host, others_wait
+from nccldoctor.rules.unheard import draft, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
@@ -42,7 +43,15 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
     if stall.kind is StallKind.CRASH and found:
         return _recorded_end(facts, stall, [f for f in found if f.certain] or found)
-    return None
+    return _unheard(facts, stall)
+
+
+def _unheard(facts: Facts, stall: Stall) -> Draft | None:
+    """The one rank that complained of nothing, where the first complaint of all others was a connection that broke."""
+    gone = unheard(facts, stall)
+    if gone is None or not gone.broken or len(gone.ranks) > 1 or any(lives(facts, r) for r in gone.ranks):
+        return None
+    return draft(facts, gone, CAUSE, "ended without a word")
 
 
 def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:

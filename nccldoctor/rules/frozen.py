@@ -14,6 +14,7 @@ from nccldoctor.events import DumpNote, DumpSignal
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside, waits_by_stack
+from nccldoctor.rules.unheard import draft, shows_life, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.FROZEN
@@ -21,6 +22,10 @@ CAUSE = CauseClass.FROZEN
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """The only absent rank, silent where the others are not."""
+    if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
+        found = unheard(facts, stall)
+        silent = found is not None and not found.broken and not any(shows_life(facts, r) for r in found.ranks)
+        return draft(facts, found, CAUSE, "left no sign of life") if found is not None and silent else None
     if stall.kind is not StallKind.ABSENT or stall.call is None:
         return None
     ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.presence.signs(r)) is None)

@@ -15,7 +15,7 @@ from nccldoctor.draft import Draft, names, quote, waiting_evidence
 from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, RendezvousError, StoreError, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.outside import nameable
+from nccldoctor.rules.outside import nameable, seen_in
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.INIT
@@ -24,10 +24,14 @@ SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "set-u
 """Operations of the store that belong to setting a group up."""
 
 
+MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based_barrier")
+"""Functions of ``torch.distributed`` in which all ranks meet to make a group."""
+
+
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _worked(facts):
-        return _unreachable(facts)
+        return _later_group(facts, stall) or _unreachable(facts)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         return _communicator(facts) or _store(facts)
     return _communicator(facts) or _first_call(facts, stall)
@@ -49,6 +53,30 @@ def _first_call(facts: Facts, stall: Stall) -> Draft | None:
         "a completed call of the same group",
         suspects=call.unknown,
         call=call,
+    )
+
+
+def _later_group(facts: Facts, stall: Stall) -> Draft | None:
+    """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
+    inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
+    outside = facts.case.world - inside
+    if (
+        stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN)
+        or not outside
+        or not frozenset(stall.ranks) <= inside.keys()
+    ):
+        return None
+    few = len(outside) < len(inside)
+    evidence = [*list(inside.values())[:3], *(waiting_evidence(facts, stall.call, 2) if stall.call is not None else [])]
+    return Draft(
+        CAUSE,
+        f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
+        tuple(evidence),
+        Confidence.MEDIUM if few else Confidence.LOW,
+        "the same line of code on the other ranks",
+        ranks=outside if few else Ranks(),
+        suspects=Ranks() if few else outside,
+        call=stall.call,
     )
 
 

@@ -13,7 +13,7 @@ from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import REFUTED, from_lines, noun
-from nccldoctor.stalls import Stall
+from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
 
@@ -24,6 +24,25 @@ def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
             found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
             if found is not None:
                 return found
+    return _given_up(facts) if stall.kind in (StallKind.NOTHING, StallKind.CRASH) else None
+
+
+def _given_up(facts: Facts) -> Disagreement | None:
+    """Members that differ in the last call of their group: gloo counts a call that failed as done, so that nothing seems to wait.
+
+    Lines without a complaint mean that it did not fail.
+    """
+    if not facts.fronts.recorded or any(d.backend != "gloo" for d in facts.case.dumps):
+        return None
+    if facts.presence.logged and facts.presence.first_alarm is None and not facts.failures:
+        return None
+    newest: dict[int, int] = {}
+    for front in facts.fronts.by.values():
+        newest[front.group] = max(newest.get(front.group, -1), front.enqueued)
+    for group, seq in sorted(newest.items()):
+        found = compare(facts.case, group, seq, rows_at(facts.case, facts.fronts, group, seq))
+        if found is not None:
+            return first_disagreement(facts.case, facts.fronts, group, seq) or found
     return None
 
 

@@ -25,6 +25,7 @@ from nccldoctor.rules.outside import (
     shown_outside,
     waits_by_stack,
 )
+from nccldoctor.rules.unheard import draft, shows_life, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NOT_ARRIVED
@@ -34,7 +35,7 @@ REFUTED = "a record of the call on that rank, or an end of it before the stall"
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
-        return _named_by_report(facts, stall)
+        return _named_by_report(facts, stall) or _unheard(facts, stall)
     ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
     alive = Ranks(
         r for r in ranks if lives(facts, r) and (r in stall.shown or waits_by_stack(facts.presence.signs(r)) is None)
@@ -54,7 +55,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     closed = bool(alive & facts.presence.logged) or bool(said)
     whole = accounted(facts, stall) or len(alive) == len(stall.ranks)
     few = bool(stall.shown) or 3 * len(alive) <= len(facts.case.world)
-    ceiling = Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
+    ceiling = Confidence.LOW if stall.guessed else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Draft(
         CAUSE,
         f"{names(alive).capitalize()} never issued {owed(facts, stall.call)}{doing}",
@@ -111,6 +112,14 @@ def _named_by_report(facts: Facts, stall: Stall) -> Draft | None:
     stalled = Stalled(*calls[0], missing=ranks) if calls else None
     head = f"{names(ranks).capitalize()} never came to {what}"
     return Draft(CAUSE, head, tuple(evidence), Confidence.MEDIUM, REFUTED, ranks=ranks, stalled=stalled)
+
+
+def _unheard(facts: Facts, stall: Stall) -> Draft | None:
+    """Ranks that alone did not give up, and show life."""
+    found = unheard(facts, stall)
+    if found is None or found.broken or not all(shows_life(facts, r) for r in found.ranks):
+        return None
+    return draft(facts, found, CAUSE, "never came to what the others waited in")
 
 
 def _idle(facts: Facts) -> Draft | None:

@@ -69,7 +69,7 @@ def _draft(facts: Facts, stall: Stall, found: list[OutOfStep]) -> Draft:
         CAUSE,
         f"{names(ranks).capitalize()} issued {describe(facts, other)}{against}, the others the other way round: both wait for each other",
         tuple(evidence),
-        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        Confidence.HIGH if len(ranks) == 1 and first.told_apart else Confidence.MEDIUM,
         REFUTED,
         ranks=ranks,
         call=first.call,

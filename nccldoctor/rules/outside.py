@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import dump_evidence, names, owed, quote, waiting_evidence
-from nccldoctor.events import DesyncReport, DumpNote, DumpSignal, MonitoredBarrier, Stack, WorkStatus
+from nccldoctor.events import (
+    DesyncReport,
+    DumpNote,
+    DumpSignal,
+    ExceptionRaised,
+    MonitoredBarrier,
+    Stack,
+    WorkStatus,
+)
 from nccldoctor.failures import CLOSING
 from nccldoctor.model import Evidence
-from nccldoctor.parsers.frames import doing, is_waiting
+from nccldoctor.parsers.frames import doing, is_waiting, split
 from nccldoctor.presence import Signs
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
@@ -80,6 +89,17 @@ def waits_by_stack(signs: Signs) -> Stack | None:
     return next((s for s in signs.stacks if s.main and is_waiting(s.frames)), None)
 
 
+def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Evidence | None:
+    """A main stack or a traceback of a rank inside one of these functions of ``torch.distributed``."""
+    mains: list[Stack | ExceptionRaised] = [s for s in facts.presence.signs(rank).stacks if s.main]
+    for seen in mains + [e for e in facts.case.of(ExceptionRaised, rank) if e.origin != "own"]:
+        for frame in seen.frames:
+            function, where = split(frame)
+            if function in functions and "torch/distributed/" in where:
+                return quote(seen, f"rank {rank} is in {function}")
+    return None
+
+
 def outside_by_stack(signs: Signs) -> Stack | None:
     """The main stack of a rank that is not in a collective, if one was taken."""
     mains = [s for s in signs.stacks if s.main]
@@ -96,6 +116,8 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
             out.append(found)
     answers = [e for e in signs.answered if isinstance(e, DumpSignal | DumpNote)]
     out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
+    own = [e for e in facts.case.of(DumpNote, rank) if e.what == "by-the-job"] if signs.dump == "none" else []
+    out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
     out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
         not out

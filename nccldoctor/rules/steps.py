@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align import Facts
-from nccldoctor.call_streams import KIND, site
+from nccldoctor.call_streams import KIND, chain, site
 from nccldoctor.draft import names
 from nccldoctor.ranks import Ranks
 from nccldoctor.waits import StuckCall
@@ -41,6 +41,7 @@ class OutOfStep:
     ``peers`` how many peers do. ``later``: it went beyond the call that normally comes next; ``swapped``: it issued
     the missed call too, afterwards.
     ``surplus``: how many more calls of that group it issued than a peer, counted at the next call that both issued in another group.
+    ``told_apart``: whether anything would show the difference, had it skipped the call, or issued it late, instead.
     """
 
     rank: int
@@ -52,6 +53,7 @@ class OutOfStep:
     later: bool
     swapped: bool
     surplus: int | None = None
+    told_apart: bool = True
 
 
 def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
@@ -79,9 +81,9 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
         else False
     )
     later = _beyond(facts, rank, at, expected if past is not None else None)
-    return OutOfStep(
-        rank, call, row, expected, past is not None, agreeing, later, swapped, surplus(facts, call, rank, row)
-    )
+    more = surplus(facts, call, rank, row)
+    told = more is not None or swapped or later or not _same_place(facts, row, expected)
+    return OutOfStep(rank, call, row, expected, past is not None, agreeing, later, swapped, more, told)
 
 
 def usual(item: OutOfStep) -> str:
@@ -223,7 +225,10 @@ def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
 
 
 def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
-    """Whether the rank went on past the call that normally follows the missed one, or entered that one from its usual place."""
+    """Whether the rank went on past the call that normally follows the missed one, or entered that one from its usual place.
+
+    A place that both calls share, a loop over groups, tells nothing: whoever swaps them comes by it as well.
+    """
     streams, words = facts.streams, facts.case.words
     rows = streams.rows(rank)
     if len(rows) - at > 1:
@@ -232,7 +237,14 @@ def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
     if after is None or after + 1 >= len(rows):
         return False
     framed = bool(site(words.stacks[facts.case.calls.stack[rows[at]]]))
-    return framed and bool(streams.labels[rows[at]] == streams.labels[rows[after + 1]])
+    usual_place = bool(streams.labels[rows[at]] == streams.labels[rows[after + 1]])
+    return framed and usual_place and not _same_place(facts, int(rows[at]), int(rows[after]))
+
+
+def _same_place(facts: Facts, row: int, other: int) -> bool:
+    """Whether two calls were issued by the same line of user code, called by the same lines."""
+    stack, stacks = facts.case.calls.stack, facts.case.words.stacks
+    return chain(stacks[stack[row]]) == chain(stacks[stack[other]]) != ()
 
 
 def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OutOfStep]:

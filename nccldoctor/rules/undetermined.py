@@ -33,7 +33,7 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()
-    suspects = stall.ranks if stall.kind is StallKind.ABSENT else Ranks()
+    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else Ranks()
     if call is not None:
         waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
         head = f"{waiting}; what was read does not tell for whom"

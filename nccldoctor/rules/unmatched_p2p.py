@@ -9,18 +9,24 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 from __future__ import annotations
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import Draft, names, recorded
+from nccldoctor.draft import Draft, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import seen_in
 from nccldoctor.rules.steps import OutOfStep, blamed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
 CAUSE = CauseClass.UNMATCHED_P2P
 
+TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+"""Functions of ``torch.distributed`` that send or receive."""
+
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
-    """A circle that holds a send or a receive whose other end is missing."""
+    """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
+    if stall.kind is StallKind.HIDDEN:
+        return _unrecorded(facts, stall)
     if stall.kind is not StallKind.CYCLE:
         return None
     open_ = [c for c in stall.calls if c.pair is not None and (c.missing | c.behind)]
@@ -61,6 +67,24 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         ranks=named,
         suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.behind),
         call=_root(open_, first),
+    )
+
+
+def _unrecorded(facts: Facts, stall: Stall) -> Draft | None:
+    """Gloo notes no sends and receives: stacks and tracebacks tell that the ranks at the end of all waiting are in one."""
+    evidence = [e for r in list(stall.ranks)[:4] if (e := seen_in(facts, r, TRANSFERS)) is not None]
+    if not evidence:
+        return None
+    evidence += waiting_evidence(facts, stall.call) if stall.call is not None else []
+    return Draft(
+        CAUSE,
+        f"All waiting ends at {names(stall.ranks)}, in a send or a receive that the recorder does not note; "
+        "which end is missing cannot be told",
+        tuple(evidence),
+        Confidence.LOW,
+        "a stack of the other end, or its own list of transfers",
+        suspects=stall.ranks,
+        call=stall.call,
     )
 
 

@@ -1,0 +1,108 @@
+"""Ranks that did not give up where all others did, as lines alone tell: they had nothing to give up on.
+
+Gloo names no call in its complaints. Who waits complains in the end; who is busy, stopped or gone does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from nccldoctor.align import Facts
+from nccldoctor.draft import Draft, names, quote, verb
+from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
+from nccldoctor.excuse import TIMED_OUT, WAITED
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.ranks import Ranks
+from nccldoctor.rules.outside import busy_with, lives
+from nccldoctor.stalls import Stall, StallKind
+
+REFUTED = "a complaint of that rank about a call, or other calls of it than its peers'"
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """``ranks`` kept silent where everybody else gave up; ``closed`` where the launcher may have cut them short before they said so;
+    ``broken`` where the first complaint was about a connection that broke, not about the limit.
+    """
+
+    ranks: Ranks
+    complaints: tuple[Event, ...]
+    closed: bool
+    broken: bool
+
+
+def unheard(facts: Facts, stall: Stall) -> Unheard | None:
+    """The few ranks that did not complain; None where lines do not tell, or tell of another fault."""
+    case, presence = facts.case, facts.presence
+    if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.failures or case.world_size is None:
+        return None
+    said = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _complains(e)}
+    ranks = case.world - Ranks(r for r in said if r is not None)
+    few = 0 < 3 * len(ranks) <= len(case.world) and frozenset(ranks) <= presence.logged | presence.exited
+    if not few or not any(_in_vain(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
+        return None
+    if any(_left(facts, r) or presence.signs(r).alarms for r in ranks):
+        return None
+    closed = any(presence.signs(r).exits or presence.signs(r).teardown for r in ranks)
+    if closed and len(ranks) > 1:
+        return None
+    told = sorted(said.values(), key=lambda e: e.rank or 0)
+    timed = sorted((e for e in told if not math.isnan(presence.time(e))), key=presence.time)
+    broken = all(_broke(e) for e in timed[:1]) if timed else not any(_in_vain(e) for e in told)
+    return Unheard(ranks, tuple(told), closed, broken)
+
+
+def _left(facts: Facts, rank: int) -> bool:
+    """Whether a rank was done before the others: it had no reason to complain."""
+    signs = facts.presence.signs(rank)
+    others = (facts.presence.signs(r) for r in facts.case.world if r != rank)
+    return any(e.exitcode == 0 for e in signs.exits) or (signs.finished and not any(o.finished for o in others))
+
+
+def _complains(event: Event) -> bool:
+    echo = (
+        event.echo if isinstance(event, SocketError) else isinstance(event, ExceptionRaised) and event.origin == "echo"
+    )
+    return echo and event.rank is not None
+
+
+def _in_vain(event: Event) -> bool:
+    return isinstance(event, ExceptionRaised) and TIMED_OUT in event.message
+
+
+def _broke(event: Event) -> bool:
+    lost = isinstance(event, ExceptionRaised) and any(w in event.message for w in WAITED[1:])
+    return lost or isinstance(event, SocketError)
+
+
+def shows_life(facts: Facts, rank: int) -> bool:
+    """Whether anything shows that a silent rank was alive: a dump that the job wrote, a phase it was in, how it was closed."""
+    return bool(lives(facts, rank) or busy_with(facts, rank)[0])
+
+
+def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Draft:
+    """The conclusion about silent ranks in the words of one class."""
+    evidence = [quote(e, f"rank {e.rank} waited until it gave up") for e in found.complaints[:3]]
+    said, told = "", False
+    for rank in list(found.ranks)[:3]:
+        doing, more = busy_with(facts, rank)
+        said, told = said or doing, told or bool(doing) or any(_own_dump(facts, rank))
+        evidence += more + [e for e in lives(facts, rank) if e.where not in {x.where for x in more}]
+        last = facts.presence.signs(rank).last_event
+        if last is not None and last.place not in {e.where for e in evidence}:
+            evidence.append(quote(last, f"the last line of rank {rank}: no complaint"))
+    sure = told and len(found.ranks) == 1 and (bool(said) or not found.closed)
+    doing = f"; {'it ' if len(found.ranks) == 1 else ''}{said}" if said else ""
+    return Draft(
+        cause,
+        f"{names(found.ranks).capitalize()} {says}: all others gave up waiting, {verb(found.ranks, 'it', 'they')} alone did not{doing}",
+        tuple(evidence),
+        Confidence.HIGH if sure else Confidence.MEDIUM,
+        REFUTED,
+        ranks=found.ranks,
+    )
+
+
+def _own_dump(facts: Facts, rank: int) -> list[DumpNote]:
+    return [e for e in facts.case.of(DumpNote, rank) if e.what == "by-the-job"]

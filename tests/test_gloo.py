@@ -1,0 +1,164 @@
+"""Jobs on gloo: what waits leaves no number in its complaint, sends are not recorded, and a call that failed counts as done."""
+
+from __future__ import annotations
+
+from cases import Tape, Team, world
+from ruling import Ruling, raised, read
+
+CLOSED = (
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.3]:36773. This is "
+    "typically caused by a remote worker crashing."
+)
+VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"
+LIBRARY = "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py"
+
+
+def steps(rank: int, count: int) -> str:
+    ready = f"[rank{rank}]: 2026-01-01 10:10:00,000 INFO process groups ready world_size=4\n"
+    return ready + "".join(
+        f"[rank{rank}]: 2026-01-01 10:10:{n:02d},000 INFO step={n} loss=2.0\n" for n in range(1, count + 1)
+    )
+
+
+def own_dump(rank: int) -> str:
+    return f"[rank{rank}]: 2026-01-01 10:10:20,000 INFO flight recorder dump written (no progress, 5606 bytes)\n"
+
+
+def inside(rank: int, function: str, error: str) -> str:
+    """A traceback that ends inside a function of torch.distributed."""
+    rows = (
+        "Traceback (most recent call last):",
+        '  File "/opt/train/train.py", line 61, in step',
+        "    exchange(batch)",
+        f'  File "{LIBRARY}", line 2500, in {function}',
+        "    work.wait()",
+        error,
+    )
+    return "".join(f"[rank{rank}]: {row}\n" for row in rows)
+
+
+def logs(texts: dict[int, str]) -> dict[str, str | bytes]:
+    return {f"logs/rank_{rank}.log": text for rank, text in texts.items()}
+
+
+def tape(rank: int, *teams: Team) -> Tape:
+    return Tape(rank, *(teams or (world(4),)), backend="gloo")
+
+
+def dumps(*tapes: Tape) -> dict[str, str | bytes]:
+    return {f"dumps/fr_trace_{t.rank}": t.data() for t in tapes}
+
+
+# --- lines alone
+
+
+def alone(text: str, error: str = VAIN) -> Ruling:
+    """Three of four ranks gave up; ``text`` is what rank 2 wrote behind its steps."""
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", error) for r in (0, 1, 3)}
+    return read(logs({**texts, 2: steps(2, 5) + text}))
+
+
+def test_who_alone_did_not_give_up_but_lives_never_came() -> None:
+    ruling = alone(own_dump(2))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "high"), str(ruling)
+
+
+def test_who_alone_did_not_give_up_and_shows_no_life_is_frozen_and_no_more_than_likely() -> None:
+    ruling = alone("")
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "2", "medium"), str(ruling)
+
+
+def test_connections_that_break_first_mean_that_the_silent_rank_is_gone() -> None:
+    ruling = alone("", CLOSED)
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+
+
+def test_where_all_gave_up_nobody_is_named() -> None:
+    ruling = alone(raised(2, "RuntimeError", VAIN))
+    assert ruling.ranks == "", str(ruling)
+
+
+def test_where_half_of_the_job_kept_silent_nobody_is_named() -> None:
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 1)}
+    assert read(logs({**texts, 2: steps(2, 5), 3: steps(3, 5)})).ranks == ""
+
+
+def test_a_log_that_was_not_collected_is_no_silence() -> None:
+    assert read(logs({r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 1, 3)})).ranks == ""
+
+
+# --- waits that nobody recorded
+
+
+def ring(error: str, function: str = "recv") -> Ruling:
+    """0 and 3 wait in the next all-reduce for 1 and 2, who gave up in something that the recorder does not note."""
+    tapes = [tape(r).calls(6) for r in range(4)]
+    for rank in (0, 3):
+        tapes[rank].call(done=False)
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 3)}
+    return read(dumps(*tapes) | logs(texts | {r: steps(r, 5) + inside(r, function, error) for r in (1, 2)}))
+
+
+def test_ranks_that_wait_themselves_are_not_blamed_for_not_coming() -> None:
+    ruling = ring(f"RuntimeError: {VAIN}")
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("unmatched-p2p", "", "1-2"), str(ruling)
+    assert ruling.verdict["confidence"] == "low"
+
+
+def test_without_a_frame_that_tells_what_they_wait_in_the_cause_is_open() -> None:
+    ruling = ring(f"RuntimeError: {VAIN}", "wait")
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", "1-2"), str(ruling)
+
+
+def test_ranks_that_wait_for_a_new_group_wait_for_those_who_never_made_it() -> None:
+    ruling = ring(
+        "torch.distributed.DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//1//cpu//0/2", "new_group"
+    )
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+    assert ruling.verdict["suspects"] == "0,3"
+
+
+# --- a call that failed counts as done
+
+
+def test_members_that_differ_in_their_last_call_disagree_although_it_counts_as_done() -> None:
+    tapes = [tape(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
+    ruling = read(dumps(*tapes))
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("size-mismatch", "3", ("ALLREDUCE", 7)), str(ruling)
+
+
+def test_lines_without_a_complaint_mean_that_the_last_call_did_not_fail() -> None:
+    tapes = [tape(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
+    assert read(dumps(*tapes) | logs({r: steps(r, 5) for r in range(4)})).ranks == ""
+
+
+# --- a circle of two groups
+
+
+ALL, PAIR = world(4), Team("1", "tp", (0, 1))
+
+
+def swapped(*lines: int) -> Ruling:
+    """Rank 0 enters the pair's call before the world's; the lines are those of user code that issue the two."""
+    here = [[{"name": "step", "filename": "/opt/train/train.py", "line": n}] for n in lines]
+    tapes = []
+    for rank in range(4):
+        own = tape(rank, ALL, PAIR)
+        for step in range(6):
+            last = step == 5
+            if not (last and rank == 0):
+                own.call(team=ALL, done=not last, frames=here[0])
+            if rank < 2 and (not last or rank == 0):
+                own.call("all_gather", team=PAIR, done=not last, frames=here[1])
+        tapes.append(own)
+    return read(dumps(*tapes))
+
+
+def test_calls_from_places_of_their_own_tell_a_skip_from_a_swap() -> None:
+    ruling = swapped(31, 32)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("missed-call", "0", "high"), str(ruling)
+
+
+def test_a_loop_over_groups_does_not() -> None:
+    ruling = swapped(31, 31)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("order-inversion", "0", "medium"), str(ruling)
