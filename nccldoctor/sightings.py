@@ -9,6 +9,7 @@ from functools import cache
 
 from nccldoctor.call_streams import LIBRARY
 from nccldoctor.events import (
+    KINDS,
     BlockingWaitTimeout,
     CollectiveTimeout,
     DesyncReport,
@@ -52,12 +53,12 @@ def sighting(event: Event) -> str:
 
 def mark(event: Event) -> str:
     """The kind of the symbol it gets in a timeline; "" where it gets none."""
-    return _mark_of(type(event))
+    return _mark_of(event.kind)
 
 
 @cache
-def _mark_of(cls: type[Event]) -> str:
-    return next((kind for classes, kind in _MARKS if issubclass(cls, classes)), "")
+def _mark_of(kind: str) -> str:
+    return next((symbol for classes, symbol in _MARKS if issubclass(KINDS[kind], classes)), "")
 
 
 def innermost(frames: tuple[str, ...]) -> str:
