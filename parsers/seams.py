@@ -159,7 +159,7 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
         inside = _through_number(before, added) or (len(pieces) == 1 and text.torn(head, number))
         told = tells_more(apart, together, inside) or (text.native(head) and renamed(apart, together))
         if len(pieces) == 1 and not told and apart and said(apart) == said(together):
-            told = _used(trials, alone, added, apart)
+            told = _used(trials, alone, text.read(number)[0], apart)
         if told and (best is None or now > best.worth):
             if trials.whole(first) or _two(trials, before, added):
                 return best
@@ -198,9 +198,9 @@ def _two(trials: _Trials, first: str, added: str) -> bool:
     return bool(mine and other and not other <= mine)
 
 
-def _used(trials: _Trials, alone: Sequence[Event], added: str, apart: Sequence[Event]) -> bool:
+def _used(trials: _Trials, alone: Sequence[Event], second: str, apart: Sequence[Event]) -> bool:
     """Whether a parser read the two halves as one record already: no other line may have the second one then."""
-    return said([*alone, *trials.events(added)]) != said(apart)
+    return said([*alone, *trials.events(second)]) != said(apart)
 
 
 def _parts(text: Lines, head: int, gone: set[int]) -> Iterator[int]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from cases import Tape, Team, world
 from ruling import Ruling, raised, read
+
+from nccldoctor.events import ExceptionRaised
+from nccldoctor.model import Source, SourceKind
+from nccldoctor.parsers.scan import scan
 
 CLOSED = (
     "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.3]:36773. This is "
@@ -162,3 +168,13 @@ def test_calls_from_places_of_their_own_tell_a_skip_from_a_swap() -> None:
 def test_a_loop_over_groups_does_not() -> None:
     ruling = swapped(31, 31)
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("order-inversion", "0", "medium"), str(ruling)
+
+
+# --- lines
+
+
+def test_the_line_of_code_above_an_exception_is_no_part_of_it() -> None:
+    text = inside(2, "recv", f"RuntimeError: {CLOSED}")
+    parsed = scan(Source(0, "rank_2.log", SourceKind.LOG, len(text)), BytesIO(text.encode()))
+    (error,) = [e for e in parsed.events if isinstance(e, ExceptionRaised)]
+    assert (error.type, error.rank, error.origin) == ("RuntimeError", 2, "echo")
