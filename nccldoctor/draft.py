@@ -200,10 +200,10 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
         if front is not None and front.row >= 0 and shown < most:
             out.append(recorded(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
             shown += 1
-    out += [quote(e, f"rank {e.rank} gave up on it") for e in timeouts_of(facts, call)[:most]]
+    out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
     if not out:
         lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
-        out += [quote(e, f"rank {e.rank} waits in it") for e in lines[:most]]
+        out += [quote(e, f"rank {e.rank} waits in {what}") for e in lines[:most]]
     return out
 
 
@@ -213,7 +213,9 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
         return "a collective"
     op = _named(facts, call).op or "call"
     group = facts.case.groups[call.group]
-    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else f" of {_short(group)}"
+    short = _short(group)
+    named = f" of group {short}" if short.isdigit() else f" of {short}"
+    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else named
     return f"{op} #{call.seq}{name}"
 
 

@@ -11,6 +11,7 @@ from nccldoctor.capture import capture
 from nccldoctor.case import Case
 from nccldoctor.catalogue.load import BUILT_IN_NAME, plain
 from nccldoctor.catalogue.words import fill, step_line
+from nccldoctor.draft import names
 from nccldoctor.events import Note
 from nccldoctor.folklore import avoid, settings_seen
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
@@ -187,7 +188,7 @@ def values(finding: Finding, sightings: Sightings) -> dict[str, str]:
     waiting = next(iter(finding.victims), None)
     out: dict[str, object] = {
         "rank": first,
-        "ranks": str(culprits) or None,
+        "ranks": names(culprits) if culprits else None,
         "host": case.rank_host.get(first) if first is not None else None,
         "hosts": ", ".join(sightings.hosts_of(culprits)[:8]) or None,
         "pid": case.rank_pid.get(first) if first is not None else None,

@@ -24,7 +24,8 @@ from nccldoctor.events import (
     StoreError,
 )
 from nccldoctor.model import Confidence, SourceKind, Stalled
-from nccldoctor.prescribe import GUESSES, SHOWN, prescribe
+from nccldoctor.predicates import survey
+from nccldoctor.prescribe import GUESSES, SHOWN, prescribe, values
 from nccldoctor.ranks import Ranks
 
 CATALOGUE = load()
@@ -300,6 +301,12 @@ def test_placeholders_are_filled_from_the_culprit():
     answer = ask(scenes.case([scenes.stack(5, LOADER)]))
     assert "py-spy dump --pid 1005" in answer.remedies[0].confirm[0]
     assert "node1" in answer.remedies[0].confirm[0]
+
+
+@pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3,6")])
+def test_ranks_stand_in_a_sentence(ranks: list[int], said: str):
+    case = scenes.case([])
+    assert values(scenes.finding(ranks=ranks), survey(case))["ranks"] == said
 
 
 def test_each_stall_gets_its_own_remedy():

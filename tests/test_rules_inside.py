@@ -115,6 +115,17 @@ def test_a_device_error_of_a_rank(scenario: str, seed: int) -> None:
     assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
 
 
+def test_a_headline_says_each_thing_once() -> None:
+    fell = play("off_the_bus", 1).verdict
+    assert "failed: Xid 79, GPU has fallen off the bus" in fell["headline"]
+    assert "pid=" not in fell["headline"] and ".;" not in fell["headline"]
+    port = play("link_down", 2, nodes=2, gpus=4).verdict
+    assert port["headline"].count("port error") == 1, port["headline"]
+    says = [item["says"] for verdict in (fell, port) for item in verdict["evidence"]]
+    assert any("gave up on " in text for text in says)
+    assert not any(text.endswith(" it") for text in says), says
+
+
 @pytest.mark.parametrize(
     ("xid", "text"),
     [(13, "Graphics SM Warp Exception on (GPC 0, TPC 0): Out Of Range Address"), (31, "MMU Fault: ENGINE GRAPHICS")],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote
-from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, FrAnalysis, WorkStatus
+from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
 from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.ranks import Ranks
@@ -82,7 +82,7 @@ def _analysed(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
         tuple(quote(e, e.detail[:160] or "a mismatch") for e in found[:4]),
         Confidence.LOW,
         REFUTED,
-        stalled=Stalled(op=first.op, seq=first.seq, group=str(first.group) if first.group else None),
+        stalled=Stalled(op=first.op, seq=first.seq, group=_group(facts, first)),
     )
 
 
@@ -105,7 +105,7 @@ def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
         operations = {e.op for e in events}
         if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
             continue
-        return _draft(cause, aspect, seq, [e for e in events if e.rank in values], values)
+        return _draft(facts, cause, aspect, seq, [e for e in events if e.rank in values], values)
     return _passed(facts, cause) if aspect == "size" and not facts.fronts.recorded else None
 
 
@@ -132,7 +132,12 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
 
 
 def _draft(
-    cause: CauseClass, aspect: str, seq: int, events: Sequence[CollectiveTimeout], values: dict[int | None, object]
+    facts: Facts,
+    cause: CauseClass,
+    aspect: str,
+    seq: int,
+    events: Sequence[CollectiveTimeout],
+    values: dict[int | None, object],
 ) -> Draft:
     sides: dict[object, set[int]] = defaultdict(set)
     for rank, value in values.items():
@@ -149,7 +154,7 @@ def _draft(
         cause,
         f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
         f"{'the others' if odd else 'each other'} under #{seq}",
-        tuple(quote(e, f"rank {e.rank} waits in {e.op} with {e.numel_in} elements under #{seq}") for e in events[:6]),
+        tuple(quote(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
         Confidence.LOW if batch else Confidence.MEDIUM,
         REFUTED,
         ranks=Ranks() if batch else odd,
@@ -157,13 +162,25 @@ def _draft(
         stalled=Stalled(
             first.op,
             seq,
-            group=str(first.group) if first.group else None,
+            group=_group(facts, first),
             numel_in=first.numel_in,
             numel_out=first.numel_out,
             entered=ranks,
             timeout_ms=first.timeout_ms,
         ),
     )
+
+
+def _group(facts: Facts, line: Event) -> str | None:
+    """The name that reports give the group which a line names; None where it names none."""
+    if line.group is None:
+        return None
+    number = group_of(facts.case, line)
+    return str(line.group) if number is None else facts.case.groups[number].label
+
+
+def _elements(count: int | None) -> str:
+    return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
 
 
 def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
@@ -202,7 +219,7 @@ def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
             stalled=Stalled(
                 line.op,
                 call.seq,
-                group=str(line.group) if line.group else None,
+                group=_group(facts, line),
                 numel_in=line.numel_in,
                 numel_out=line.numel_out,
                 entered=Ranks([rank]),

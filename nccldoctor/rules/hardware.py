@@ -75,7 +75,8 @@ def _board(event: object) -> str:
 def _what(event: object) -> str:
     if isinstance(event, GpuError):
         number = f"Xid {event.xid}" if event.xid is not None else f"SXid {event.sxid}" if event.sxid is not None else ""
-        return f"{number} {event.message[:80]}".strip()
+        meaning = event.message.partition(": ")[0] if number else event.message  # behind it come the driver's own words
+        return ", ".join(part for part in (number, meaning[:80].rstrip(" .")) if part)
     return str(getattr(event, "message", ""))[:80] or "a device error"
 
 

@@ -19,6 +19,8 @@ from nccldoctor.stalls import Stall
 
 CAUSE = CauseClass.NETWORK
 
+_KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
+
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """The first transport error that nobody's end explains."""
@@ -50,18 +52,13 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     ][:2]
     evidence += others_wait(facts, stall)
     wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
-    what = (
-        "reports a port error"
-        if ports and first.ranks
-        else "report transport errors"
-        if len(first.ranks) > 1
-        else "reports transport errors"
-    )
+    verb = "report" if len(first.ranks) > 1 else "reports"
+    what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
     who = names(first.ranks) if first.ranks else "a host"
     ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
     return Draft(
         CAUSE,
-        f"{who[0].upper()}{who[1:]} {what}: {_what(first.events[0])}{wait}",
+        f"{who[0].upper()}{who[1:]} {verb} {what}{wait}",
         tuple(evidence),
         ceiling,
         "an end of the peer's process before the first error",
@@ -89,6 +86,8 @@ def _node_lost(failure: Failure) -> bool:
 
 
 def _what(event: Event) -> str:
+    if isinstance(event, KernelEvent):
+        return f"{_KERNEL.get(event.what, event.what.replace('-', ' '))}: {event.text[:80]}"
     if isinstance(event, IbError):
         peer = f" to {event.peer}" if event.peer else ""
         return (
