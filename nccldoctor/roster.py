@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nccldoctor.align import Facts
 from nccldoctor.clocks import YEARLESS
@@ -25,9 +26,11 @@ def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]
         fronts.setdefault(front.rank, []).append(front)
     names = {s.uid or s.desc for s in facts.case.groups}
     stalled = findings[0].stalled.group if findings[0].stalled is not None and names else None
+    missed = findings[0].stalled.missing if findings[0].stalled is not None else Ranks()
     said: dict[Key, str] = {}
     roles = ((rank, _role(rank, culprits, suspects, victims)) for rank in facts.case.world)
-    return tuple(_state(facts, rank, role, fronts.get(rank, []), stalled, said) for rank, role in roles)
+    rows = (_state(facts, rank, role, fronts.get(rank, []), stalled, said) for rank, role in roles)
+    return tuple(replace(r, role=Role.UNKNOWN) if r.role is Role.UNINVOLVED and r.rank in missed else r for r in rows)
 
 
 def _role(rank: int, culprits: Ranks, suspects: Ranks, victims: Ranks) -> Role:

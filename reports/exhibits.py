@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Evidence, Finding
+from nccldoctor.ranks import Ranks
+from nccldoctor.reports import wording
 from nccldoctor.reports.visible import line, visible
 
 SHOWN = 12
@@ -41,6 +43,39 @@ class Exhibits:
 
     shown: tuple[Exhibit, ...]
     more: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A row of *why this verdict*: what one or more quotes say, and which they are."""
+
+    stance: str
+    says: str
+    ids: tuple[str, ...]
+
+
+_DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b.{1,240})")
+"""What several ranks may have done alike; in the past tense, which is the same of one and of many."""
+
+
+def reasons(shown: tuple[Exhibit, ...]) -> tuple[Reason, ...]:
+    """Quotes that say the same, of one rank or of several, are one row; each stands where the first of them does."""
+    alike: dict[tuple[str, str], list[Exhibit]] = {}
+    ranks: dict[tuple[str, str], set[int]] = {}
+    for item in shown:
+        did = _DID.fullmatch(item.says)
+        key = (item.stance, did[2] if did else item.says)
+        alike.setdefault(key, []).append(item)
+        if did:
+            ranks.setdefault(key, set()).add(int(did[1]))
+    return tuple(
+        Reason(
+            stance=stance,
+            says=wording.ranks_phrase(Ranks(ranks[stance, says])) + says if (stance, says) in ranks else says,
+            ids=tuple(item.id for item in items),
+        )
+        for (stance, says), items in alike.items()
+    )
 
 
 def exhibits(diagnosis: Diagnosis) -> Exhibits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor import __version__
-from nccldoctor.model import Diagnosis, Family, Finding, RankState, Stalled
+from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
 from nccldoctor.reports import wording
 from nccldoctor.reports.visible import line
 
@@ -40,7 +40,7 @@ def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
 
 def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
     """Who, in which call, for how long, how far it spread: always four."""
-    return _who(diagnosis), _call(diagnosis.verdict.stalled), _time(diagnosis), _reach(diagnosis)
+    return _who(diagnosis), _call(diagnosis.verdict), _time(diagnosis), _reach(diagnosis)
 
 
 def _who(diagnosis: Diagnosis) -> Fact:
@@ -64,12 +64,15 @@ def _where(states: list[RankState], named: int) -> str:
     return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "") or "host not known"
 
 
-def _call(call: Stalled | None) -> Fact:
+def _call(finding: Finding) -> Fact:
+    call = finding.stalled
+    if call is None and finding.cause is CauseClass.INIT:
+        return Fact("Stalled call", "group set-up", "no call can start before it")
     if call is None:
         return Fact("Stalled call", "none seen", "no call is seen to stall")
     members = len(call.entered | call.missing)
     parts = [line(call.group, 60)] if call.group else []
-    parts += [wording.plural(call.numel_in, "element")] if call.numel_in is not None and call.numel_in >= 0 else []
+    parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
     parts += [f"{len(call.entered):,}/{members:,} arrived"] if members else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
@@ -78,6 +81,8 @@ def _call(call: Stalled | None) -> Fact:
 
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
+    if call is None and diagnosis.verdict.cause is CauseClass.INIT:
+        return Fact(label, "not known", "the set-up leaves no times")
     if call is None:
         return Fact(label, "no stall", "no call is seen to stall")
     limit = f"limit {wording.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""

@@ -23,7 +23,7 @@ LEVEL_NAMES = ("below 5 ms", "5 to 50 ms", "50 to 250 ms", "0.25 to 1 s", "above
 
 
 def progress_figure(diagnosis: Diagnosis) -> go.Figure:
-    """One row for each line of *progress by rank*, one cell for each of the last six calls."""
+    """One row for each line of *progress by rank*, one cell for each of six calls."""
     import plotly.graph_objects as go
 
     rows = [(row, squares) for row, squares in zip(*_strips(diagnosis), strict=True) if squares]
@@ -37,7 +37,7 @@ def progress_figure(diagnosis: Diagnosis) -> go.Figure:
         z=[[STATES.index(cell.state) for cell in _six(squares)] for _, squares in rows],
         zmin=-0.5,
         zmax=len(STATES) - 0.5,
-        x=[f"{n - strip.CELLS + 1:+d}" if n < strip.CELLS - 1 else "newest" for n in range(strip.CELLS)],
+        x=[f"call {n}" for n in range(1, strip.CELLS + 1)],
         y=[look.safe(wording.ranks_phrase(row.ranks, 4)) for row, _ in rows],
         text=hover,
         hoverinfo="text",
@@ -46,7 +46,7 @@ def progress_figure(diagnosis: Diagnosis) -> go.Figure:
         colorscale=look.steps([look.COLORS[s] for s in STATES]),
         colorbar=look.bar(STATES),
     )
-    return look.finished(go.Figure(heat), "Progress by rank: the last calls of each group", len(rows))
+    return look.finished(go.Figure(heat), "Progress by rank: six calls of each group", len(rows))
 
 
 def _strips(diagnosis: Diagnosis) -> tuple[tuple[progress.Row, ...], tuple[tuple[strip.Cell, ...], ...]]:

@@ -8,7 +8,7 @@ from nccldoctor.model import Diagnosis, Finding, Link
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports import advice, facts, markdown, progress, stack_view, story_view, tables, wording
 from nccldoctor.reports.charts import fronts, heat, streams, timeline, wait_graph
-from nccldoctor.reports.exhibits import Exhibit, Piece, exhibits, pieces
+from nccldoctor.reports.exhibits import Exhibit, Piece, Reason, exhibits, pieces, reasons
 from nccldoctor.reports.visible import line, visible
 
 LINKS = 12
@@ -50,7 +50,7 @@ class View:
     others: tuple[Other, ...]
     more_others: int
     steps: tuple[advice.Step, ...]
-    why: tuple[Exhibit, ...]
+    why: tuple[Reason, ...]
     refuted_by: str
     chain: tuple[str, ...]
     more_links: int
@@ -100,7 +100,7 @@ def build(diagnosis: Diagnosis) -> View:
         others=tuple(_other(f) for f in diagnosis.findings[1 : OTHERS + 1]),
         more_others=max(len(diagnosis.findings) - OTHERS - 1, 0),
         steps=advice.first_steps(diagnosis),
-        why=tuple(e for e in shown.shown if e.finding == verdict.id),
+        why=reasons(tuple(e for e in shown.shown if e.finding == verdict.id)),
         refuted_by=line(verdict.refuted_by, 300),
         chain=tuple(wait_graph.in_words(link) for link in chain[:LINKS]),
         more_links=max(len(chain) - LINKS, 0),

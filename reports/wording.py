@@ -11,6 +11,9 @@ from nccldoctor.reports.visible import line
 
 LEDE_WORDS = 60
 
+EARLY = 0.9
+"""Share of a limit after which it may have run out: clocks and watchdogs are not exact."""
+
 TITLES = {
     CauseClass.NOT_ARRIVED: "Alive, but never arrived",
     CauseClass.FROZEN: "Frozen: no sign of life, no exit",
@@ -174,11 +177,22 @@ def _effect(diagnosis: Diagnosis) -> str:
     if finding.family is Family.UNDETERMINED:
         return "What was read does not tell who is at fault; coverage says what is missing."
     call, waiting = finding.stalled, len(finding.victims)
+    if call is None and finding.cause is CauseClass.INIT:
+        return "No call can start before the group is up: its members wait in the set-up itself."
     if not waiting or call is None:
         return ""
-    limited = call.timeout_ms is not None and call.timeout_ms > 0
-    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if limited else ""
+    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _ran_out(call) else ""
     return f"{plural(waiting, 'rank')} waited, directly or behind others, in {stalled_name(call)}{limit}."
+
+
+def _ran_out(call: Stalled) -> bool:
+    """Whether the wait lasted for its limit, as far as its times tell: a job may be ended before."""
+    if call.timeout_ms is None or call.timeout_ms <= 0:
+        return False
+    since, until = call.since, call.until
+    if since is None or until is None or (since.tzinfo is None) != (until.tzinfo is None) or until < since:
+        return True
+    return (until - since).total_seconds() * 1000 >= EARLY * call.timeout_ms
 
 
 def _first_alarm(diagnosis: Diagnosis) -> str:

@@ -66,7 +66,7 @@ def test_the_heat_map_marks_the_culprit_and_what_never_came() -> None:
     assert chart is not None
     assert [label.text for label in chart.labels if label.kind == "culprit"] == ["rank 5"]
     assert sum(label.kind == "never" for label in chart.labels) == 1
-    assert "last 19 of 24" in {label.text for label in chart.labels}
+    assert "last in 19 of 24" in {label.text for label in chart.labels}
     assert "rank 5" in chart.text
     assert "never issued #18723" in chart.text
     assert chart.overview is None

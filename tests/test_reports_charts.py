@@ -127,3 +127,31 @@ def test_a_row_keeps_only_what_its_ranks_share():
 
     assert (rows[1].group, rows[1].completed, rows[1].enqueued) == ("dp_0", 18722, 18723)
     assert (rows[1].pid, rows[1].device, rows[1].hosts) == (None, None, ("gpu-a017", "gpu-a018"))
+
+
+def test_a_strip_shows_the_call_that_stalls_however_far_the_host_went_on():
+    victims = [(Role.VICTIM, "a", 17, 25)] * 3
+    rows = _rows(*victims, (Role.CULPRIT, "a", 17, 17), (Role.VICTIM, "a", 3, 25))
+    shown = strips(rows)
+
+    assert [(cell.seq, cell.state) for cell in shown[0]] == [
+        (17, "done"), (18, "waiting"), (19, "queued"), (20, "queued"), (21, "queued"), (22, "queued"),
+    ]  # fmt: skip
+    assert [cell.state for cell in shown[3]] == ["done", *["never"] * 5]
+
+
+def test_words_too_long_for_a_box_lose_what_matters_least():
+    crowd = Ranks([0, 2, 4, 6, 8, 10, 12, 14, 16, 18])
+    graph = wait_graph((Link(crowd, Ranks([3]), "dp_1", "_REDUCE_SCATTER_BASE", 18723),), Ranks([3]), Ranks())
+    (call,) = (box for box in graph.boxes if box.kind == "call")
+
+    assert call.title.endswith("… #18723")
+    assert call.title.startswith("_REDUCE")
+    assert call.detail == "10 ranks inside"
+    assert "_REDUCE_SCATTER_BASE #18723" in call.full
+
+
+def test_no_word_about_a_box_is_cut():
+    finding = diagnoses.lagging().verdict
+    graph = wait_graph(finding.chain, finding.ranks, finding.suspects)
+    assert not [box.detail for box in graph.boxes if "…" in box.detail]

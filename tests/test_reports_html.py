@@ -2,12 +2,15 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
 
 import diagnoses
 import pytest
 
-from nccldoctor.reports import html, prose
+from nccldoctor.model import CauseClass, Evidence, Place
+from nccldoctor.ranks import Ranks
+from nccldoctor.reports import facts, html, prose, wording
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
 
@@ -99,6 +102,34 @@ def test_every_reason_links_to_its_evidence():
     links = [value[1:] for tag, name, value in seen.attributes if tag == "a" and name == "href" and value[0] == "#"]
     assert {f"E{n}" for n in range(1, 6)} <= set(links)
     assert set(links) <= set(seen.ids)
+
+
+def test_reasons_that_say_the_same_are_one_row():
+    base = diagnoses.lagging()
+    says = ["rank 0 gave up on ALLREDUCE #7", "no sign of it", "rank 2 gave up on ALLREDUCE #7", "no sign of it"]
+    evidence = tuple(Evidence(Place(0, "a.log", n), f"line {n}", text, True) for n, text in enumerate(says, 1))
+    evidence += (Evidence(Place(0, "a.log", 9), "line 9", "rank 1 gave up on ALLREDUCE #7", False),)
+    shown = html.page(replace(base, findings=(replace(base.verdict, evidence=evidence), *base.findings[1:])))
+    why = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown.split('id="why"')[1].split("</section>")[0]))
+    assert "✓ agrees ranks 0, 2 gave up on ALLREDUCE #7 E1 E3 ✓ agrees no sign of it E2 E4" in why
+    assert "✕ contradicts rank 1 gave up on ALLREDUCE #7 E5" in why
+
+
+def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
+    base = diagnoses.lagging()
+    call = base.verdict.stalled
+    early = replace(call, until=call.since + timedelta(milliseconds=call.timeout_ms // 4))
+    cut = replace(base, findings=(replace(base.verdict, stalled=early), *base.findings[1:]))
+    assert "until the limit of 10 min was reached" in wording.lede(base)
+    assert "limit" not in wording.lede(cut)
+
+
+def test_a_group_that_never_came_up_stalls_in_its_set_up():
+    base = diagnoses.lagging()
+    first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
+    found = replace(base, findings=(first,))
+    assert [fact.value for fact in facts.four(found)][1:3] == ["group set-up", "not known"]
+    assert wording.lede(found).startswith("No call can start before the group is up")
 
 
 def test_empty_blocks_say_so():

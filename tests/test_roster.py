@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from cases import WORLD, Log, Tape, Team, facts, gave_up, said, wall
@@ -10,7 +11,8 @@ from nccldoctor.align import Facts
 from nccldoctor.clocks import YEARLESS
 from nccldoctor.diagnose import diagnose
 from nccldoctor.events import CommInit, Heartbeat, Stack, Version
-from nccldoctor.model import RankState, Role
+from nccldoctor.model import RankState, Role, Stalled
+from nccldoctor.ranks import Ranks
 from nccldoctor.roster import alarm, job, roster
 
 TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
@@ -50,6 +52,19 @@ def test_a_rank_that_left_nothing_is_unknown_not_uninvolved() -> None:
     found = states(facts(*tapes))
     assert found[2].role is Role.UNINVOLVED
     assert found[3].role is Role.UNKNOWN
+
+
+def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -> None:
+    found = facts(*[Tape(r).calls(2) for r in range(4)])
+    (verdict, *_) = diagnose(found)
+    call = Stalled("ALLREDUCE", 3, entered=Ranks([0]), missing=Ranks([1, 2, 3]))
+    named = replace(verdict, ranks=Ranks([1, 3]), victims=Ranks([0]), stalled=call)
+    assert [s.role for s in roster(found, (named,))] == [
+        Role.VICTIM,
+        Role.CULPRIT,
+        Role.UNKNOWN,
+        Role.CULPRIT,
+    ]
 
 
 def test_the_group_shown_is_the_one_that_a_rank_waits_in() -> None:

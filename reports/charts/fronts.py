@@ -1,4 +1,4 @@
-"""All ranks of a large job in one picture: where each stands in the last six calls of its group."""
+"""All ranks of a large job in one picture: where each stands in six calls of its group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, RankState
 from nccldoctor.reports.charts import cells
-from nccldoctor.reports.charts.strip import CELLS
+from nccldoctor.reports.charts.strip import CELLS, windows
 
 STATES = ("done", "queued", "waiting", "unknown", "never")
 """From harmless to odd: of several ranks in one cell the last one shows."""
@@ -17,7 +17,7 @@ WIDTH, HEIGHT = 1024.0, 14.0
 
 @dataclass(frozen=True, slots=True)
 class FrontPicture:
-    """Ranks from left to right, ``step`` of them in one column; calls from top (older) to bottom (newest)."""
+    """Ranks from left to right, ``step`` of them in one column; calls from top (older) to bottom (newer)."""
 
     width: float
     height: float
@@ -30,14 +30,10 @@ class FrontPicture:
 def picture(diagnosis: Diagnosis, least: int) -> FrontPicture | None:
     """The picture of a job of more than ``least`` ranks; None for a smaller one, or where no front is known."""
     states = diagnosis.ranks
-    ends: dict[str | None, int] = {}
-    for state in states:
-        front = max((n for n in (state.completed, state.enqueued) if n is not None), default=None)
-        if front is not None:
-            ends[state.group] = max(ends.get(state.group, front), front)
-    if len(states) <= least or not ends:
+    shown = windows(states)
+    if len(states) <= least or not shown:
         return None
-    rows = [_levels(state, ends.get(state.group)) for state in states]
+    rows = [_levels(state, shown.get(state.group)) for state in states]
     few, step = cells.merged(rows, BINS, bytes(range(1, len(STATES) + 1)))
     width = WIDTH / len(few)
     counts = {name: sum(level in row for row in rows) for level, name in enumerate(STATES)}
@@ -60,12 +56,12 @@ _WORDS = (
 )
 
 
-def _levels(state: RankState, end: int | None) -> bytes:
-    """One level for each of the last calls of the group."""
+def _levels(state: RankState, numbers: range | None) -> bytes:
+    """One level for each of six calls of the group; one that has issued fewer began with them."""
     done, issued = state.completed, state.enqueued
-    if end is None or (done is None and issued is None):
+    if numbers is None or (done is None and issued is None):
         return bytes([STATES.index("unknown")] * CELLS)
-    return bytes(STATES.index(_standing(done, issued, seq)) for seq in range(end - CELLS + 1, end + 1))
+    return bytes(STATES.index(_standing(done, issued, seq)) for seq in range(numbers.stop - CELLS, numbers.stop))
 
 
 def _standing(done: int | None, issued: int | None, seq: int) -> str:

@@ -129,7 +129,7 @@ def _cell(value: float) -> tuple[str, str] | None:
 
 
 def _note(row: LateRow, calls: int) -> str:
-    return f"last {row.last} of {calls}" if row.last * 3 > calls else ""
+    return f"last in {row.last} of {calls}" if row.last * 3 > calls else ""
 
 
 def _clocks(picture: RunUp) -> str:

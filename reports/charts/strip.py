@@ -1,8 +1,9 @@
-"""The last six calls of a rank's group: how far the rank came in them."""
+"""Six calls of a rank's group, the last ones or those around the call that stalls: how far the rank came in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.model import RankState
@@ -20,24 +21,38 @@ class Cell:
 
 
 def strips(rows: Sequence[Row], states: Sequence[RankState] = ()) -> tuple[tuple[Cell, ...], ...]:
-    """For each row the last calls of its group, ending with the last one that anybody in the group issued, in a row
-    or among ``states``.
+    """For each row six calls of its group; empty where no front of the rank is known."""
+    shown = windows((*rows, *states))
+    return tuple(_strip(row, shown[row.group]) if row.group in shown else () for row in rows)
 
-    Empty where a front is not known, or where the rank is thousands of calls away from the others.
+
+def windows(everyone: Iterable[Row | RankState]) -> dict[str | None, range]:
+    """The numbers shown of each group: the last that anybody issued; where a device lags behind its host by more, those
+    from the last call on that most of the waiting ranks finished.
     """
     ends: dict[str | None, int] = {}
-    everyone: tuple[Row | RankState, ...] = (*rows, *states)
+    stuck: dict[str | None, Counter[int]] = {}
     for standing in everyone:
-        front = max((n for n in (standing.completed, standing.enqueued) if n is not None), default=None)
+        done, issued = standing.completed, standing.enqueued
+        front = max((n for n in (done, issued) if n is not None), default=None)
         if front is not None:
             ends[standing.group] = max(ends.get(standing.group, front), front)
-    return tuple(_strip(row, ends[row.group]) if row.group in ends else () for row in rows)
+        if done is not None and issued is not None and done < issued:
+            stuck.setdefault(standing.group, Counter())[done] += 1
+    return {group: _window(end, stuck.get(group, Counter())) for group, end in ends.items()}
 
 
-def _strip(row: Row, end: int) -> tuple[Cell, ...]:
+def _window(end: int, stuck: Counter[int]) -> range:
+    last = max(end - CELLS + 1, 0)
+    first = min(stuck, key=lambda seq: (-stuck[seq], seq), default=last)
+    begin = min(last, max(first, 1))
+    return range(begin, min(begin + CELLS, end + 1))
+
+
+def _strip(row: Row, numbers: range) -> tuple[Cell, ...]:
     if row.completed is None and row.enqueued is None:
         return ()
-    return tuple(Cell(seq, _state(row, seq)) for seq in range(max(end - CELLS + 1, 0), end + 1))
+    return tuple(Cell(seq, _state(row, seq)) for seq in numbers)
 
 
 def _state(row: Row, seq: int) -> str:

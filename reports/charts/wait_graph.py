@@ -117,9 +117,15 @@ def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[l
 
 
 def _call(link: Link) -> _Node:
-    detail = f"{wording.ranks_phrase(link.waiting, 4)} inside"
+    detail = _inside(link.waiting)
     call = wording.call_name(link.op, link.seq)
     return _Node("call", call, line(link.group, 60) or "group not known", detail, link.waiting, link.for_)
+
+
+def _inside(ranks: Ranks) -> str:
+    """Who is in a call: by name where that fits a box, else how many."""
+    named = f"{wording.ranks_phrase(ranks, 4)} inside"
+    return named if fitting(named, 12, WIDTH - 16) == named else f"{len(ranks):,} ranks inside"
 
 
 def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool) -> list[_Node]:
@@ -144,7 +150,7 @@ def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool
 def _target(kind: str, ranks: Ranks, waiting: bool) -> _Node:
     role = {"culprit": "look here", "suspect": "suspect"}.get(kind, "")
     outside = "waits for nobody here" if kind == "culprit" else "not seen to wait"
-    state = "waits itself, in another call" if waiting else outside
+    state = "waits in another call" if waiting else outside
     return _Node(kind, wording.ranks_phrase(ranks, 3), role or "needed", state, ranks, Ranks(), waiting)
 
 
@@ -192,13 +198,22 @@ def _y(row: float) -> float:
 def _box(node: _Node, placed: Layout, number: int) -> Box:
     return Box(
         kind=node.kind,
-        title=fitting(node.title, 13.5, WIDTH - 16),
+        title=_numbered(node.title),
         middle=_named(node.middle),
         detail=fitting(node.detail, 12, WIDTH - 16),
         full=f"{node.title}, {node.middle}: {node.detail}",
         x=_x(placed, number),
         y=_y(placed.row[number]),
     )
+
+
+def _numbered(text: str) -> str:
+    """A call's name: when it is too long, its number stays whole."""
+    op, mark, number = text.rpartition(" #")
+    whole = fitting(text, 13.5, WIDTH - 16)
+    if whole == text or not mark:
+        return whole
+    return fitting(op, 13.5, WIDTH - 16 - 0.56 * 13.5 * len(mark + number)) + mark + number
 
 
 def _named(text: str) -> str:
