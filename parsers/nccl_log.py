@@ -172,6 +172,7 @@ _RESULTS = (
 class TrailParser(LineParser):
     """The way an error took through NCCL's own stack, one INFO line a level: *note*, with the result code in words."""
 
+    sampled = True
     literals = (".cc:",)
     samples = (
         Sample(

@@ -38,7 +38,7 @@ def _node() -> re.Pattern[str]:
 class RasMonitor(LineParser):
     """``what`` is the name of the event (*NEW*, *DEAD*, *CONNECTING* …), or *OUTLIER* for a node."""
 
-    literals = ("PEER_", "RAS declaring peer", "The outlier node", '"LIFECYCLE"')
+    literals = ("PEER_NEW", "PEER_DEAD", "PEER_CONNECT", "RAS declaring peer", "The outlier node", '"LIFECYCLE"')
     samples = (
         Sample(
             "[2026-01-02 03:04:05] PEER_DEAD: Process 7 on node n3 managing GPU 0",
