@@ -90,3 +90,76 @@ def test_a_dump_signal_is_no_healthy_job(source: str) -> None:
     )
     assert found.cause == "undetermined", str(found)
     assert not found.blamed
+
+
+# --- a start that failed ------------------------------------------------------------------------------------------
+
+BARRIER = (
+    "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: {r}, "
+    "key: store_based_barrier_key:1 (world_size={world}, worker_count={here}, timeout=0:30:00)\n"
+)
+
+
+def test_who_is_not_at_the_stores_barrier_is_named_where_all_others_are_heard() -> None:
+    found = excerpt(*(BARRIER.format(r=r, world=4, here=3) for r in (0, 3, 1, 0)))
+    assert (found.cause, found.ranks) == ("init", "2"), str(found)
+
+
+def test_a_count_names_nobody_where_some_that_came_are_not_heard() -> None:
+    found = excerpt(*(BARRIER.format(r=r, world=8, here=5) for r in (0, 3)))
+    assert (found.cause, found.ranks) == ("init", ""), str(found)
+    assert "3 ranks" in found.verdict["headline"]
+
+
+def test_one_that_did_not_join_is_one_rank() -> None:
+    found = excerpt(
+        "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.\n"
+    )
+    assert "1 rank did not join" in found.verdict["headline"], str(found)
+
+
+def test_a_barrier_that_let_everybody_pass_is_no_trouble() -> None:
+    assert excerpt(*(BARRIER.format(r=r, world=2, here=2) for r in (0, 1))).cause == "none"
+
+
+def test_steps_after_the_barrier_show_that_the_job_came_up() -> None:
+    waits = BARRIER.format(r=0, world=4, here=3)
+    assert excerpt(waits, " 12%|█▏        | 61/500 [00:20<02:26,  3.00it/s]\n").cause != "init"
+
+
+NCCL = "w5:{pid}:{pid} [{dev}] {text}\n"
+CANNOT_CONNECT = NCCL.format(
+    pid=71,
+    dev=1,
+    text="proxy.cc:1519 NCCL WARN [Proxy Service 1] Failed to execute operation Setup from rank 1, retcode 3",
+)
+GIVES_UP = NCCL.format(pid=70, dev=0, text="NCCL INFO init.cc:1358 -> 3")
+
+
+def test_memory_that_ran_out_while_nccl_connected_is_the_reason() -> None:
+    full = NCCL.format(pid=71, dev=1, text="include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'")
+    closed = NCCL.format(
+        pid=70, dev=0, text="misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer w5<41>"
+    )
+    found = excerpt(closed, GIVES_UP, full, CANNOT_CONNECT)
+    assert (found.cause, found.ranks) == ("init", ""), str(found)
+    assert "w5 (pid 71): CUDA error, out of memory" in found.verdict["headline"]
+
+
+def test_a_closed_connection_alone_is_no_reason() -> None:
+    closed = NCCL.format(
+        pid=70, dev=0, text="misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer w5<41>"
+    )
+    found = excerpt(closed, GIVES_UP)
+    assert found.cause == "init", str(found)
+    assert found.sure < 2
+
+
+def test_a_result_code_that_passed_elsewhere_is_no_start_that_failed() -> None:
+    assert excerpt(NCCL.format(pid=70, dev=0, text="NCCL INFO transport/net.cc:306 -> 6")).cause != "init"
+
+
+def test_an_exception_of_a_known_rank_outweighs_how_nccl_gave_up() -> None:
+    raised = "[rank1]: Traceback (most recent call last):\n[rank1]: KeyError: 'scale'\n"
+    found = excerpt(raised, CANNOT_CONNECT)
+    assert (found.cause, found.ranks) == ("raised", "1"), str(found)

@@ -16,6 +16,7 @@ from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, 
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, seen_in
+from nccldoctor.rules.set_up import at_barrier, counted, gave_up
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.INIT
@@ -33,7 +34,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if _worked(facts):
         return _later_group(facts, stall) or _unreachable(facts)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        return _communicator(facts) or _store(facts)
+        return _communicator(facts) or _store(facts) or at_barrier(facts) or gave_up(facts)
     return _communicator(facts) or _first_call(facts, stall)
 
 
@@ -143,15 +144,18 @@ def _store(facts: Facts) -> Draft | None:
         if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
     )
     absent = Ranks(p for p in peers if p not in waiting)
+    unjoined, missing = counted([e for e in found if e.operation == "barrier"])
     evidence: list[Evidence] = [quote(e, _says(e)) for e in found[:6]] + [
         quote(e, "the rendezvous failed") for e in meet[:2]
     ]
-    counted = next((e for e in found if e.missing), None)
+    missing = missing or max((e.missing or 0 for e in found), default=0)
     who = (
         f"{names(absent)} never entered its first call"
         if absent
-        else f"{counted.missing} ranks did not join"
-        if counted
+        else f"{names(unjoined)} did not join"
+        if unjoined
+        else f"{missing} rank{'s' if missing > 1 else ''} did not join"
+        if missing
         else "somebody did not join"
     )
     ceiling = Confidence.MEDIUM
@@ -161,7 +165,7 @@ def _store(facts: Facts) -> Draft | None:
         tuple(evidence),
         ceiling,
         "a completed call of the same group",
-        ranks=absent,
+        ranks=absent or unjoined,
     )
 
 

@@ -131,7 +131,9 @@ def _bar_went_on(facts: Facts) -> Draft | None:
                 Confidence.MEDIUM,
                 REFUTED,
                 ranks=Ranks([0]),
-                stalled=Stalled(op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms),
+                stalled=Stalled(
+                    op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
+                ),
             )
     return None
 
