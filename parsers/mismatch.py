@@ -59,6 +59,12 @@ _FORMS = (
         "remote {b} bytes",
     ),
     _Form(
+        "op",
+        r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
+        "a call at or around rank {a}",
+        "",
+    ),
+    _Form(
         "bootstrap",
         r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
         "received {a} bytes",
@@ -114,6 +120,7 @@ class Mismatches(LineParser):
         "op.preamble.length <= op.nbytes",
         "essage truncated : ",
         "collective mismatch error",
+        "Mismatched collective detected",
         "mismatch in info from procs",
         "Mismatched NCCL ",
         "expects same model across all ranks",
@@ -151,6 +158,12 @@ class Mismatches(LineParser):
                 },
             ),
             "gloo transport/tcp/pair.cc as built into torch 2.13",
+        ),
+        Sample(
+            "w2:7:9 [3] init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and "
+            "around rank 12. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
+            ({"kind": "collective-mismatch", "left": "a call at or around rank 12", "aspects": ("op",)},),
+            "NVIDIA/nccl src/init.cc, v2.4.8",
         ),
     )
 

@@ -22,6 +22,7 @@ _OTHERS_READ = (
     "Message truncated",
     "collective mismatch error",
     "Mismatched NCCL ",
+    "Mismatched collective detected",
     "mismatch in info from procs",
     "Cuda failure",
     "CUDA failure",
