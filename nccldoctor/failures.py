@@ -127,20 +127,21 @@ def _network(case: Case, presence: Presence) -> Iterator[Failure]:
 
 def _peer_ranks(case: Case, events: tuple[Event, ...]) -> Ranks:
     """Ranks at the addresses that errors name, by the addresses that bootstrap lines tell."""
-    address: dict[str, set[str]] = {}
+    at: dict[str, set[str]] = {}
     for init in case.of(CommInit):
         if init.address and init.host:
-            address.setdefault(_ip(init.address), set()).add(init.host.split(".", 1)[0])
+            at.setdefault(address(init.address), set()).add(init.host.split(".", 1)[0])
     out: set[int] = set()
     for event in events:
         peer = getattr(event, "peer", None)
-        for host in address.get(_ip(peer), ()) if peer else ():
+        for host in at.get(address(peer), ()) if peer else ():
             out |= _on_host(case, host)
     return Ranks(out)
 
 
-def _ip(address: str) -> str:
-    return address.split("<", 1)[0].strip().removeprefix("[").split("]", 1)[0]
+def address(text: str) -> str:
+    """The address of an end as NCCL prints it, without its port."""
+    return text.split("<", 1)[0].strip().removeprefix("[").split("]", 1)[0]
 
 
 def _raised(case: Case, presence: Presence) -> Iterator[Failure]:

@@ -243,7 +243,17 @@ class IbParser(LineParser):
         """One event for each message that tells of such an error."""
         for message in parts(line):
             if (found := ib_fields(message.message)) is not None and not _only_told(message, found):
-                yield IbError(**fields(line, message), **({"message": message.message[:300]} | found))
+                about = fields(line, message)
+                about["rank"] = told_by(line) if about["rank"] is None else about["rank"]
+                yield IbError(**about, **({"message": message.message[:300]} | found))
+
+
+def told_by(line: Line) -> int | None:
+    """The rank whose error quotes this line as NCCL's last one: only the first line of that error bears its name."""
+    above = list(line.preceding(4))
+    if not above or not above[0].body.strip().endswith("Last error:"):
+        return None
+    return next((other.mark.rank for other in above if "NCCL error" in other.body), None)
 
 
 def _only_told(message: NcclMessage, found: dict[str, Any]) -> bool:

@@ -163,3 +163,38 @@ def test_an_exception_of_a_known_rank_outweighs_how_nccl_gave_up() -> None:
     raised = "[rank1]: Traceback (most recent call last):\n[rank1]: KeyError: 'scale'\n"
     found = excerpt(raised, CANNOT_CONNECT)
     assert (found.cause, found.ranks) == ("raised", "1"), str(found)
+
+
+# --- the network --------------------------------------------------------------------------------------------------
+
+LOST = (
+    "[rank{r}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote process exited or "
+    "there was a network error, NCCL version 2.21.5\n"
+    "{mark}ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    "{mark}Last error:\n"
+    "{mark}NET/IB : Got completion from peer {peer}<418{r}> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_2\n"
+)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_end_that_two_ranks_lost_is_told_by_its_address(marked: bool) -> None:
+    lines = [LOST.format(r=r, peer="10.4.0.9", mark=f"[rank{r}]: " if marked else "") for r in (3, 5)]
+    found = excerpt(*lines)
+    assert (found.cause, found.ranks) == ("network", ""), str(found)
+    assert "Ranks 3,5" in found.verdict["headline"]
+    assert "10.4.0.9" in found.verdict["headline"]
+
+
+def test_the_ranks_at_that_address_are_named_where_they_are_known() -> None:
+    homes = "".join(
+        f"w{r // 4}:9{r}:9{r} [{r % 4}] NCCL INFO Bootstrap : Using eth0:10.4.0.{r // 4}<0>\n"
+        f"w{r // 4}:9{r}:9{r} [{r % 4}] NCCL INFO comm 0x5581a8fb rank {r} nranks 8 cudaDev {r % 4} busId 1{r}000 commId 0x1 - "
+        "Init COMPLETE\n"
+        for r in range(8)
+    )
+    found = excerpt(homes, *(LOST.format(r=r, peer="10.4.0.1", mark=f"[rank{r}]: ") for r in (0, 2)))
+    assert (found.cause, found.ranks) == ("network", "4-7"), str(found)
+
+
+def test_one_that_lost_a_silent_end_may_just_have_seen_it_die() -> None:
+    assert excerpt(LOST.format(r=3, peer="10.4.0.9", mark="[rank3]: ")).cause == "undetermined"

@@ -8,14 +8,16 @@ What would refute it: an end of the peer's process before the first error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
-from nccldoctor.failures import Failure
+from nccldoctor.failures import Failure, address
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import others_wait
-from nccldoctor.stalls import Stall
+from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NETWORK
 
@@ -36,7 +38,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return None
     first = found[0]
     if _one_sided(facts, first):
-        return None
+        end = common_end(first.events)
+        return None if end is None or stall.kind is StallKind.ABSENT else _towards(facts, stall, first, end)
     if not first.certain and stall.call is None:
         return None
     ports = [
@@ -54,7 +57,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
-    who = names(first.ranks) if first.ranks else "a host"
+    who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
     ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
     return Draft(
         CAUSE,
@@ -64,6 +67,28 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         "an end of the peer's process before the first error",
         ranks=first.ranks,
         suspects=first.suspects,
+        call=stall.call,
+    )
+
+
+def common_end(events: Sequence[Event]) -> str | None:
+    """The address that all of several observers lost, where it is one and the same."""
+    lost = [e for e in events if isinstance(e, IbError | SocketError) and e.peer and e.rank is not None]
+    ends = {address(e.peer) for e in lost if e.peer}
+    return ends.pop() if len(ends) == 1 and len({e.rank for e in lost}) > 1 else None
+
+
+def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Draft:
+    """Several ranks lost the same end, and no end of its processes is on record: its adapter, its path, or the whole host."""
+    evidence = [quote(e, _says(e)) for e in failure.events[:6]] + others_wait(facts, stall)
+    what = _what(failure.events[0]).replace(f" to {end}", "")
+    return Draft(
+        CAUSE,
+        f"{names(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        "an end of the peer's process before the first error, or the same errors towards other hosts",
+        ranks=failure.suspects,
         call=stall.call,
     )
 
