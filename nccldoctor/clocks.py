@@ -19,6 +19,8 @@ from nccldoctor.events import CollectiveTimeout, Event
 YEARLESS = 1900
 """The year that parsers give to a time without one."""
 
+_TOLD = 2  # lines that must agree on a zone
+
 QUARTER = 900.0
 """Zones are multiples of a quarter of an hour."""
 
@@ -52,9 +54,12 @@ def _year(events: Sequence[Event], batch: Batch) -> int:
 
 
 def _usual_offset(events: Sequence[Event]) -> float:
-    """The zone that most lines with one name: lines without one mostly come from the same hosts."""
+    """The zone that most lines with one name: lines without one mostly come from the same hosts. UTC only where no line
+    says more: collectors write it whatever the clock of the host shows.
+    """
     found = Counter(o.total_seconds() for e in events if e.time is not None and (o := e.time.utcoffset()) is not None)
-    return max(sorted(found), key=lambda o: found[o]) if found else 0.0
+    local = {offset: count for offset, count in found.items() if offset and count >= _TOLD} or found
+    return max(sorted(local), key=lambda o: local[o]) if local else 0.0
 
 
 def _zone(

@@ -8,30 +8,39 @@ from itertools import pairwise
 
 from nccldoctor.events import Event
 from nccldoctor.parsers.base import Line, Mark
+from nccldoctor.parsers.launchers import STRONG
 from nccldoctor.parsers.local_ranks import LocalRanks
 from nccldoctor.parsers.prefixes import labelled, plain, records, split_label
 
 _SAMPLE = 400  # lines looked at
 _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the labelled lines
 _ENOUGH = 0.95  # of them must carry a label: tools that add one add it to every line
+_SHARE = 0.5  # of all lines: a script prints before it starts the tool, and after; and of torchrun's, which puts no
+# label before what it says itself
 
 
 def has_labels(head: bytes) -> bool:
-    """Whether the lines at the beginning of a file carry labels.
+    """Whether the lines at the beginning of a file carry labels, but for what stands before the first and behind the last.
 
-    Numbers that only grow are line numbers of ``grep -n``; names must hold a digit, or ``Error: `` would be a host.
+    Numbers that only grow are line numbers of ``grep -n``; names must hold a digit, or ``Error: `` would be a host; two
+    words are pod and container only where something that no text begins with stands behind them.
     """
     lines = [
         x
         for x in plain(head.decode("utf-8", "replace")).split("\n")[:_SAMPLE]
         if x.strip() and not x.startswith(_UNLABELLED)
     ]
-    found = [label for label, _ in map(split_label, lines) if label is not None and any(c.isdigit() for c in label)]
-    if len(found) < max(2, _ENOUGH * len(lines)):
+    split = [(label if any(map(str.isdigit, label or "")) else None, rest) for label, rest in map(split_label, lines)]
+    at = [n for n, (label, _) in enumerate(split) if label is not None]
+    found = [label for label, _ in split if label is not None]
+    enough = _SHARE if all(lines[n].startswith("[") for n in at) else _ENOUGH
+    if len(found) < max(2, _SHARE * len(lines)) or len(found) < enough * (at[-1] - at[0] + 1):
         return False
     numbers = [int(x) for x in found if x.isdigit()]
     if len(numbers) == len(found):
         return len(numbers) < 4 or any(b <= a for a, b in pairwise(numbers))
+    if any(" " in x for x in found) and not any(STRONG.match(rest) for label, rest in split if label is not None):
+        return False
     return not numbers and len(set(found)) <= max(1, len(found) // 2)
 
 

@@ -23,8 +23,12 @@ STRONG = re.compile(
 
 
 def _role(draft: Draft, m: re.Match[str]) -> None:
+    """A template may put the global rank behind the local one."""
     draft.local_rank = int(m["local"])
     draft.process = m["role"] + m["local"]
+    if m["rank"]:
+        draft.rank = int(m["rank"])
+        draft.process += f"|{m['rank']}"
 
 
 def _rank(draft: Draft, m: re.Match[str]) -> None:
@@ -46,19 +50,20 @@ def _pod(draft: Draft, m: re.Match[str]) -> None:
 
 
 def _worker(draft: Draft, m: re.Match[str]) -> None:
-    """Ray names a process; ``rank=`` in it is the actor's. SkyPilot's ``(worker1, rank=1, pid=9)`` counts nodes."""
+    """Ray names a process; ``rank=`` in it is the actor's. SkyPilot's ``(worker1, rank=1, pid=9)`` counts nodes, and the
+    process is the shell that started the launcher.
+    """
     inside = m["inside"]
     pid = re.search(r"\bpid=(\d{1,10})", inside)
     rank = re.search(r"\brank=(\d{1,7})", inside)
     address = re.search(r"\bip=([\w.:-]{1,60})", inside)
-    if pid:
-        draft.pid = int(pid[1])
     if address:
         draft.host = address[1]
-    if re.match(r"[\w.-]{1,60}, rank=", inside):
+    if re.match(r"(?:[\w.-]{1,60}, ){1,2}rank=", inside):
         draft.task = number(rank[1] if rank else None)
         draft.places.append(f"node{draft.task}")
     else:
+        draft.pid = int(pid[1]) if pid else draft.pid
         draft.rank = int(rank[1]) if rank else draft.rank
         draft.process = inside
 
@@ -102,8 +107,10 @@ PRINTED_RANK = Form(
 BARE_RANK = Form(
     re.compile(r"(?:rank|RANK)[ =:]?(?P<rank>\d{1,7})(?::\s|\s[|-]\s|[,]?\s(?=step|iter|epoch|loss))"), _rank
 )
-ROLE = Form(re.compile(r"\[(?!rank\d)(?P<role>[A-Za-z_][\w.-]{0,40}?)(?P<local>\d{1,4})\]:"), _role)
-ROLE_PATH = Form(re.compile(r"(?P<role>[a-z_]\w{0,40}/\d{1,6}) \[(?P<local>\d{1,4})\]:"), _role)
+ROLE = Form(
+    re.compile(r"\[(?!rank\d)(?P<role>[A-Za-z_][\w.-]{0,40}?)(?P<local>\d{1,4})(?:\|(?P<rank>\d{1,7}))?\]:"), _role
+)
+ROLE_PATH = Form(re.compile(r"(?P<role>[a-z_]\w{0,40}/\d{1,6}) \[(?P<local>\d{1,4})(?P<rank>(?!))?\]:"), _role)
 TAGGED = Form(
     re.compile(r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]{1,40})?\]<std(?:out|err|diag)>:\s?"), _tagged
 )

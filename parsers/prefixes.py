@@ -140,21 +140,32 @@ def _finished(draft: Draft) -> Mark:
     )  # fmt: skip
 
 
+_LABELS = (
+    re.compile(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)"),
+    re.compile(r"\[(\d{1,6})\]:(?=.)"),  # with nothing behind it: an entry of a launcher's table
+    re.compile(r"([a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190} [a-z][a-z0-9-]{0,62})(?: |$)"),
+)
+
+
 def split_label(raw: str) -> tuple[str | None, str]:
-    """``"12: text"`` or ``"node7: text"`` as label and text, for files in which every line has one (``srun --label``,
-    pdsh); None and the line where there is no label.
+    """``"12: text"``, ``"node7: text"``, ``"[12]:text"`` or ``"pod-7 container text"`` as label and text, for files in
+    which every line has one (``srun --label``, pdsh, torchrun with a template, stern); None and the line where there
+    is no label.
     """
-    m = re.match(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)", raw)
-    return (m[1], raw[m.end() :]) if m else (None, raw)
+    for pattern in _LABELS:
+        m = pattern.match(raw)
+        if m is not None:
+            return m[1], raw[m.end() :]
+    return None, raw
 
 
 def labelled(mark: Mark, label: str) -> Mark:
-    """The mark of a line behind a label: a number is a task, anything else a host."""
-    task, place = (int(label), f"task{label}") if label.isdigit() else (None, label)
+    """The mark of a line behind a label: a number is a task, anything else a host, or a pod with its container."""
+    task, place = (int(label), f"task{label}") if label.isdigit() else (None, label.replace(" ", "/"))
     return replace(
         mark,
         task=task if task is not None else mark.task,
-        host=mark.host or (label if task is None else None),
+        host=mark.host or (label.partition(" ")[0] if task is None else None),
         stream=place + SEPARATOR + mark.stream if mark.stream else place,
     )
 
