@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,11 @@ from nccldoctor.model import CauseClass, Family, Finding, SourceKind
 LONGEST = 400
 """Characters of a headline that names several stalls."""
 
+READABLE = 160
+"""Characters up to which each of them is told in full; beyond, its details are left to the findings."""
+
+_MAIN = re.compile(r"(?::|;|,) ")
+
 
 def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     """The findings, the verdict's headline replaced where the answer as a whole says more than its rule knew."""
@@ -19,8 +25,10 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
         return (replace(verdict, headline=nothing_known([s.kind for s in case.sources])), *findings[1:])
     parts = stalls_of(findings)
     if len(parts) > 1:
-        words = "; ".join(part.headline.rstrip(".") for part in parts)
-        headline = f"{len(parts)} independent stalls: {words}"
+        words = [part.headline.rstrip(".") for part in parts]
+        if sum(map(len, words)) > READABLE:
+            words = [_MAIN.split(text, maxsplit=1)[0] for text in words]
+        headline = f"{len(parts)} independent stalls: {'; '.join(words)}"
         short = headline if len(headline) <= LONGEST else headline[: LONGEST - 1].rstrip() + "…"
         return (replace(verdict, headline=short), *findings[1:])
     return findings
@@ -34,6 +42,9 @@ def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     if verdict.family in (Family.NONE, Family.UNDETERMINED) or len(verdict.ranks) < 2:
         return ()
     parts = tuple(f for f in findings[1:] if f.cause is verdict.cause and f.ranks and f.ranks < verdict.ranks)
+    calls = {(f.stalled.group, f.stalled.kind, f.stalled.seq) if f.stalled is not None else f.id for f in parts}
+    if len(calls) < len(parts):
+        return ()  # several ranks are missing in one call: that is one stall
     apart = sum(len(f.ranks) for f in parts) == len(verdict.ranks) == len({r for f in parts for r in f.ranks})
     return parts if apart else ()
 

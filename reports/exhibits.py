@@ -54,7 +54,7 @@ class Reason:
     ids: tuple[str, ...]
 
 
-_DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b.{1,240})")
+_DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b(?!.{0,240} its ).{1,240})")
 """What several ranks may have done alike; in the past tense, which is the same of one and of many."""
 
 

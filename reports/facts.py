@@ -74,7 +74,7 @@ def _call(finding: Finding) -> Fact:
     parts = [line(call.group, 60)] if call.group else []
     parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
-    parts += [f"{len(call.entered):,}/{members:,} arrived"] if members else []
+    parts += [f"{len(call.entered):,} of {members:,} arrived"] if members else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
     return Fact(label, wording.call_name(call.op, call.seq), " · ".join(parts) or "group not known")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from nccldoctor.headlines import stalls_of
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Role, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports.visible import line
@@ -220,7 +221,7 @@ def situation(diagnosis: Diagnosis) -> str:
         return "Not enough data"
     if not finding.ranks and len(finding.suspects) > 1:
         return f"{len(finding.suspects):,} suspects that cannot be told apart"
-    parts = [f for f in diagnosis.findings[1:] if f.cause is finding.cause and f.ranks and f.ranks < finding.ranks]
+    parts = stalls_of(diagnosis.findings)
     if len(parts) > 1:
         return f"{len(parts)} independent stalls"
     if finding.cause in (CauseClass.DIED, CauseClass.RAISED):

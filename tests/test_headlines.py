@@ -55,8 +55,22 @@ def test_several_stalls_are_counted_and_named() -> None:
 
 def test_a_long_list_of_stalls_stays_a_headline() -> None:
     two = diagnoses.two_stalls()
-    parts = tuple(replace(f, headline=f.headline + "x" * 900) for f in two.findings[1:])
+    parts = tuple(replace(f, headline="x" * 900 + f.headline) for f in two.findings[1:])
     assert len(headlined((two.findings[0], *parts), case())[0].headline) == LONGEST
+
+
+def test_of_long_headlines_only_what_matters_is_in_the_first_line() -> None:
+    two = diagnoses.two_stalls()
+    parts = tuple(replace(f, headline=f"The GPU of {f.ranks} stopped: {'many words ' * 9}") for f in two.findings[1:])
+    headline = headlined((two.findings[0], *parts), case())[0].headline
+    assert headline == "2 independent stalls: The GPU of 0 stopped; The GPU of 4 stopped"
+
+
+def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
+    two = diagnoses.two_stalls()
+    same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
+    assert headlined((two.verdict, *same), case())[0].headline == two.verdict.headline
+    assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent stalls"
 
 
 def test_one_stall_of_two_ranks_is_not_two() -> None:

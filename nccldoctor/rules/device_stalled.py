@@ -57,7 +57,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     return Draft(
         CAUSE,
         f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {len(call.passed)} peers and "
-        "not there, while the host went on",
+        f"not on {'it' if len(ahead) == 1 else 'them'}, while the host went on",
         tuple(evidence),
         Confidence.HIGH if _others_wait_for(facts, call) else Confidence.MEDIUM,
         "a later snapshot in which the completions of that rank moved on",

@@ -65,7 +65,7 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
     case = facts.case
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence = [recorded(facts, found.rows[r], _says(r, minority, found)) for r in shown]
+    evidence = [recorded(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
     evidence += _library_abort(facts)
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]
@@ -104,9 +104,9 @@ def _stalled(facts: Facts, found: Disagreement, row: int) -> Stalled:
     return made
 
 
-def _says(rank: int, minority: Ranks, found: Disagreement) -> str:
-    role = "differs" if rank in minority else "as the majority" if minority else "one side"
-    return f"rank {rank} at #{found.seq}: {role}"
+def _says(facts: Facts, rank: int, minority: Ranks, found: Disagreement) -> str:
+    role = ", unlike the majority" if rank in minority else ", as the majority did" if minority else ""
+    return f"rank {rank} issued {_value(facts, found, rank)} at #{found.seq}{role}"
 
 
 def _value(facts: Facts, found: Disagreement, rank: int) -> str:
@@ -115,7 +115,7 @@ def _value(facts: Facts, found: Disagreement, rank: int) -> str:
         return op_type(plain(case.words.ops[case.calls.op[row]]))
     if found.aspect == "size":
         count = int(case.calls.numel_in[row])
-        return f"{count} element{'' if count == 1 else 's'}"
+        return f"{count:,} element{'' if count == 1 else 's'}"
     inputs, outputs = case.words.dtypes[case.calls.dtypes[row]]
     return (inputs or outputs or ("?",))[0]
 
