@@ -23,6 +23,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("store-unreachable", "Failed to check the", r"Failed to check the \W{0,2}should dump\W{0,2} flag .{0,200}"),
     ("dump-by-pipe", "Dump signal received through pipe", r"Dump signal received through pipe"),
     ("dump-pipe", "to trigger NCCL Debug Dump", r"Pipe file \S{1,300} has been opened, write to it to trigger"),
+    ("monitor-disabled", "hread is disabled, but would", r"\w{1,20} [Mm]onitor [Tt]hread is disabled, but would .{0,200}"),
     ("no-watchdog", "NO watchdog thread is created", r"TORCH_NCCL_BLOCKING_WAIT is enabled, NO watchdog thread is created"),
     ("torchcomms", "Using TorchComms backend", r"Using TorchComms backend .{1,300}"),
     ("error-file", "to copy child error file", r"no error file defined for parent, to copy child error file.{0,300}"),

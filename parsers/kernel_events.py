@@ -171,13 +171,13 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("link-down", "Link is Down", r"\S{1,40}: (?:NIC )?Link is Down"),
     ("link-up", "Link is Up", r"\S{1,40}: (?:NIC )?Link is Up"),
     ("link-down", "link status definitely down", r"bond\S{0,20}:? .{0,80}link status definitely down.{0,80}"),
-    ("link-down", "Cable unplugged", r"Port module event.{0,60}Cable unplugged"),
-    ("link-up", "Cable plugged", r"Port module event.{0,60}Cable plugged"),
-    ("link-down", "Port module event[error]", r"Port module event\[error\].{0,120}"),
+    ("link-down", "Cable unplugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable unplugged"),
+    ("link-up", "Cable plugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable plugged"),
+    ("link-down", "Port module event[error]", r"(?:mlx5_core \S{1,40} )?Port module event\[error\].{0,120}"),
     ("nic", "mlx5_core", r"mlx5_core.{0,200}?(?:health compromised.{0,80}|unrecoverable hardware error.{0,80}"
                          r"|Will cause a leak of a command resource"
                          r"|Fatal error.{0,80}detected|insufficient power.{0,80}|firmware internal error.{0,80})"),
-    ("nic", "NETDEV WATCHDOG", r"NETDEV WATCHDOG: .{0,120}transmit queue \d{1,5} timed out.{0,40}"),
+    ("nic", "NETDEV WATCHDOG", r"(?:mlx5_core \S{1,40} \S{1,40}: )?NETDEV WATCHDOG: .{0,120}transmit queue \d{1,5} timed out.{0,40}"),
     ("nic", "timeout detected", r"mlx5_core.{0,120}TX timeout detected.{0,40}"),
     ("nic", "RX timeout on channel", r"mlx5_core.{0,120}RX timeout on channel.{0,60}"),
     ("peermem", "nv_get_p2p_free_callback", r"nvidia-peermem nv_get_p2p_free_callback.{0,160}"),

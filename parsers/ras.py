@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
@@ -160,10 +161,17 @@ def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:
         return
     missing, counts, impossible = _outliers(below)
     name = f"communicator {head['hash']}: " if head["hash"] else ""
-    detail = name + below[0].strip() + ("; the report has impossible rank numbers" if impossible else "")
+    told = [below[0].strip(), *_said(below[1:]), *(["the report has impossible rank numbers"] if impossible else [])]
+    detail = name + "; ".join(told)
     yield RasStatus(
         **common(line, rank=None), what=head["what"], missing=Ranks(missing), detail=detail[:300], counts=tuple(counts)
     )
+
+
+def _said(rows: list[str]) -> list[str]:
+    """What the first ranks of a block reported, or the state they are in."""
+    said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
+    return list(islice(said, 4))
 
 
 @cache

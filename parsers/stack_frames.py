@@ -128,6 +128,11 @@ def belongs(body: str) -> bool:
     return faulthandler_frame(body) is not None or body.strip() == "..." or "<invalid frame>" in body
 
 
+def helps_by_name(thread: str) -> bool:
+    """Whether a thread bears a name that PyTorch or Python gives to its helpers."""
+    return thread != "pt_main_thread" and thread.startswith(("pt_", "Thread-", "ThreadPool", "asyncio_", "cuda-"))
+
+
 def started_by_threading(frames: Iterable[str]) -> bool:
     """Whether the stack rests on Python's ``threading``, as those of all threads but the main one do."""
     return any(frame.startswith(("_bootstrap (", "Thread._bootstrap (")) for frame in frames)

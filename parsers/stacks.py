@@ -154,7 +154,9 @@ class FaulthandlerParser(LineParser):
         if not frames:
             return
         main = frames[-1].startswith("<module> ") or (
-            not sf.started_by_threading(frames) and not self._another_below(line, len(frames))
+            not sf.started_by_threading(frames)
+            and not sf.helps_by_name(hit["name"] or "")
+            and not self._another_below(line, len(frames))
         )
         above = owner_of(line, FAR if main else NEAR)
         yield Stack(**above.fields(line), thread=hit["name"], frames=frames, main=main, tool="faulthandler")

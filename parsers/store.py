@@ -191,7 +191,8 @@ def _set_up(line: Line) -> Event:
             text += below.body
     match = _unique_id().search(text)
     keys = {name: value for found in _key().finditer(text) for name, value in found.groupdict().items() if value}
-    fields: dict[str, Any] = {"operation": "unique-id", "key": keys.get("path") or keys.get("name")}
+    path = keys.get("path", "").rstrip(".")
+    fields: dict[str, Any] = {"operation": "unique-id", "key": path or keys.get("name")}
     if match is not None:
         fields["group_rank"] = int(match["rank"]) if match["rank"] else None
         fields["peer"] = int(match["peer"]) if match["peer"] else None

@@ -24,8 +24,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         "monitor-kills",
-        r"Terminating the process after attempting to dump|will finally kill the process"
-        r"|onitor [Tt]hread is disabled, but would have",
+        r"Terminating the process after attempting to dump|will finally kill the process",
     ),
     (
         "comm-aborted",
@@ -49,7 +48,6 @@ class Down(LineParser):
         "terminate called",
         "after attempting to dump",
         "finally kill the process",
-        "hread is disabled, but would",
         "communicator was aborted",
         "error set by ProcessGroupNCCL",
         "Aborting ncclComm",
