@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.case import Case
+from nccldoctor.draft import names
 from nccldoctor.model import CauseClass, Family, Finding, SourceKind
+from nccldoctor.ranks import Ranks
 
 LONGEST = 400
 """Characters of a headline that names several stalls."""
@@ -16,6 +18,7 @@ READABLE = 160
 """Characters up to which each of them is told in full; beyond, its details are left to the findings."""
 
 _MAIN = re.compile(r"(?::|;|,) ")
+_WHO = re.compile(r"(.{0,40}?)\b([Rr]anks? \d[\d,-]{0,80})( (?:never|stopped|skipped|issued|ended|left|died)\b.{0,400})")
 
 
 def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
@@ -23,28 +26,42 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     verdict = findings[0]
     if verdict.cause is CauseClass.UNDETERMINED and not case.events and not len(case.calls) and not case.dumps:
         return (replace(verdict, headline=nothing_known([s.kind for s in case.sources])), *findings[1:])
-    parts = stalls_of(findings)
+    parts = _parts(findings)
     if len(parts) > 1:
         words = [part.headline.rstrip(".") for part in parts]
         if sum(map(len, words)) > READABLE:
             words = [_MAIN.split(text, maxsplit=1)[0] for text in words]
-        headline = f"{len(parts)} independent stalls: {'; '.join(words)}"
+        count = f"{len(parts)} independent stalls: " if stalls_of(findings) else ""
+        headline = count + (_alike(words, verdict.ranks) or "; ".join(words))
         short = headline if len(headline) <= LONGEST else headline[: LONGEST - 1].rstrip() + "…"
         return (replace(verdict, headline=short), *findings[1:])
     return findings
+
+
+def _alike(words: Sequence[str], ranks: Ranks) -> str:
+    """One sentence for several ranks that did the same, told in the past tense; "" where they did not."""
+    found = [_WHO.fullmatch(text) for text in words]
+    rest = {(m[1], m[3]) for m in found if m is not None}
+    if None in found or len(rest) != 1:
+        return ""
+    before, after = rest.pop()
+    return f"{before}{'r' if before else 'R'}{names(ranks)[1:]}{after}"
 
 
 def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The parts of a verdict that speaks for several stalls: findings of its class that name some of its culprits
     each.
     """
+    parts = _parts(findings)
+    calls = {(f.stalled.group, f.stalled.kind, f.stalled.seq) if f.stalled is not None else f.id for f in parts}
+    return parts if len(calls) == len(parts) else ()  # several ranks that are missing in one call are one stall
+
+
+def _parts(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     verdict = findings[0]
     if verdict.family in (Family.NONE, Family.UNDETERMINED) or len(verdict.ranks) < 2:
         return ()
     parts = tuple(f for f in findings[1:] if f.cause is verdict.cause and f.ranks and f.ranks < verdict.ranks)
-    calls = {(f.stalled.group, f.stalled.kind, f.stalled.seq) if f.stalled is not None else f.id for f in parts}
-    if len(calls) < len(parts):
-        return ()  # several ranks are missing in one call: that is one stall
     apart = sum(len(f.ranks) for f in parts) == len(verdict.ranks) == len({r for f in parts for r in f.ranks})
     return parts if apart else ()
 

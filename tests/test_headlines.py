@@ -69,7 +69,11 @@ def test_of_long_headlines_only_what_matters_is_in_the_first_line() -> None:
 def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
     two = diagnoses.two_stalls()
     same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
-    assert headlined((two.verdict, *same), case())[0].headline == two.verdict.headline
+    assert headlined((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
+    alike = tuple(replace(f, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in same)
+    assert headlined((two.verdict, *alike), case())[0].headline == "The GPU of ranks 0,4 stopped"
+    alike = tuple(replace(f, headline=f"Rank {f.ranks} never issued ALLREDUCE #7") for f in same)
+    assert headlined((two.verdict, *alike), case())[0].headline == "Ranks 0,4 never issued ALLREDUCE #7"
     assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent stalls"
 
 
