@@ -14,6 +14,7 @@ from nccldoctor.events import (
     SchedulerEvent,
     TearDown,
 )
+from nccldoctor.gloo import lost_peer
 from nccldoctor.presence import Presence, Signs
 
 SLACK = 5.0
@@ -47,8 +48,13 @@ def before_alarm(presence: Presence, event: Event) -> bool:
         if own and (event.place.line or 0) > min(own):
             return False
     if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
-        return (event.place.line or 0) <= (alarm.place.line or 0)
+        return (event.place.line or 0) <= (alarm.place.line or 0) or _lost_peer(presence, alarm, event)
     return math.isnan(when) or math.isnan(presence.alarm) or when <= presence.alarm + SLACK
+
+
+def _lost_peer(presence: Presence, alarm: Event, event: Event) -> bool:
+    """Whether the complaint is about a connection to a peer that was gone: in a merged file it may stand before the words of that peer."""
+    return lost_peer(alarm) and event.rank not in (None, alarm.rank) and not presence.signs(event.rank or 0).echoes
 
 
 def aborted_behind(case: Case, event: Event) -> bool:

@@ -24,7 +24,7 @@ NOTHING_TOLD = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.U
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
     """The findings, the verdict first. There is always one."""
     drafts = [_judge(facts, stall) for stall in _stalls(facts)]
-    drafts = _displace(drafts)
+    drafts = _displace(drafts + _crash(facts, drafts))
     verdict = _joined(facts, drafts)
     ordered = [verdict, *(d for d in drafts if d is not verdict)] if len(drafts) > 1 else [verdict]
     return tuple(_finding(facts, d, i) for i, d in enumerate(ordered, 1))
@@ -38,6 +38,16 @@ def _stalls(facts: Facts) -> Sequence[Stall]:
     if facts.failures:
         return (Stall(StallKind.CRASH, Ranks(r for f in facts.failures for r in f.ranks)),)
     return (Stall(StallKind.NOTHING, Ranks()),)
+
+
+def _crash(facts: Facts, drafts: Sequence[Draft]) -> list[Draft]:
+    """What ended a rank that takes part in nothing that is known to wait, where the waiting itself tells no cause: calls of ranks
+    without a dump are not known.
+    """
+    sure = [f for f in facts.failures if f.certain and f.ranks and not any(facts.waits.firm.get(r) for r in f.ranks)]
+    if not sure or any(d.cause not in NOTHING_TOLD or d.ceiling is Confidence.HIGH for d in drafts):
+        return []
+    return [_judge(facts, Stall(StallKind.CRASH, Ranks(r for f in sure for r in f.ranks)))]
 
 
 def _quiet(facts: Facts) -> bool:

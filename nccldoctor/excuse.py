@@ -13,17 +13,12 @@ import numpy.typing as npt
 
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
-from nccldoctor.events import ExceptionRaised, StoreError
+from nccldoctor.events import StoreError
+from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.presence import Presence
 from nccldoctor.ranks import Ranks
 from nccldoctor.waits import Waits
-
-TIMED_OUT = "Timed out waiting"
-"""What a call says that waited for a peer until the limit (gloo, transport/tcp)."""
-
-WAITED = (TIMED_OUT, "Connection closed by peer", "Connection reset by peer", "Application timeout caused pair closure")
-"""What a call says that waited for a peer, or lost it."""
 
 SET_UP = ("wait", "barrier")
 """Operations of the store in which a rank waits for the others to make a group."""
@@ -63,12 +58,7 @@ def _waits_in_vain(presence: Presence, rank: int) -> bool:
     signs = presence.signs(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(
-        e.operation in SET_UP
-        if isinstance(e, StoreError)
-        else isinstance(e, ExceptionRaised) and TIMED_OUT in e.message
-        for e in signs.echoes
-    )
+    return any(e.operation in SET_UP if isinstance(e, StoreError) else waited_in_vain(e) for e in signs.echoes)
 
 
 def _says_it_waits(presence: Presence, rank: int) -> bool:
@@ -76,7 +66,7 @@ def _says_it_waits(presence: Presence, rank: int) -> bool:
     signs = presence.signs(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(isinstance(e, ExceptionRaised) and any(w in e.message for w in WAITED) for e in signs.echoes)
+    return any(waited_in_vain(e) or lost_peer(e) for e in signs.echoes)
 
 
 def _earliest(case: Case, streams: CallStreams, graph: Waits, roots: Ranks) -> Ranks:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from nccldoctor.case import Case
 from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, DumpSignal, Event, WorkStatus
+from nccldoctor.gloo import failed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -90,6 +91,7 @@ def fronts(case: Case) -> Fronts:
     gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
     done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
     done &= ~_cut_off(case, calls, gloo)
+    done[failed(case) & gloo[calls.dump] if len(calls) else done] = False
     p2p, member = _kinds(case, calls)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
     collective = valid & ~member & ~p2p
@@ -352,7 +354,9 @@ def group_of(case: Case, event: Event) -> int | None:
     found = case.naming.find(event.group, event.rank)
     if found is not None:
         return found
-    if (event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)) or event.rank is None:
+    if (
+        event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)
+    ) or event.rank is None:
         return None
     if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.seq is not None:
         mine = (case.call_rank == event.rank) & (case.calls.seq == event.seq) & (case.call_group >= 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 
 from cases import Tape, Team, world
-from ruling import Ruling, raised, read
+from ruling import Ruling, raised, read, torchrun
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Source, SourceKind
@@ -178,3 +178,67 @@ def test_the_line_of_code_above_an_exception_is_no_part_of_it() -> None:
     parsed = scan(Source(0, "rank_2.log", SourceKind.LOG, len(text)), BytesIO(text.encode()))
     (error,) = [e for e in parsed.events if isinstance(e, ExceptionRaised)]
     assert (error.type, error.rank, error.origin) == ("RuntimeError", 2, "echo")
+
+
+def test_connections_that_break_when_others_give_up_and_leave_are_no_death() -> None:
+    """Who waited until the limit leaves, and so breaks the connection of a peer that waits for it."""
+    tapes = [tape(r).calls(3).call(done=False) for r in (0, 1, 3)]
+    errors = {0: VAIN, 1: CLOSED, 3: VAIN}
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", e) for r, e in errors.items()}
+    ruling = read(dumps(*tapes) | logs({**texts, 2: steps(2, 5)}))
+    assert (ruling.cause, ruling.ranks) == ("frozen", "2"), str(ruling)
+
+
+def test_in_a_merged_log_a_broken_connection_may_stand_before_the_exception_that_broke_it() -> None:
+    lost = raised(0, "RuntimeError", CLOSED) + raised(1, "RuntimeError", CLOSED)
+    ruling = read({"job.log": lost + raised(2, "ValueError", "no such expert") + raised(3, "RuntimeError", CLOSED)})
+    assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+
+
+def test_a_rank_a_step_ahead_skipped_calls_and_did_not_merely_issue_another_one() -> None:
+    tapes = [tape(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)]
+    texts = {r: steps(r, 6 if r == 2 else 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}
+    ruling = read(dumps(*tapes) | logs(texts))
+    assert (ruling.cause, ruling.ranks) == ("missed-call", "2"), str(ruling)
+    even = read(dumps(*tapes) | logs({r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}))
+    assert (even.cause, even.ranks) == ("op-mismatch", "2"), str(even)
+
+
+def test_a_death_outside_of_what_is_known_to_wait_is_told() -> None:
+    """Two dumps of a pair are left, and their call has all members that are known; the kill of another rank explains it."""
+    pair = Team("3", "dp", (0, 1))
+    tapes = [Tape(r, world(4), pair, backend="gloo").calls(3).call(team=pair, done=False) for r in (0, 1)]
+    for one in tapes:
+        one.other(pg_config={"": {"name": "", "desc": "", "ranks": "[]"}})
+    ruling = read(
+        dumps(*tapes)
+        | logs({r: steps(r, 5) for r in range(4)})
+        | {"torchrun.log": torchrun(3, -9, {0: -15, 1: -15, 2: -15})}
+    )
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+AT_STEP = [{"name": "step", "filename": "/opt/train/train.py", "line": 61}]
+
+
+def gone() -> Ruling:
+    """Rank 3 is killed before call 7. The others lose their connections to it, and dump after that."""
+    tapes = [tape(r).calls(7, frames=AT_STEP) for r in range(3)]
+    texts = {r: steps(r, 5) + inside(r, "all_reduce", f"RuntimeError: {CLOSED}") for r in range(3)}
+    return read(dumps(*tapes) | logs({**texts, 3: steps(3, 5)}) | {"torchrun.log": torchrun(3, -9, {0: 1, 1: 1, 2: 1})})
+
+
+def test_a_call_that_raised_did_not_complete_although_it_counts_as_done() -> None:
+    ruling = gone()
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("died", "3", ("ALLREDUCE", 7)), str(ruling)
+    assert ruling.verdict["confidence"] == "high"
+
+
+def test_an_exception_from_the_same_line_says_nothing_of_a_call_that_others_went_past() -> None:
+    """Rank 3 came late, to a call behind those in its dump, and found its peers gone."""
+    tapes = [tape(r).calls(6, frames=AT_STEP) for r in range(4)]
+    for one in tapes[:3]:
+        one.call(done=False, frames=AT_STEP)
+    texts = {r: steps(r, 5) + inside(r, "all_reduce", f"RuntimeError: {VAIN if r < 3 else CLOSED}") for r in range(4)}
+    ruling = read(dumps(*tapes) | logs(texts))
+    assert (ruling.ranks, ruling.at) == ("3", ("ALLREDUCE", 7)), str(ruling)

@@ -18,7 +18,7 @@ from nccldoctor.failures import FATAL, Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import lives, nameable, one_host, others_wait
-from nccldoctor.rules.unheard import draft, unheard
+from nccldoctor.rules.unheard import broke_first, draft, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
@@ -208,7 +208,7 @@ def _broken_connection(facts: Facts, stall: Stall) -> Draft | None:
     silent = Ranks(
         r for r in nameable(facts, stall) if not facts.presence.signs(r).alive and not facts.presence.signs(r).echoes
     )
-    if not broken or not silent or len(silent) > 1:
+    if not broken or not silent or len(silent) > 1 or not broke_first(facts):
         return None
     evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
     evidence += others_wait(facts, stall) + [e for r in silent for e in _silence(facts, r)]

@@ -39,7 +39,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return None
     heard = Ranks(r for r in call.inside)
     whole = frozenset(group.members) <= call.entered | call.passed and (
-        group.learned in ("config", "entries", "listed")
+        group.learned in ("config", "listed")
+        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.fronts.recorded)
         or (group.learned == "world" and facts.case.world_size is not None)
     )
     alone = len(heard) < 2 or not whole

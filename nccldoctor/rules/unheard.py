@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote, verb
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
-from nccldoctor.excuse import TIMED_OUT, WAITED
+from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import busy_with, lives
@@ -40,7 +40,7 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
     said = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _complains(e)}
     ranks = case.world - Ranks(r for r in said if r is not None)
     few = 0 < 3 * len(ranks) <= len(case.world) and frozenset(ranks) <= presence.logged | presence.exited
-    if not few or not any(_in_vain(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
+    if not few or not any(waited_in_vain(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
         return None
     if any(_left(facts, r) or presence.signs(r).alarms for r in ranks):
         return None
@@ -48,9 +48,14 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
     if closed and len(ranks) > 1:
         return None
     told = sorted(said.values(), key=lambda e: e.rank or 0)
-    timed = sorted((e for e in told if not math.isnan(presence.time(e))), key=presence.time)
-    broken = all(_broke(e) for e in timed[:1]) if timed else not any(_in_vain(e) for e in told)
-    return Unheard(ranks, tuple(told), closed, broken)
+    return Unheard(ranks, tuple(told), closed, broke_first(facts))
+
+
+def broke_first(facts: Facts) -> bool:
+    """Whether nobody had waited until the limit when the first connection broke: who gives up and leaves breaks connections, too."""
+    told = [e for e in (*facts.case.of(SocketError), *facts.case.of(ExceptionRaised)) if _complains(e)]
+    timed = sorted((e for e in told if not math.isnan(facts.presence.time(e))), key=facts.presence.time)
+    return _broke(timed[0]) if timed else not any(waited_in_vain(e) for e in told)
 
 
 def _left(facts: Facts, rank: int) -> bool:
@@ -67,13 +72,8 @@ def _complains(event: Event) -> bool:
     return echo and event.rank is not None
 
 
-def _in_vain(event: Event) -> bool:
-    return isinstance(event, ExceptionRaised) and TIMED_OUT in event.message
-
-
 def _broke(event: Event) -> bool:
-    lost = isinstance(event, ExceptionRaised) and any(w in event.message for w in WAITED[1:])
-    return lost or isinstance(event, SocketError)
+    return lost_peer(event) or isinstance(event, SocketError)
 
 
 def shows_life(facts: Facts, rank: int) -> bool:
