@@ -20,10 +20,19 @@ def tells_more(apart: Sequence[Event], together: Sequence[Event], inside: bool) 
         return False
     before, now = worth(apart), worth(together)
     if now != before:
-        return now > before
+        return now > before and (inside or len(together) >= len(apart) or _none_lost(apart, together))
     if inside and now:
         return [(e.kind, e.host, e.details()) for e in apart] != [(e.kind, e.host, e.details()) for e in together]
     return len(together) < len(apart) and all(any(_covers(whole, part) for whole in together) for part in apart)
+
+
+def _none_lost(apart: Sequence[Event], together: Sequence[Event]) -> bool:
+    """Whether each record still tells what happened: of two that tell different things, a join makes one longer one."""
+
+    def what(event: Event) -> object:
+        return getattr(event, "what", "")
+
+    return all(any(w.kind == p.kind and what(p) in (None, "", what(w)) for w in together) for p in apart)
 
 
 def _retold(part: Event, together: Sequence[Event]) -> bool:
@@ -33,10 +42,15 @@ def _retold(part: Event, together: Sequence[Event]) -> bool:
 
 
 def renamed(apart: Sequence[Event], together: Sequence[Event]) -> bool:
-    """Whether a join tells the same, but by another host: NCCL's prefix names the one that its process runs on."""
-    return [e.kind for e in apart] == [e.kind for e in together] and any(
-        a.host != b.host for a, b in zip(apart, together, strict=True)
-    )
+    """Whether a join tells the same, but by another host: NCCL's prefix names the one that its process runs on.
+
+    A record that was whole must not change by it: then the second half has only got onto its line.
+    """
+    if [e.kind for e in apart] != [e.kind for e in together]:
+        return False
+    pairs = list(zip(apart, together, strict=True))
+    kept = all(a.details() == b.details() for a, b in pairs if a.host == b.host)
+    return kept and any(a.host != b.host for a, b in pairs)
 
 
 def _absurd(event: Event) -> bool:

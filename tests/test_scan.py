@@ -229,6 +229,18 @@ def test_thinning_keeps_the_first_and_last_of_every_writer() -> None:
         assert (steps[0], steps[-1]) == (0, 699)
 
 
+def test_two_records_of_one_kind_are_not_run_together() -> None:
+    nic = "1: host1:7:9 [0] transport/net_ib.cc"
+    text = (
+        f"{nic}:95 NCCL WARN NET/IB : mlx5_2:1 Got async event : port error(10)\n"
+        "1: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+        "1: Last error:\n"
+        "1: NET/IB: Got completion from peer 10.0.3.11<41002> with status=12 opcode=32698 len=0 vendor err 129 hca mlx5_2\n"
+    )
+    found = events(text, "ib-error")
+    assert [(e.what, e.hca) for e in found] == [("port", "mlx5_2"), ("completion", "mlx5_2")]
+
+
 def test_srun_labels_are_ranks_where_nothing_speaks_against_it() -> None:
     text = "".join(f"{r}: heartbeat step={i}\n" for i in range(3) for r in range(4))
     assert {e.rank for e in events(text, "heartbeat")} == {0, 1, 2, 3}
