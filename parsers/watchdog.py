@@ -19,7 +19,13 @@ _UNSET = 2**64 - 1
 _SPAN = 900  # characters that one record takes at most
 _NEAR = 16 << 10  # bytes behind a timeout in which its group is looked for
 
-_CAUGHT = re.compile(r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective ope[a-z]{0,6}\s*$")
+_TORN = r"collective op(?!eration timeout).{0,200}?timeout: (?=Work\w{1,12}\()"
+"""Text of another process may stand inside the words before a record that is whole."""
+
+_CAUGHT = re.compile(
+    r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective ope[a-z]{0,6}\s*$"
+    rf"|Watchdog caught {_TORN}"
+)
 # what follows tells a record from prose that quotes its first words
 _PHRASES = ("Watchdog caught collective operation timeout", "aught collective op")
 _WAITED = re.compile(r"Work \w{1,16}\((?:SeqNum|OpType)=")
@@ -38,7 +44,7 @@ _WORK = (
     r"(?:, NumelIn=-?\d{1,20}, NumelOut=-?\d{1,20})?"
     r", Timeout\(ms\)=\d{1,20}\)"
 )
-_TIMEOUT = re.compile(rf"aught collective operation timeout: {_WORK} ran for \d{{1,15}} milliseconds")
+_TIMEOUT = re.compile(rf"aught (?:collective operation timeout: |{_TORN}){_WORK} ran for \d{{1,15}} milliseconds")
 _WAIT = re.compile(rf"Work {_WORK} timed out in (?:blocking wait|call to wait)")
 _ECHO = re.compile(r"timed out in (?:blocking wait|call to wait)")
 
@@ -77,6 +83,16 @@ def whole_record(line: Line, start: re.Pattern[str], whole: re.Pattern[str]) -> 
 _SAME = re.compile(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
 
 
+_BEHIND = (
+    "Exception (either an error or timeout) detected by watchdog at work: ",
+    "failure detected by watchdog at work sequence id: ",
+    "Timeout at NCCL work: ",
+)
+"""What the watchdog says right after a timeout, with the group in front."""
+
+_TELLING = 6  # characters of it that no other message begins with
+
+
 def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | None]:
     """The group of a timeout, which its own line does not name: that of the next message of this process about the
     same call.
@@ -86,9 +102,15 @@ def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | No
     for other in line.window.near(line, 60):
         m = PATTERN.search(other.body) if other.mark.stream == line.mark.stream else None
         about = _SAME.search(other.body, m.end()) if m else None
-        if m and about and int(about[1] or about[2]) == seq:
+        if m and (_goes_on(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
             return group_of(m), int(m["rank"])
     return None, None
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a message is the beginning of what follows a timeout, cut off before it names the call."""
+    begun = text.strip(" ]")
+    return len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
 
 
 @line_parser

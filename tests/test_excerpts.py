@@ -198,3 +198,30 @@ def test_the_ranks_at_that_address_are_named_where_they_are_known() -> None:
 
 def test_one_that_lost_a_silent_end_may_just_have_seen_it_die() -> None:
     assert excerpt(LOST.format(r=3, peer="10.4.0.9", mark="[rank3]: ")).cause == "undetermined"
+
+
+# --- records that are cut or torn ---------------------------------------------------------------------------------
+
+CAUGHT = (
+    "[rank{r}]:[E1104 05:06:07.{r}00000000 ProcessGroupNCCL.cpp:607] [Rank {r}] Watchdog caught collective {words}: "
+    "WorkNCCL(SeqNum={seq}, OpType=_ALLGATHER_BASE, NumelIn={n}, NumelOut={m}, Timeout(ms)=600000) ran for 60001{r} "
+    "milliseconds before timing out.\n"
+)
+BEHIND = "[rank{r}]:[E1104 05:06:07.{r}00000001 ProcessGroupNCCL.cpp:1664] [PG 4 Rank {r}] Exception (either an error"
+
+
+def test_words_of_another_process_inside_a_record_do_not_cost_it() -> None:
+    torn = "operatWARNING: this option will be removed in a later releaseion timeout"
+    found = excerpt(*(CAUGHT.format(r=r, words=torn, seq=77, n=n, m=2 * n) for r, n in ((0, 64), (1, 4096))))
+    assert (found.cause, found.at) == ("size-mismatch", ("_ALLGATHER_BASE", 77)), str(found)
+
+
+def test_a_line_that_is_cut_behind_its_group_still_tells_the_group() -> None:
+    whole = (
+        BEHIND.format(r=0)
+        + " or timeout) detected by watchdog at work: 51, last enqueued NCCL work: 51, last completed NCCL work: 50.\n"
+    )
+    lines = [CAUGHT.format(r=r, words="operation timeout", seq=51 + r, n=4096 - r, m=4 * (4096 - r)) for r in (0, 1)]
+    found = excerpt(lines[0], whole, lines[1], BEHIND.format(r=1))
+    assert found.cause == "size-mismatch", str(found)
+    assert found.at == ("_ALLGATHER_BASE", 51)
