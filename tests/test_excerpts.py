@@ -225,3 +225,55 @@ def test_a_line_that_is_cut_behind_its_group_still_tells_the_group() -> None:
     found = excerpt(lines[0], whole, lines[1], BEHIND.format(r=1))
     assert found.cause == "size-mismatch", str(found)
     assert found.at == ("_ALLGATHER_BASE", 51)
+
+
+# --- texts that break off in trouble ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Fatal Python error: Aborted\n", "A process aborted"),
+        ('Traceback (most recent call last):\n  File "/opt/train.py", line 9, in main\n    run()\n', "cut off"),
+        (
+            "w1:7:8 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer w2<40001>\n",
+            "A connection between processes broke",
+        ),
+        (
+            "W1104 05:06:07.000000 71 site-packages/torch/distributed/elastic/agent/server/api.py:719] Received 15 death "
+            "signal, shutting down workers\n",
+            "told from outside to stop",
+        ),
+    ],
+)
+def test_a_text_that_breaks_off_in_trouble_is_not_well(line: str, said: str) -> None:
+    steps = " 12%|█▏        | 61/500 [00:20<02:26,  3.00it/s]\n"
+    found = excerpt(steps, line)
+    assert found.cause == "undetermined", str(found)
+    assert said in found.verdict["headline"]
+
+
+def test_a_desync_report_that_failed_still_tells_the_call() -> None:
+    found = excerpt(
+        "[E ProcessGroupNCCL.cpp:988] Failed to retrieve NCCL_DESYNC_DEBUG report.  Please file an issue. Error: "
+        "Timeout rank [2] last trace item must be kEventStart. thisSeq = 9, col = SEND\n"
+    )
+    assert (found.cause, found.at) == ("undetermined", ("SEND", 9)), str(found)
+
+
+STATUS = (
+    "[rank{r}]:[E1104 05:06:07.{r}00000001 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {r}] Exception "
+    "(either an error or timeout) detected by watchdog at work: {seq}, last enqueued NCCL work: {enq}, last completed "
+    "NCCL work: {done}.\n"
+)
+
+
+def test_the_call_that_one_device_stands_in_is_the_one_that_does_not_end() -> None:
+    lines = [
+        CAUGHT.format(r=r, words="operation timeout", seq=seq, n=64, m=128)
+        + STATUS.format(r=r, seq=seq, enq=40, done=seq - 1)
+        for r, seq in ((0, 31), (1, 36))
+    ]
+    found = excerpt(*lines)
+    assert found.at == ("_ALLGATHER_BASE", 31), str(found)
+    assert "1 peer " in found.verdict["headline"]

@@ -9,7 +9,7 @@ What would refute it: a later snapshot in which its completions moved on.
 from __future__ import annotations
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import Draft, describe, names, recorded, stalled_of, waiting_evidence
+from nccldoctor.draft import Draft, describe, names, recorded, stalled_of, verb, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import EARLY
@@ -54,15 +54,16 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     evidence += _peers_passed(facts, call)
     for waiting in _others_wait_for(facts, call)[:2]:
         evidence += waiting_evidence(facts, waiting, 1)
+    peers = f"{len(call.passed)} {verb(call.passed, 'peer', 'peers')}"
     return Draft(
         CAUSE,
-        f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {len(call.passed)} peers and "
-        f"not on {'it' if len(ahead) == 1 else 'them'}, while the host went on",
+        f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
+        f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
         tuple(evidence),
         Confidence.HIGH if _others_wait_for(facts, call) else Confidence.MEDIUM,
         "a later snapshot in which the completions of that rank moved on",
         ranks=ahead,
-        call=_root(facts, call, ahead),
+        call=_root(facts, call, ahead) if call.row >= 0 else call,
     )
 
 

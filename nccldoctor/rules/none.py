@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, quote, recorded
-from nccldoctor.events import Phase, ProcessExit
+from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.rules.last_words import broken_off, ended_well
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NONE
@@ -24,14 +25,14 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)):
         return None
     evidence = _well(facts)
-    if not evidence:
+    if not evidence or broken_off(facts)[0]:
         return None
     case = facts.case
     world = case.world
     seen = facts.presence.logged | facts.presence.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
     ended = bool(facts.presence.logged) and (
-        _ended_well(facts) or (frozenset(world) <= facts.presence.dumped and not facts.waits.calls)
+        ended_well(facts) or (frozenset(world) <= facts.presence.dumped and not facts.waits.calls)
     )
     ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole else Confidence.LOW
     head = (
@@ -46,12 +47,6 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         Confidence.LOW if in_flight else ceiling,
         "a file of this job that was not read",
     )
-
-
-def _ended_well(facts: Facts) -> bool:
-    done = {p.rank for p in facts.case.of(Phase) if p.what == "finished"}
-    exits = {e.rank for e in facts.case.of(ProcessExit) if e.exitcode == 0}
-    return bool(done | exits)
 
 
 def _well(facts: Facts) -> list[Evidence]:

@@ -11,9 +11,18 @@ from collections.abc import Sequence
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote, verb, waiting_evidence
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, ProcessExit, WorkStatus
+from nccldoctor.events import (
+    BlockingWaitTimeout,
+    CollectiveTimeout,
+    DesyncReport,
+    DumpSignal,
+    Event,
+    ProcessExit,
+    WorkStatus,
+)
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.last_words import broken_off
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.UNDETERMINED
@@ -30,6 +39,8 @@ def judge(facts: Facts, stall: Stall) -> Draft:
         quote(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
     ][:2]
     evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    broke, lines = broken_off(facts)
+    evidence += lines
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()
@@ -37,8 +48,12 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     if call is not None:
         waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
         head = f"{waiting}; what was read does not tell for whom"
+    elif isinstance(first, DumpSignal):
+        head = f"{_fired(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
     elif first is not None:
         head = "Something went wrong, and what was read does not tell who caused it"
+    elif broke:
+        head = f"{broke}, and what was read does not tell why"
     else:
         head = "What was read does not tell whether anything is wrong"
     return Draft(
@@ -51,6 +66,11 @@ def judge(facts: Facts, stall: Stall) -> Draft:
         call=call,
         stalled=None if call is not None else stalled_line(facts),
     )
+
+
+def _fired(signal: DumpSignal) -> str:
+    rank = signal.rank if signal.from_rank is None else signal.from_rank
+    return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
 
 
 def stalled_line(facts: Facts) -> Stalled | None:
@@ -71,6 +91,9 @@ def stalled_line(facts: Facts) -> Stalled | None:
             entered=Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None),
             timeout_ms=event.timeout_ms,
         )
+    report = next((e for e in facts.case.of(DesyncReport) if e.op and e.seq is not None), None)
+    if report is not None:
+        return Stalled(report.op, report.seq, entered=Ranks([report.rank] if report.rank is not None else []))
     status = next((e for e in facts.case.of(WorkStatus) if e.failed is not None), None)
     if status is None:
         return None

@@ -1,0 +1,41 @@
+"""How a text may break off in trouble although nobody in it complains of a call: what such lines say, and what they leave open."""
+
+from __future__ import annotations
+
+from nccldoctor.align import Facts
+from nccldoctor.departures import ABORTS
+from nccldoctor.draft import quote
+from nccldoctor.events import Event, ExceptionRaised, Phase, ProcessExit, SocketError, TearDown
+from nccldoctor.model import Evidence
+
+MOST = 3
+
+
+def ended_well(facts: Facts) -> bool:
+    """Whether some process said that it was done, or ended with 0."""
+    return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
+        e.exitcode == 0 for e in facts.case.of(ProcessExit)
+    )
+
+
+def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
+    """What went on in words, and the lines that say so; "" where nothing did, or the job ended well all the same."""
+    if ended_well(facts):
+        return "", []
+    for words, found in (
+        ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
+        ("A process raised an exception whose name is cut off", [e for e in facts.case.of(ExceptionRaised) if _cut(e)]),
+        ("A connection between processes broke", list(facts.case.of(SocketError))),
+        (
+            "The launcher was told from outside to stop",
+            [t for t in facts.case.of(TearDown) if t.what == "death-signal"],
+        ),
+    ):
+        if found:
+            lines: list[Event] = [*found[:MOST]]
+            return words, [quote(e, words.lower()) for e in lines]
+    return "", []
+
+
+def _cut(event: ExceptionRaised) -> bool:
+    return not event.type and not event.logged
