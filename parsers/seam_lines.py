@@ -37,6 +37,8 @@ _OUTER = re.compile(
 )
 """The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
 
+_FRAME = re.compile(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
+
 _WRITER = re.compile(r"\[rank\d{1,7}\]:")
 
 _HEAD = re.compile(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
@@ -110,6 +112,10 @@ class Lines:
         mine, other = self.read(head)[1].stream, self.read(number)[1].stream
         cut = bool(mine) and self.torn(head, number) and continues(mine, other)  # then only the rest names the process
         return self.orphan(number, head) or continues(other, mine) or cut
+
+    def whole(self, number: int) -> bool:
+        """Whether nothing can go on with a line: it is empty, or a frame of a stack, of which there may be hundreds."""
+        return not self.raw(number) or _FRAME.fullmatch(self.read(number)[2].strip()) is not None
 
     def begins(self, number: int) -> bool:
         """Whether a line is the beginning of something of its own."""

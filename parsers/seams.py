@@ -65,7 +65,7 @@ def mend(content: bytes, hits: Sequence[int], read: Read) -> Mended | None:
             break
         if at in gone or at in taken:
             continue
-        heads = (h for h in _heads(text, at) if h not in gone and h not in taken and text.raw(h))
+        heads = (h for h in _heads(text, at) if h not in gone and h not in taken and not text.whole(h))
         joins = [join for head in heads if (join := _join(text, head, at, gone, trials))]
         joins = [join for join in joins if not _rivalled(text, join, gone, trials)]
         if joins:
@@ -154,7 +154,12 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
             break
         if number < at:
             continue
-        apart, together, alone = _tried(text, head, pieces, joined, trials)
+        tried = _tried(text, head, pieces, joined, trials)
+        if tried is None and best is None:
+            continue
+        if tried is None:
+            break
+        apart, together, alone = tried
         now = worth(together)
         inside = _through_number(before, added) or (len(pieces) == 1 and text.torn(head, number))
         told = tells_more(apart, together, inside) or (text.native(head) and renamed(apart, together))
@@ -171,15 +176,19 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
 
 def _tried(
     text: Lines, head: int, pieces: Sequence[int], joined: str, trials: _Trials
-) -> tuple[list[Event], list[Event], list[Event]]:
-    """What is read in the pieces as they stand, in the pieces joined, and without them; never what others wrote."""
+) -> tuple[list[Event], list[Event], list[Event]] | None:
+    """What is read in the pieces as they stand, in the pieces joined, and without them; never what others wrote. None
+    where nothing is read in the joined text.
+    """
     last = pieces[-1]
     between = [text.read(n)[0] for n in range(head + 1, last) if n not in pieces]  # they keep the halves apart
     foreign = said(trials.events(*between)) if between else []
+    together = but(trials.events(joined, *between), foreign)
+    if not together:
+        return None
     apart = trials.events(*(text.read(n)[0] for n in range(head, last + 1)))
-    together = trials.events(joined, *between)
     alone = trials.events(text.read(head)[0], *between)
-    return but(apart, foreign), but(together, foreign), but(alone, foreign)
+    return but(apart, foreign), together, but(alone, foreign)
 
 
 def _rivalled(text: Lines, join: _Join, gone: set[int], trials: _Trials) -> bool:
