@@ -1,27 +1,46 @@
 """Attempts of one job: each start by its launcher is a job of its own, and only the newest is diagnosed.
 
 torchrun keeps them apart by folder (``attempt_1``); in a launcher's own log, and in merged ones, its restart lines do.
+Where neither tells (a requeue that goes on in the same file, a loop around the launcher, folders of several runs) the
+lines do: a rank that ended, or gave up, and then starts again or is back at an earlier step, is a new process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from nccldoctor.case import Case
-from nccldoctor.events import Event, Note
+from nccldoctor.events import (
+    BlockingWaitTimeout,
+    CollectiveTimeout,
+    CommInit,
+    Event,
+    Note,
+    Phase,
+    ProcessExit,
+    Progress,
+    SchedulerEvent,
+    TearDown,
+)
 from nccldoctor.model import Gap, Source
 
 KEPT = ("restart",)
 """Notes behind which a new attempt begins."""
+
+PAUSE = 10.0
+"""Seconds between the end of an attempt and the first sign of the next; clocks of hosts differ by less."""
 
 
 def newest(case: Case) -> Case:
     """The case with the events of its newest attempt alone; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
     last = max((s.attempt for s in case.sources if s.attempt is not None), default=None)
-    begins = _restarts(case.events)
+    begins = _begins(case.events)
     keep = [i for i, e in enumerate(case.events) if _current(e, sources, last, begins)]
+    keep = _after(case, keep, _ended_at(case, keep))
     if len(keep) == len(case.events):
         return case
     left = len(case.events) - len(keep)
@@ -31,16 +50,108 @@ def newest(case: Case) -> Case:
     return replace(case, events=tuple(case.events[i] for i in keep), seconds=case.seconds[keep], gaps=(*case.gaps, gap))
 
 
-def _restarts(events: Sequence[Event]) -> dict[int, int]:
-    """The line of the last restart in each source."""
-    out: dict[int, int] = {}
+def _begins(events: Sequence[Event]) -> dict[int, int]:
+    """The line in each source on which its newest attempt begins, where lines tell of one."""
+    by_source: dict[int, list[Event]] = defaultdict(list)
     for event in events:
-        if isinstance(event, Note) and event.what in KEPT:
-            out[event.place.source] = max(out.get(event.place.source, 0), event.place.line or 0)
+        by_source[event.place.source].append(event)
+    out: dict[int, int] = {}
+    for source, lines in by_source.items():
+        told = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in KEPT]
+        told += [line + 1 for e in lines if (line := _requeued(e)) and any((x.place.line or 0) > line for x in lines)]
+        ended = _last_end((e.place.line or 0, e) for e in lines)
+        out[source] = max([*told, 0 if ended is None else int(ended) + 1])
     return out
 
 
-def _current(event: Event, sources: dict[int, Source], last: int | None, begins: dict[int, int]) -> bool:
+def _requeued(event: Event) -> int:
+    """The line that says that the scheduler starts the job again; 0 for any other."""
+    again = isinstance(event, SchedulerEvent) and event.what == "requeue"
+    return event.place.line or 0 if again else 0
+
+
+def _ended_at(case: Case, keep: Sequence[int]) -> float:
+    """When the attempt before the newest ended, on the job's clock; NaN where there was none."""
+    timed = [(float(case.seconds[i]), case.events[i]) for i in keep if not math.isnan(case.seconds[i])]
+    ended = _last_end(sorted(timed, key=lambda pair: pair[0]), PAUSE)
+    return math.nan if ended is None else ended
+
+
+def _after(case: Case, keep: list[int], ended: float) -> list[int]:
+    """The events behind that moment. Those without a time go with their file, and a file without any time with its folder."""
+    if math.isnan(ended):
+        return keep
+    going: dict[str, bool] = {}
+    paths = {s.id: s.path for s in case.sources}
+    for i in keep:
+        if not math.isnan(case.seconds[i]):
+            path = paths[case.events[i].place.source]
+            for place in (path, path.rpartition("/")[0]):
+                going[place] = going.get(place, False) or bool(case.seconds[i] > ended)
+
+    def stays(i: int) -> bool:
+        path = paths[case.events[i].place.source]
+        if not math.isnan(case.seconds[i]):
+            return bool(case.seconds[i] > ended)
+        return going.get(path, going.get(path.rpartition("/")[0], True))
+
+    return [i for i in keep if stays(i)]
+
+
+@dataclass(slots=True)
+class _Lives:
+    """What is known of each rank while its events pass by."""
+
+    step: dict[tuple[int | None, str | None], int] = field(default_factory=dict)
+    spoke: set[int | None] = field(default_factory=set)
+    gone: dict[int | None, float] = field(default_factory=dict)
+
+    def back(self, event: Event, at: float, pause: float) -> bool:
+        """Whether this is a rank that ended before, as a new process; or the launcher, after all who ended."""
+        if event.rank is None and _starts(event):
+            return bool(self.spoke) and at > max(self.gone.values()) + pause
+        if event.rank not in self.gone or at <= self.gone[event.rank] + pause:
+            return False
+        if isinstance(event, Progress):
+            return event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
+        return event.rank in self.spoke and _starts(event)
+
+    def note(self, event: Event, at: float) -> None:
+        """Remember what the event says of its rank."""
+        if _ends(event):
+            self.gone[event.rank] = max(at, self.gone.get(event.rank, at))
+            return
+        self.spoke.add(event.rank)
+        if isinstance(event, Progress) and event.step is not None:
+            key = (event.rank, event.label)
+            self.step[key] = max(event.step, self.step.get(key, -1))
+
+
+def _last_end(events: Iterable[tuple[float, Event]], pause: float = 0.0) -> float | None:
+    """Where the last attempt but one ended, in events with their places in order; None where there is but one."""
+    lives, found = _Lives(), None
+    for at, event in events:
+        if lives.gone and lives.back(event, at, pause):
+            found = max(end for end in lives.gone.values() if end < at)
+            lives = _Lives()
+        lives.note(event, at)
+    return found
+
+
+def _ends(event: Event) -> bool:
+    """Whether a rank stops with it: it gave up on a call, was taken down, or ended badly."""
+    if isinstance(event, ProcessExit):
+        return bool(event.exitcode or event.signal)
+    return isinstance(event, CollectiveTimeout | BlockingWaitTimeout | TearDown)
+
+
+def _starts(event: Event) -> bool:
+    if isinstance(event, CommInit):
+        return event.what == "start"
+    return isinstance(event, Phase) and event.what == "starting"
+
+
+def _current(event: Event, sources: Mapping[int, Source], last: int | None, begins: Mapping[int, int]) -> bool:
     attempt = sources[event.place.source].attempt
     if last is not None and attempt is not None:
         return attempt == last

@@ -1,0 +1,92 @@
+"""Attempts of one job are told apart by what their lines say, and only the newest is diagnosed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccldoctor import attempts, doctor
+
+START = "W0202 {at} 100 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+CAUGHT = (
+    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds "
+    "before timing out.\n"
+)
+TABLE = (
+    "Failures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_{at}\n"
+    "  host      : node0\n  rank      : {r} (local_rank: {r})\n  exitcode  : -6 (pid: 7{r})\n  error_file: <N/A>\n"
+)
+
+
+def attempt(hour: int, seq: int, ranks: int = 2) -> dict[str, str]:
+    """The lines of one attempt: rank to text; ``launcher`` for the launcher's."""
+    out = {f"rank_{r}": CAUGHT.format(r=r, at=f"{hour:02d}:20:0{r}", seq=seq) for r in range(ranks)}
+    return {**out, "launcher": START.format(at=f"{hour:02d}:00:00.000000") + TABLE.format(at=f"{hour:02d}:21:00", r=0)}
+
+
+def seqs(folder: Path) -> list[int]:
+    """The calls that the newest attempt gave up on."""
+    case = attempts.newest(doctor.read([folder]))
+    return sorted({e.seq for e in case.events if e.kind == "collective-timeout"})  # type: ignore[attr-defined]
+
+
+def one(parts: dict[str, str]) -> str:
+    start, _, table = parts["launcher"].partition("\n")
+    return start + "\n" + parts["rank_0"] + parts["rank_1"] + table
+
+
+def test_a_requeue_goes_on_in_the_same_file(tmp_path: Path) -> None:
+    note = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-02T03:30:00 DUE TO JOB REQUEUE ***\n"
+    (tmp_path / "slurm-4711.out").write_text(one(attempt(3, 7)) + note + one(attempt(4, 9)))
+    assert seqs(tmp_path) == [9]
+
+
+def test_the_note_of_a_requeue_at_the_very_end_leaves_the_attempt(tmp_path: Path) -> None:
+    note = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-02T03:30:00 DUE TO JOB REQUEUE ***\n"
+    (tmp_path / "slurm-4711.out").write_text(one(attempt(3, 7)) + note)
+    assert seqs(tmp_path) == [7]
+
+
+def test_a_loop_around_the_launcher_says_nothing_and_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(one(attempt(3, 7)) + one(attempt(4, 9)))
+    assert seqs(tmp_path) == [9]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_folders_of_several_runs_are_told_apart_by_their_times(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name, parts in zip(names, (attempt(3, 7), attempt(4, 9)), strict=True):
+        (tmp_path / name).mkdir()
+        for who, text in parts.items():
+            (tmp_path / name / f"{who}.log").write_text(text)
+    (tmp_path / names[0] / "rank_1.log").write_text("[rank1]: ValueError: no time stands here\n")
+    case = attempts.newest(doctor.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "exception"], "it goes with its folder"
+    assert [g for g in case.gaps if g.what == "earlier attempts of the job"]
+
+
+def test_files_that_every_attempt_appends_to(tmp_path: Path) -> None:
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + second[who])
+    assert seqs(tmp_path) == [9]
+
+
+def test_a_rank_that_starts_late_is_no_new_attempt(tmp_path: Path) -> None:
+    """The launcher of the other node begins when the first has given up: nobody who ended comes back."""
+    parts = attempt(3, 7)
+    (tmp_path / "node0.log").write_text(one(parts))
+    (tmp_path / "node1.log").write_text(START.format(at="03:00:04.000000") + CAUGHT.format(r=2, at="03:20:03", seq=8))
+    assert seqs(tmp_path) == [7, 8]
+
+
+def test_an_evaluation_bar_that_begins_again_is_no_new_attempt(tmp_path: Path) -> None:
+    bars = "".join(
+        f"[rank1]: Epoch {e}: {100 * s // 80}%|███ | {s}/80 [00:10<00:10, 5.00it/s]\n" for e in (0, 1) for s in (10, 80)
+    )
+    (tmp_path / "job.log").write_text(
+        bars + CAUGHT.format(r=0, at="03:20:00", seq=7) + CAUGHT.format(r=1, at="03:20:01", seq=8)
+    )
+    assert seqs(tmp_path) == [7, 8]
