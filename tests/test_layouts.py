@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import world_layouts
 from dumps import dump
 
+import nccldoctor as nd
 from nccldoctor import doctor
+from nccldoctor.parsers.prefixes import read_mark
 from nccldoctor.reports import inspection
 
 CAUGHT = "ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, "
@@ -112,3 +115,86 @@ def test_the_odd_site_is_told_by_a_pattern_and_a_conflict_is_shown(tmp_path: Pat
     case = doctor.read([tmp_path], rank_from=r"\.x(?P<rank>\d+)$")
     assert case.sources[0].rank == 3
     assert any("12" in gap.what + gap.why for gap in case.gaps) or "12" in case.sources[0].why
+
+
+PLAYED = {
+    (scenario, launcher): world_layouts.lines_of(
+        4, scenario, launcher=launcher, nodes=2, gpus=4, era="2.8", skew=0.0, tz_hours=1
+    )
+    for scenario in ("no_data", "segfault", "uncaught")
+    for launcher in ("torchrun", "srun")
+}
+BLOCKS = ("dshbak",)
+"""Layouts that lose the order of the lines."""
+
+
+def verdict(folder: Path) -> tuple[str, str]:
+    found = nd.analyze(folder).verdict
+    return str(found.cause), str(found.ranks)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "segfault", "uncaught"])
+@pytest.mark.parametrize("layout", [name for name in world_layouts.LAYOUTS if name not in BLOCKS])
+def test_one_incident_has_one_verdict_in_every_layout(tmp_path: Path, layout: str, scenario: str) -> None:
+    played, job, lines = PLAYED[scenario, "srun" if layout in ("srun-label", "slurm-tasks") else "torchrun"]
+    cause, ranks = verdict(world_layouts.write(tmp_path / layout, layout, job, lines))
+    assert cause in played.truth["acceptable_classes"]
+    assert ranks == ",".join(map(str, played.truth["culprit_ranks"]))
+
+
+@pytest.mark.parametrize("layout", ["tree", "tree-unnamed"])
+def test_the_folder_below_an_attempt_is_the_local_rank(tmp_path: Path, layout: str) -> None:
+    _, job, lines = PLAYED["no_data", "torchrun"]
+    case = doctor.read([world_layouts.write(tmp_path, layout, job, lines)])
+    of = {(s.path.split("/")[0], s.local_rank): s.rank for s in case.sources if s.local_rank is not None}
+    assert len(of) == 8
+    first = {node: of[node, 0] for node, _ in of}
+    assert sorted(rank or 0 for rank in first.values()) == [0, 4]
+    assert all(rank == (first[node] or 0) + (local or 0) for (node, local), rank in of.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "local", "host"),
+    [
+        ("[trainer1|5]:[rank5]: x", 5, 1, None),
+        ("(head, rank=0, pid=77) [rank3]: x", 3, None, None),
+        ("(worker1, rank=1, pid=78, ip=10.4.0.6) [rank5]: x", 5, None, "10.4.0.6"),
+        ("(node-0, worker1, rank=1, pid=78, ip=10.4.0.6) text", None, None, "10.4.0.6"),
+        ("(RayTrainWorker pid=33, ip=10.4.0.6) [rank5]: x", 5, None, "10.4.0.6"),
+    ],
+)
+def test_prefixes_tell_the_writer(text: str, rank: int | None, local: int | None, host: str | None) -> None:
+    mark, _ = read_mark(text)
+    assert (mark.rank, mark.local_rank, mark.host) == (rank, local, host)
+    assert mark.pid in (None, 33), "the process of SkyPilot's prefix is the shell of a node"
+
+
+def test_stern_puts_pod_and_container_before_every_line(tmp_path: Path) -> None:
+    lines = "".join(
+        f"train-worker-{r // 4} pytorch {part}" for r in range(8) for part in (caught(r), "  a line of nobody\n")
+    )
+    (tmp_path / "stern.log").write_text(lines)
+    events = [e for e in doctor.read([tmp_path]).events if e.kind == "collective-timeout"]
+    assert [(e.rank, e.host) for e in events] == [(r, f"train-worker-{r // 4}") for r in range(8)]
+
+
+def test_a_script_may_print_before_srun_labels(tmp_path: Path) -> None:
+    head = "Loading cuda/12.4\nnodes: node0 node1\nstarting now\n"
+    text = (
+        head + "".join(f"{r}: {part}" for r in range(4) for part in (caught(r), "loss 0.3\n")) + "sbatch script ends\n"
+    )
+    (tmp_path / "slurm-4711.out").write_text(text.replace("[rank", "[other"))
+    events = [e for e in doctor.read([tmp_path]).events if e.kind == "collective-timeout"]
+    assert [e.rank for e in events] == [0, 1, 2, 3]
+
+
+def test_a_requeue_of_the_collectors_zone_is_not_the_jobs(tmp_path: Path) -> None:
+    """The collector writes UTC, the processes local time: a launcher's table has the zone of the processes."""
+    table = TABLE.replace("03:28:40", "04:28:40")
+    log = "".join(f"[pod/w-0/pytorch] 2026-04-17T03:28:1{r}.5Z {caught(r).replace('03:28', '04:28')}" for r in range(3))
+    (tmp_path / "pods.log").write_text(
+        log + "".join(f"[pod/w-0/pytorch] 2026-04-17T03:28:41Z {x}\n" for x in table.splitlines())
+    )
+    case = doctor.read([tmp_path])
+    at = {e.kind: float(case.seconds[i]) for i, e in enumerate(case.events)}
+    assert at["process-exit"] - at["collective-timeout"] == pytest.approx(28, abs=1)

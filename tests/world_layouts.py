@@ -12,7 +12,11 @@ import datetime
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import world
+import world_pack
 from world_book import Line, agent_pid, pid_of, wall
 from world_job import Job
 
@@ -188,3 +192,31 @@ LAYOUTS: dict[str, Lay] = {
     "indented": _one_file("issue.md", lambda j, x: "    "),
 }
 """Name to layout; ``merged`` and ``per-rank`` are what the others are measured against."""
+
+
+def lines_of(seed: int, scenario: str, **knobs: Any) -> tuple[world.Job, Job, list[Line]]:
+    """A job of which only the lines of its logs are left, all of them, and these in the order of their times."""
+    kept: list[tuple[Job, list[Line]]] = []
+
+    def keep(job: Job, lines: list[Line], run_id: str) -> dict[str, str]:
+        kept.append((job, lines))
+        return {"job.log": ""}
+
+    world_pack.LAYOUTS["kept"] = keep
+    whole = {
+        "evidence": "log",
+        "files": "kept",
+        "spliced": False,
+        "ansi": False,
+        "cut": False,
+        "stacks": 0,
+        "dmesg": False,
+    }
+    played = world.make(seed, scenario=scenario, **{**whole, "lost_launcher": False, "lost_logs": (), **knobs})
+    return played, *kept[0]
+
+
+def write(folder: Path, name: str, job: Job, lines: list[Line]) -> Path:
+    """Those lines in one of the layouts."""
+    world_pack.write(folder, {**LAYOUTS[name](job, lines, "4711")})
+    return folder

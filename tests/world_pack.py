@@ -43,7 +43,7 @@ def pack(book: Book, run_id: str, rng: random.Random, until: float) -> dict[str,
                 and not line.text.startswith("\r")
             ):
                 line.text = f"{_RED}{line.text}{_PLAIN}"
-    files = _LAYOUTS[knobs.files](job, lines, run_id)
+    files = LAYOUTS[knobs.files](job, lines, run_id)
     if knobs.spliced and knobs.files == "merged":
         files = {name: _spliced(text, rng) for name, text in files.items()}
     return files
@@ -107,7 +107,7 @@ def _kube(job: Job, lines: list[Line], run_id: str) -> dict[str, str]:
     return {"pods.log": "".join(out)}
 
 
-_LAYOUTS = {"merged": _merged, "per_rank": _per_rank, "tree": _tree, "srun": _srun, "kube": _kube}
+LAYOUTS = {"merged": _merged, "per_rank": _per_rank, "tree": _tree, "srun": _srun, "kube": _kube}
 
 
 def write(folder: Path, files: dict[str, str | bytes]) -> None:
