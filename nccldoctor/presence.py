@@ -158,7 +158,7 @@ def _complains(event: Event) -> bool:
     return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or _echo(event)
 
 
-def _of_the_job(event: Event) -> bool:
+def of_the_job(event: Event) -> bool:
     """Whether the training script dumped by itself: that answers nobody."""
     return isinstance(event, DumpNote) and event.what == "by-the-job"
 
@@ -179,7 +179,7 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         dump=dump,
         logged=has_file or bool(written),
         alarms=tuple(e for e in events if isinstance(e, ALARMS)),
-        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not _of_the_job(e)),
+        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not of_the_job(e)),
         own=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
         echoes=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),

@@ -242,3 +242,51 @@ def test_an_exception_from_the_same_line_says_nothing_of_a_call_that_others_went
     texts = {r: steps(r, 5) + inside(r, "all_reduce", f"RuntimeError: {VAIN if r < 3 else CLOSED}") for r in range(4)}
     ruling = read(dumps(*tapes) | logs(texts))
     assert (ruling.ranks, ruling.at) == ("3", ("ALLREDUCE", 7)), str(ruling)
+
+
+# --- what dumps and lines tell together
+
+
+def stopped(*closed: int) -> Ruling:
+    """Rank 2 left no dump, its log simply ends; the others dumped and gave up, those in ``closed`` because a connection broke."""
+    tapes = [tape(r).calls(3).call(done=False) for r in (0, 1, 3)]
+    texts = {
+        r: steps(r, 5) + own_dump(r) + raised(r, "RuntimeError", CLOSED if r in closed else VAIN) for r in (0, 1, 3)
+    }
+    return read(dumps(*tapes) | logs({**texts, 2: steps(2, 5)}))
+
+
+def test_a_silent_rank_whose_connections_held_until_the_limit_is_frozen() -> None:
+    ruling = stopped()
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "2", "high"), str(ruling)
+
+
+def test_a_silent_rank_whose_connections_broke_is_gone() -> None:
+    ruling = stopped(0, 1, 3)
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+
+
+def test_a_monitored_barrier_names_who_did_not_come_although_nothing_in_the_dumps_waits() -> None:
+    tapes = [tape(r).calls(4) for r in range(4)]
+    reached = "reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+    texts = {r: raised(r, "RuntimeError", f"Rank {r} successfully {reached}") for r in (1, 3)}
+    texts[0] = raised(0, "RuntimeError", "[Rank 0]: Ranks 2 failed to pass monitoredBarrier in 7000 ms")
+    ruling = read(dumps(*tapes) | logs({r: steps(r, 5) + texts.get(r, "") for r in range(4)}))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "high"), str(ruling)
+
+
+def test_dumps_alone_of_a_job_that_seems_idle_say_little() -> None:
+    """A send that hangs is not recorded, and a call that failed counts as done."""
+    ruling = read(dumps(*(tape(r).calls(4) for r in range(4))))
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
+
+
+def test_calls_of_several_pairs_in_flight_at_once_are_a_snapshot() -> None:
+    pairs = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
+    tapes = [tape(r, world(4), *pairs) for r in range(4)]
+    for one in tapes:
+        one.calls(5, team=one.teams[1]).call(team=one.teams[1], done=False)
+    ruling = read(dumps(*tapes))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("none", "", "low"), str(ruling)
+    one_pair = read(dumps(*tapes[:2], *(tape(r, world(4), *pairs).calls(5, team=pairs[1]) for r in (2, 3))))
+    assert one_pair.cause == "unfinished", str(one_pair)

@@ -12,6 +12,7 @@ from nccldoctor.draft import Draft, quote, recorded
 from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.rules.last_words import broken_off, ended_well
+from nccldoctor.rules.unfinished import on_gloo, scattered
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NONE
@@ -19,7 +20,9 @@ CAUSE = CauseClass.NONE
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Nothing to explain."""
-    in_flight = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)
+    in_flight = stall.kind is StallKind.FULL and (
+        (stall.call is not None and bool(stall.call.passed)) or scattered(facts)
+    )
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
         return None
     if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)):
@@ -31,10 +34,10 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     world = case.world
     seen = facts.presence.logged | facts.presence.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
-    ended = bool(facts.presence.logged) and (
-        ended_well(facts) or (frozenset(world) <= facts.presence.dumped and not facts.waits.calls)
-    )
-    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole else Confidence.LOW
+    idle = all(c.passed and not c.missing | c.unknown for c in facts.waits.calls.values())
+    ended = bool(facts.presence.logged) and (ended_well(facts) or (frozenset(world) <= facts.presence.dumped and idle))
+    told = bool(facts.presence.logged) or not on_gloo(facts)  # gloo records no sends, and counts failed calls as done
+    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
     head = (
         "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
         if in_flight

@@ -91,10 +91,14 @@ def _by_stack(facts: Facts, stall: Stall) -> Ranks:
 
 
 def _named_by_report(facts: Facts, stall: Stall) -> Draft | None:
-    """A monitored barrier, a desync report or a rank's own counters name who did not come; no dump says otherwise."""
-    if stall.kind is StallKind.CYCLE or facts.fronts.recorded:
-        return None
+    """A monitored barrier, a desync report or a rank's own counters name who did not come; no dump says otherwise.
+
+    A monitored barrier is no call that a recorder notes, so that nothing in the dumps seems to wait.
+    """
     barriers = [e for e in facts.case.of(MonitoredBarrier) if e.missing]
+    idle = bool(barriers) and stall.kind in (StallKind.NOTHING, StallKind.CRASH)
+    if stall.kind is StallKind.CYCLE or (facts.fronts.recorded and not idle):
+        return None
     reports = [e for e in facts.case.of(DesyncReport) if e.laggards]
     analysed = [e for e in facts.case.of(FrAnalysis) if e.missing]
     named = [e.missing for e in barriers] + [e.missing for e in analysed]
@@ -111,7 +115,11 @@ def _named_by_report(facts: Facts, stall: Stall) -> Draft | None:
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     stalled = Stalled(*calls[0], missing=ranks) if calls else None
     head = f"{names(ranks).capitalize()} never came to {what}"
-    return Draft(CAUSE, head, tuple(evidence), Confidence.MEDIUM, REFUTED, ranks=ranks, stalled=stalled)
+    alive = [e for r in list(ranks)[:3] for e in lives(facts, r)[:2]]
+    there = Ranks(e.rank for e in facts.case.of(MonitoredBarrier) if e.rank is not None)
+    sure = bool(barriers) and frozenset(facts.case.world) <= there | ranks and all(lives(facts, r) for r in ranks)
+    ceiling = Confidence.HIGH if sure else Confidence.MEDIUM
+    return Draft(CAUSE, head, (*evidence, *alive), ceiling, REFUTED, ranks=ranks, stalled=stalled)
 
 
 def _unheard(facts: Facts, stall: Stall) -> Draft | None:

@@ -25,13 +25,28 @@ def _not_comparable(facts: Facts, call: StuckCall) -> bool:
     return any(f is not None and f.known_by == "status" for f in fronts)
 
 
+def on_gloo(facts: Facts) -> bool:
+    """Whether all dumps are of gloo."""
+    return bool(facts.case.dumps) and all(d.backend == "gloo" for d in facts.case.dumps)
+
+
+def scattered(facts: Facts) -> bool:
+    """Whether several calls without common members are in flight at once, nothing else waits and nobody complains: each would need a
+    cause of its own, and a network that all of them share is none of gloo's.
+    """
+    inside = [s.call.inside for s in facts.stalls if s.kind is StallKind.FULL and s.call is not None]
+    apart = sum(map(len, inside)) == len(frozenset().union(*inside))
+    quiet = facts.presence.first_alarm is None and not facts.failures
+    return on_gloo(facts) and quiet and 1 < len(inside) == len(facts.stalls) and apart
+
+
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """A call that everybody is in."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
         return None
     stalled = stalled_of(facts, call)
-    if call.passed and (stalled is None or stalled.op not in EARLY):
+    if (call.passed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
         return None
     group = facts.case.groups[call.group]
     evidence = waiting_evidence(facts, call, 4)

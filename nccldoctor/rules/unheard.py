@@ -12,10 +12,11 @@ from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote, verb
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
 from nccldoctor.gloo import lost_peer, waited_in_vain
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import busy_with, lives
 from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.waits import StuckCall
 
 REFUTED = "a complaint of that rank about a call, or other calls of it than its peers'"
 
@@ -63,6 +64,14 @@ def _left(facts: Facts, rank: int) -> bool:
     signs = facts.presence.signs(rank)
     others = (facts.presence.signs(r) for r in facts.case.world if r != rank)
     return any(e.exitcode == 0 for e in signs.exits) or (signs.finished and not any(o.finished for o in others))
+
+
+def still_connected(facts: Facts, call: StuckCall) -> list[Evidence]:
+    """That ranks inside a call waited until the limit: had the process they waited for ended, connections would have broken at once."""
+    if broke_first(facts):
+        return []
+    said = [e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and waited_in_vain(e)]
+    return [quote(e, f"rank {e.rank} waited until the limit, and its connections did not break") for e in said[:1]]
 
 
 def _complains(event: Event) -> bool:
