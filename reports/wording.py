@@ -157,7 +157,7 @@ def confidence(finding: Finding) -> str:
         return word
     agree, contradict = agreement(finding)
     signals = "independent signal agrees" if agree == 1 else "independent signals agree"
-    return f"{word} — {agree} {signals}, {contradict} contradict{'s' if contradict == 1 else ''}"
+    return f"{word} — {agree:,} {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
 
 
 def lede(diagnosis: Diagnosis) -> str:

@@ -147,8 +147,18 @@ def test_words_too_long_for_a_box_lose_what_matters_least():
 
     assert call.title.endswith("… #18723")
     assert call.title.startswith("_REDUCE")
-    assert call.detail == "10 ranks inside"
+    assert call.detail == "ranks 0 and 9 more inside"
     assert "_REDUCE_SCATTER_BASE #18723" in call.full
+
+
+def test_a_rank_is_never_cut_to_another_one():
+    many = Ranks(range(10007, 16384, 1000))
+    links = [Link(Ranks([n]), Ranks([rank]), f"dp_{n}", "ALLREDUCE", n) for n, rank in enumerate(many)]
+    graph = wait_graph(tuple(links), many, Ranks())
+    assert [arrow.label for arrow in graph.arrows] == [f"needs {rank}" for rank in many]
+    assert graph.boxes[-1].title == "ranks 10007 and 6 more"
+    one = wait_graph((Link(Ranks([1]), many, "dp_1", "ALLREDUCE", 7),), many, Ranks())
+    assert [arrow.label for arrow in one.arrows] == ["needs 7 ranks"]
 
 
 def test_no_word_about_a_box_is_cut():

@@ -117,15 +117,17 @@ def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[l
 
 
 def _call(link: Link) -> _Node:
-    detail = _inside(link.waiting)
+    detail = _short("{} inside", link.waiting, 12, WIDTH - 16)
     call = wording.call_name(link.op, link.seq)
     return _Node("call", call, line(link.group, 60) or "group not known", detail, link.waiting, link.for_)
 
 
-def _inside(ranks: Ranks) -> str:
-    """Who is in a call: by name where that fits a box, else how many."""
-    named = f"{wording.ranks_phrase(ranks, 4)} inside"
-    return named if fitting(named, 12, WIDTH - 16) == named else f"{len(ranks):,} ranks inside"
+def _short(text: str, ranks: Ranks, size: float, width: float) -> str:
+    """``text`` with the ranks by name where they fit, else how many: a number that is cut would be another rank."""
+    ways = [wording.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
+    ways += [f"{len(ranks):,} ranks"] if len(ranks) > 1 else [str(ranks)]
+    whole = [text.format(way) for way in ways]
+    return next((shown for shown in whole if fitting(shown, size, width) == shown), fitting(whole[-1], size, width))
 
 
 def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool) -> list[_Node]:
@@ -151,7 +153,7 @@ def _target(kind: str, ranks: Ranks, waiting: bool) -> _Node:
     role = {"culprit": "look here", "suspect": "suspect"}.get(kind, "")
     outside = "waits for nobody here" if kind == "culprit" else "not seen to wait"
     state = "waits in another call" if waiting else outside
-    return _Node(kind, wording.ranks_phrase(ranks, 3), role or "needed", state, ranks, Ranks(), waiting)
+    return _Node(kind, _short("{}", ranks, 13.5, WIDTH - 16), role or "needed", state, ranks, Ranks(), waiting)
 
 
 def _merged(links: list[Link], culprits: Ranks) -> list[Link]:
@@ -236,7 +238,7 @@ def fitting(text: str, size: float, width: float) -> str:
 
 def _arrow(edge: Edge, needs: Ranks, nodes: list[_Node], placed: Layout) -> Arrow:
     start, end = edge
-    label = fitting(f"needs {wording.ranks_phrase(needs, 3)}", 11.5, GAP - 10) if needs else "stuck behind"
+    label = _short("needs {}", needs, 11.5, GAP - 10) if needs else "stuck behind"
     x1, y1 = _x(placed, start) + WIDTH, _y(placed.row[start]) + HEIGHT / 2
     x2, y2 = _x(placed, end), _y(placed.row[end]) + HEIGHT / 2
     if edge in placed.closing:
