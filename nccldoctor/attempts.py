@@ -60,8 +60,14 @@ def _begins(events: Sequence[Event]) -> dict[int, int]:
         told = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in KEPT]
         told += [line + 1 for e in lines if (line := _requeued(e)) and any((x.place.line or 0) > line for x in lines)]
         ended = _last_end((e.place.line or 0, e) for e in lines)
-        out[source] = max([*told, 0 if ended is None else int(ended) + 1])
+        again = ended is not None and any(_speaks(e) for e in lines if (e.place.line or 0) > ended)
+        out[source] = max([*told, int(ended) + 1 if ended is not None and again else 0])
     return out
+
+
+def _speaks(event: Event) -> bool:
+    """Whether somebody but the launcher says something: its greeting alone may be an old one that its buffer held back."""
+    return event.rank is not None or not (isinstance(event, Note) or _starts(event))
 
 
 def _requeued(event: Event) -> int:

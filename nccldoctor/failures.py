@@ -35,6 +35,9 @@ from nccldoctor.model import CauseClass
 from nccldoctor.presence import Presence, Signs
 from nccldoctor.ranks import Ranks
 
+TRAINING = frozenset({"python", "python3", "pt_data_worker", "DataLoader worker"})
+"""Names of processes that the out-of-memory killer may have taken from the job itself."""
+
 FLUSH = 5
 """The completion status that only follows another error of the same queue pair (rdma-core, ibv_wc_status)."""
 
@@ -177,6 +180,10 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
             yield Failure(CauseClass.DIED, Ranks([rank]), events, presence.time(memory[0]))
         elif exit_ is not None:
             yield Failure(CauseClass.DIED, Ranks([rank]), (exit_,), presence.time(exit_), certain=exit_.exitcode != 1)
+    for event in starved.get(None, []):
+        if event.process in TRAINING and before_alarm(presence, event):
+            near = _on_host(case, event.host)
+            yield Failure(CauseClass.DIED, Ranks(), (event,), presence.time(event), near, certain=False)
     for told_of in case.of(ProcessExit):
         if told_of.rank is None and killed(told_of) and own_end(case, presence, Signs(-1), told_of):
             yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))

@@ -29,7 +29,7 @@ class _Form:
 
 
 _SCRIPT = r"CalledProcessError: Command '\[.{0,2000}?(?:\.py|torchrun|torch\.distributed).{0,2000}\]' "
-_MPI = r"mpi\w{3,4} noticed that process rank (?P<rank>\d{1,7}) with PID (?P<pid>\d{1,10}) on node (?P<host>\S{1,99})"
+_MPI = r"(?:mpi\w{3,4}|prte?run) noticed that process rank (?P<rank>\d{1,7}) with PID (?P<pid>\d{1,10}) on node (?P<host>\S{1,99})"
 _RAY = r"A worker died or was killed while executing a task by an unexpected system error"
 
 _FORMS = (

@@ -277,3 +277,42 @@ def test_the_call_that_one_device_stands_in_is_the_one_that_does_not_end() -> No
     found = excerpt(*lines)
     assert found.at == ("_ALLGATHER_BASE", 31), str(found)
     assert "1 peer " in found.verdict["headline"]
+
+
+# --- how much a few lines can show --------------------------------------------------------------------------------
+
+
+def test_one_rank_of_two_alone_in_a_text_names_nobody_for_sure() -> None:
+    found = excerpt(CAUGHT.format(r=1, words="operation timeout", seq=51, n=64, m=128))
+    assert found.sure < 2, str(found)
+
+
+def test_two_ranks_in_one_call_may_be_two_of_many() -> None:
+    line = CAUGHT.replace("_ALLGATHER_BASE", "ALLREDUCE")
+    found = excerpt(*(line.format(r=r, words="operation timeout", seq=51, n=64, m=64) for r in (0, 1)))
+    assert found.sure < 2, str(found)
+
+
+def test_the_rank_that_mpirun_names_goes_before_a_process_without_one() -> None:
+    found = excerpt(
+        "prterun noticed that process rank 11 with PID 6131 on node w7 exited on signal 11 (Segmentation fault).\n",
+        "[w9:3326:0:3326] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x10)\n",
+    )
+    assert (found.cause, found.ranks) == ("died", "11"), str(found)
+
+
+def test_a_worker_that_ran_out_of_memory_under_an_unknown_rank() -> None:
+    bar = " 2%|▏         | 224/13945 [25:36<39:50:56, 10.46s/it]Traceback (most recent call last):\n"
+    found = excerpt(bar, "w2: RuntimeError: DataLoader worker (pid 10843) is killed by signal: Killed.\n")
+    assert (found.cause, found.ranks) == ("died", ""), str(found)
+    assert "memory" in found.verdict["headline"]
+
+
+def test_a_launchers_greeting_behind_a_crash_is_no_new_attempt() -> None:
+    found = excerpt(
+        'Traceback (most recent call last):\n  File "/opt/torch/distributed/launch.py", line 259, in main\n    cmd=cmd)\n'
+        "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py']' died with <Signals.SIGSEGV: 11>.\n"
+        "*****************************************\nSetting OMP_NUM_THREADS environment variable for each process to be 1 "
+        "in default, to avoid your system being overloaded\n"
+    )
+    assert found.cause == "died", str(found)

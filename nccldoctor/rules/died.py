@@ -42,7 +42,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
             return _recorded_end(facts, stall, found)
         return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
     if stall.kind is StallKind.CRASH and found:
-        return _recorded_end(facts, stall, [f for f in found if f.certain] or found)
+        certain = [f for f in found if f.certain]
+        return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
     return _unheard(facts, stall)
 
 
@@ -56,10 +57,16 @@ def _unheard(facts: Facts, stall: Stall) -> Draft | None:
 
 def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
     """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for."""
-    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and isinstance(f.events[0], ProcessExit)]
+    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _kills(f, stall)]
     ranks = nameable(facts, stall)
     one = ranks if len(ranks) == 1 else Ranks()
     return [replace(f, ranks=one, suspects=stall.ranks - one, certain=False) for f in kills[:1]]
+
+
+def _kills(failure: Failure, stall: Stall) -> bool:
+    """Whether it tells of one killed process that can be a rank of the stall, or one of its workers."""
+    near = not failure.suspects or bool(failure.suspects & stall.ranks)
+    return near and isinstance(failure.events[0], ProcessExit | OutOfMemory)
 
 
 def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft:

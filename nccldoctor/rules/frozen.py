@@ -87,9 +87,10 @@ def _kept_running(facts: Facts, rank: int) -> bool:
 def _uncollected(facts: Facts, spoke: Ranks) -> bool:
     """Whether the rank's files may simply be missing: the others' logs are one file each, or too few others left anything.
 
-    In a merged log, and where all other ranks left a dump, silence says something.
+    In a merged log, and where all other ranks left a dump, silence says something; lines of one rank alone show no merged log.
     """
-    return facts.presence.per_rank_logs or len(spoke) < max(1, (len(facts.case.world) - 1) // 2)
+    merged = len(spoke) > 1 or bool(spoke & facts.presence.dumped)
+    return facts.presence.per_rank_logs or not merged or len(spoke) < (len(facts.case.world) - 1) // 2
 
 
 def _only_stall(facts: Facts, stall: Stall) -> bool:

@@ -58,7 +58,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         or (group.learned == "entries" and frozenset(facts.case.world) <= facts.fronts.recorded)
         or (group.learned == "world" and facts.case.world_size is not None)
     )
-    alone = len(heard) < 2 or not whole
+    pair = group.learned == "listed" and len(facts.case.world) == 2  # any text may show two ranks of many
+    alone = len(heard) < 2 or not whole or pair
     open_class = _not_comparable(facts, call) or (
         call.row >= 0
         and facts.case.calls.dtypes[call.row] >= 0
