@@ -60,6 +60,11 @@ class Shift:
     row: int
     peer_row: int
     length: int
+    sure: bool = True
+
+
+_Labelled = Mapping[int, tuple[tuple[int, int], int]]
+"""Number to (what was called, row) for one rank in one group."""
 
 
 def rows_at(case: Case, fronts: Fronts, group: int, seq: int) -> dict[int, int]:
@@ -175,14 +180,36 @@ def shift(case: Case, fronts: Fronts, streams: CallStreams, found: Disagreement,
         return None  # the calls behind it fit as they stand: this one differs, nothing is moved
     missed = _fit(mine, theirs, at, 0, 1)
     extra = _fit(mine, theirs, at, 1, 0)
+    again = missed == 1 and not extra and at - 1 in mine and mine[at - 1][0] == mine[at][0]
+    soon = _soon(streams, rank, mine, theirs, at) if again else False
+    if soon:
+        missed, extra = 0, 1
     if missed == extra:
         return None
-    return Shift(rank, found.group, at, missed > extra, mine[at][1], theirs[at][1], max(missed, extra))
+    row, peer_row = mine[at][1], theirs[at][1]
+    return Shift(rank, found.group, at, missed > extra, row, peer_row, max(missed, extra), sure=soon is False)
+
+
+def _soon(streams: CallStreams, rank: int, mine: _Labelled, theirs: _Labelled, at: int) -> bool | None:
+    """Whether the rank issued call ``at`` before it can have gone through what lies, in other groups, between its peers' two calls:
+    then nothing was skipped, and this one came on top. None where nothing lies between them.
+    """
+    near = (mine.get(at - 1), mine[at], theirs.get(at - 1), theirs.get(at + 1))
+    if any(one is None for one in near):
+        return None
+    before, here, start, end = (one[1] for one in near if one is not None)
+    peer = int(streams.case.call_rank[end])
+    places = [streams.position(r, row) for r, row in ((rank, before), (rank, here), (peer, start), (peer, end))]
+    if any(place is None for place in places):
+        return None
+    mine_before, mine_here, their_start, their_end = (place for place in places if place is not None)
+    between = their_end - their_start - 1
+    return mine_here - mine_before < between if between > 1 else None
 
 
 def _fit(
-    mine: Mapping[int, tuple[tuple[int, int], int]],
-    theirs: Mapping[int, tuple[tuple[int, int], int]],
+    mine: _Labelled,
+    theirs: _Labelled,
     at: int,
     skip_mine: int,
     skip_theirs: int,

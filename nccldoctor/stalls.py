@@ -61,7 +61,9 @@ def stalls(waits: Waits, order: dict[Key, float], roots: Ranks) -> tuple[Stall, 
         call = waits.calls[key]
         out.append(Stall(StallKind.FULL, call.inside, call, (call,)))
     for cycle in waits.cycles:
-        calls = tuple(sorted((waits.calls[k] for k in cycle), key=lambda c: (order.get(c.key, 0.0), c.key)))
+        # First what somebody never issued: there the order was left; in the others all that is missing is queued.
+        by_time = sorted((waits.calls[k] for k in cycle), key=lambda c: (order.get(c.key, 0.0), c.key))
+        calls = tuple(sorted(by_time, key=lambda c: not c.missing))
         ranks_in: set[int] = set()
         for call in calls:
             ranks_in |= call.inside

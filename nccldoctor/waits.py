@@ -7,7 +7,8 @@ to ranks that wait for nobody, to a call that everybody is in, or round in a cir
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -111,7 +112,7 @@ def _firm(case: Case, fronts: Fronts) -> dict[int, list[Key]]:
     for rank, found in open_.items():
         found.sort()
         if found[0][0] >= UNORDERED:
-            found = _of_lines(found, rare)
+            found = _of_lines(case, found, rare)
         started = [key for _, is_started, key in found if is_started]
         first = [key for place, _, key in found if place == found[0][0]]
         out[rank] = started if started and rank in fronts.timed else first
@@ -119,23 +120,30 @@ def _firm(case: Case, fronts: Fronts) -> dict[int, list[Key]]:
 
 
 def _rarity(case: Case, open_: Mapping[int, Sequence[tuple[float, bool, Key]]]) -> dict[Key, int]:
-    """How many ranks wait in calls of the same role, for calls that somebody may be missing from.
+    """How many ranks wait in calls of the same role that come no later, for calls that somebody may be missing from.
 
-    A stall in one tensor-parallel group holds up the whole job, and yet the other tensor-parallel groups do not wait. What merely
-    queues behind a stall of the whole job waits in every group of its role.
+    A stall in one tensor-parallel group holds up the whole job, and yet the other tensor-parallel groups do not wait, or wait
+    further on. What merely queues behind a stall of the whole job waits in every group of its role.
     """
-    waiting: Counter[tuple[str, int]] = Counter()
+    waiting: dict[tuple[str, int], list[int]] = defaultdict(list)
     for found in open_.values():
-        waiting.update({_role(case, key) for _, _, key in found})
+        for role, seq in {(_role(case, key), key[2]) for _, _, key in found}:
+            waiting[role].append(seq)
+    for numbers in waiting.values():
+        numbers.sort()
     idle = case.world - open_
     out: dict[Key, int] = {}
     for found in open_.values():
         for _, _, key in found:
             group = case.groups[key[1]]
             members = case.world if group.learned == "log" else group.members
-            if group.desc == "default_pg" or idle & members:
-                out[key] = waiting[_role(case, key)]
+            if _is_world(case, key) or idle & members:
+                out[key] = bisect_right(waiting[_role(case, key)], key[2])
     return out
+
+
+def _is_world(case: Case, key: Key) -> bool:
+    return case.groups[key[1]].desc == "default_pg"
 
 
 def _role(case: Case, key: Key) -> tuple[str, int]:
@@ -144,13 +152,16 @@ def _role(case: Case, key: Key) -> tuple[str, int]:
     return group.desc, 0 if group.learned == "log" else len(group.members)
 
 
-def _of_lines(found: list[tuple[float, bool, Key]], rare: Mapping[Key, int]) -> list[tuple[float, bool, Key]]:
+def _of_lines(
+    case: Case, found: list[tuple[float, bool, Key]], rare: Mapping[Key, int]
+) -> list[tuple[float, bool, Key]]:
     """Which of the calls that one watchdog gave up on came first, where lines give whole seconds only: the one whose like
-    fewest ranks wait in; among equals the first that was issued.
+    fewest ranks wait in; among equals that of the whole job, since the others queue behind it.
     """
     close = [f for f in found if f[0] - found[0][0] <= SAME_TIME]
     fewest = min((rare[key] for _, _, key in close if key in rare), default=None)
-    return [f for f in close if rare.get(f[2]) == fewest] or found
+    best = [f for f in close if rare.get(f[2]) == fewest]
+    return [f for f in best if _is_world(case, f[2])] or best or found
 
 
 def pairs(transfer: Transfer) -> list[Key]:
@@ -185,8 +196,8 @@ def _collectives(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) 
         for key in keys:
             if key[0] == "collective":
                 holders[key].add(rank)
-    silent = _silent(case, fronts, firm)
     gave_up = _lines(case)
+    silent = _silent(case, firm) - {rank for rank, _ in gave_up}  # who gives up on a call waits, whatever its group
     wrapped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.wrapped}
     out: dict[Key, StuckCall] = {}
     for key in sorted(holders):
@@ -246,7 +257,7 @@ def _gave_up(
     return bool(mine) and any(mine & lines.get((r, seq), set()) for r in holders)
 
 
-def _silent(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) -> set[int]:
+def _silent(case: Case, firm: Mapping[int, Sequence[Key]]) -> set[int]:
     """Ranks that wait in nothing that is known: any of them may belong to a group of which only some members were heard."""
     waiting = set(firm)
     absent = set(case.world) - waiting if case.world_size is not None else set()

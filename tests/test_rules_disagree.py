@@ -110,6 +110,19 @@ def test_who_stopped_before_the_call_did_not_skip_it(scenario: str) -> None:
 # --- order ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("layout", ["3d", "ep"])
+@pytest.mark.parametrize("seed", [0, 2, 5])
+def test_one_more_among_equal_calls_shows_by_the_count(layout: str, seed: int) -> None:
+    """Nothing tells which of a row of equal calls came on top, but the rank is one ahead at every later call of other groups."""
+    right(play("one_more", seed, layout=layout), least="medium")
+
+
+@pytest.mark.parametrize("layout", ["3d", "tpdp"])
+def test_one_skipped_in_a_pair_is_told_by_the_other_pairs(layout: str) -> None:
+    """Of two members either may be wrong; ranks of the same stage in sister groups say which."""
+    right(play("skipped_tensor", 1, layout=layout, names="megatron"), least="medium")
+
+
 @pytest.mark.parametrize("evidence", ["fr+log", "fr"])
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_two_groups_in_another_order(seed: int, evidence: str) -> None:

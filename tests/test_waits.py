@@ -6,7 +6,7 @@ from cases import WORLD, Log, Tape, Team, case, facts, gave_up, group_named, sai
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccldoctor.events import GroupRef, WorkStatus
+from nccldoctor.events import GroupRef, Heartbeat, Setting, WorkStatus
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import StallKind
 from nccldoctor.waits import Key, Waits, components
@@ -208,6 +208,28 @@ def test_of_two_calls_known_from_lines_the_one_issued_first_is_waited_in() -> No
     found = graph(logs=logs)
     ((_, _, seq, _),) = found.firm[0]
     assert seq == 4
+
+
+def test_of_lines_of_one_second_the_call_that_fewest_wait_in_came_first() -> None:
+    """Rank 1 left both calls out; 0 waits in the pair's, and like all others in that of the whole job behind it."""
+    pair = Team("7", "tp", (0, 1))
+    logs = [Log(f"r{r}.log", [gave_up(r, 5, team=WORLD)], rank=r) for r in (2, 3)]
+    both = Log("r0.log", [gave_up(0, 5, team=WORLD), gave_up(0, 40, team=pair)], rank=0)
+    found = graph(logs=(both, *logs, Log("r1.log", [said(Heartbeat, 1, 1.0, step=4)], rank=1)))
+    ((_, _, seq, _),) = found.firm[0]
+    assert seq == 40
+    everywhere = [Log(f"r{r}.log", [gave_up(r, 5, team=WORLD), gave_up(r, 40, team=pair)], rank=r) for r in (0, 2, 3)]
+    assert {key[2] for r in (0, 2, 3) for key in graph(logs=tuple(everywhere)).firm[r]} == {5}
+
+
+def test_who_gave_up_on_a_call_of_whatever_group_is_not_silent() -> None:
+    part = Team("7", "tp", (0, 2))
+    logs = [Log(f"r{r}.log", [gave_up(r, 9, team=part)], rank=r) for r in (0, 2, 3)]
+    nameless = Log("r1.log", [gave_up(1, 30, op="BROADCAST", team=Team("", "", ()))], rank=1)
+    silent = Log("r1.log", [said(Heartbeat, 1, 1.0, step=4)], rank=1)
+    size = Log("env.log", [said(Setting, name="WORLD_SIZE", value="4")])
+    assert graph(logs=(*logs, silent, size)).roots == Ranks([1])
+    assert graph(logs=(*logs, nameless, size)).roots == Ranks()
 
 
 # ---- the pieces of a graph

@@ -12,7 +12,8 @@ from nccldoctor.draft import Draft, describe, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.missed_call import by_shift
-from nccldoctor.rules.steps import blamed
+from nccldoctor.rules.steps import added, blamed
+from nccldoctor.rules.witnesses import row_of
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.EXTRA_CALL
@@ -27,19 +28,22 @@ def _by_count(facts: Facts, stall: Stall) -> Draft | None:
     """A circle in which one rank has issued one call more of a group than its peers had at the same later call."""
     if stall.kind is not StallKind.CYCLE:
         return None
-    found = [o for o in blamed(facts, stall.calls) if o.surplus == 1 and o.call.pair is None]
+    found = [(o.rank, o.row, o.call) for o in blamed(facts, stall.calls) if o.surplus == 1 and o.call.pair is None]
+    where = "before " + describe(facts, found[0][2]) if found else ""
+    found = found or [(rank, row_of(facts, call, rank), call) for rank, call in added(facts, stall.calls)]
     if not found:
         return None
-    first = found[0]
-    evidence = [recorded(facts, o.row, f"rank {o.rank} issued this call, and no peer did") for o in found[:3]]
-    evidence += waiting_evidence(facts, first.call)
-    ranks = Ranks(o.rank for o in found)
+    call = found[0][2]
+    evidence = [recorded(facts, row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in found[:3]]
+    evidence += waiting_evidence(facts, call)
+    ranks = Ranks(rank for rank, _, _ in found)
     return Draft(
         CAUSE,
-        f"{names(ranks).capitalize()} issued one call too many before {describe(facts, first.call)}",
+        f"{names(ranks).capitalize()} issued one call too many"
+        + (f" {where}" if where else f": {describe(facts, call)}"),
         tuple(evidence),
         Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
         "a record of the same call on its peers",
         ranks=ranks,
-        call=first.call,
+        call=call,
     )

@@ -65,7 +65,7 @@ def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> 
         cause,
         f"{names(ranks).capitalize()} {verb} #{first.seq} of {group.label}: from there its calls are off by one",
         tuple(evidence),
-        Confidence.HIGH if whole else Confidence.MEDIUM,
+        Confidence.HIGH if whole and all(s.sure for s in shifts) else Confidence.MEDIUM,
         REFUTED,
         ranks=ranks,
         stalled=_stalled(facts, first),

@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND, chain, site
 from nccldoctor.draft import names
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.witnesses import MOST_PEERS, peers_word, row_of
 from nccldoctor.waits import StuckCall
 
 LOOK_BACK = 512
 """Calls behind a rank's last one in the group that are searched for the place where it left its order."""
-
-FEWEST_EQUAL = 3
-"""Calls before the place that must be equal on a peer for its word to count."""
-
-WINDOW = 64
-"""Calls before the place that are compared at most."""
-
-SAME_STAGE = 0.9
-"""Share of that window in which a member of a sister group must agree: another stage of a pipeline does other things at times."""
-
-MOST_PEERS = 16
-"""Peers that are asked; more say the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +48,7 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
     start = _start(facts, call, rank)
     stop = min(len(rows), start + LOOK_BACK)
     past = next(((at, e) for at in range(start, stop) if (e := _past(facts, call, rank, at)) is not None), None)
-    peers = _peers(facts, call, rank, start, stop)
+    peers = peers_word(facts, call, rank, start, stop)
     if past is None and not peers:
         return None
     at = past[0] if past is not None else max(set(peers.values()), key=lambda a: (list(peers.values()).count(a), -a))
@@ -74,7 +60,7 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
         and not any(_belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :])
     ):
         return None  # it issued the call, and not late
-    expected = past[1] if past is not None else _row_of(facts, call, min(agreeing))
+    expected = past[1] if past is not None else row_of(facts, call, min(agreeing))
     swapped = (
         any(_belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :])
         if call.pair is None
@@ -99,17 +85,40 @@ def surplus(facts: Facts, call: StuckCall, rank: int, row: int) -> int | None:
 
     Equal counts are an order that differs; one fewer is a call missed, one more a call added. None where no such place is recorded.
     """
+    counts = _surpluses(facts, call, rank, row)
+    return counts[0] if counts else None
+
+
+def _surpluses(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
+    """The same, counted at each later call that both issued in another group, in order."""
     case, calls = facts.case, facts.case.calls
     mine = facts.streams.rows(rank)
     mine = mine[(mine > row) & facts.fronts.collective[mine] & (case.call_group[mine] != call.group)]
-    for peer in [r for r in call.inside if r != rank][:MOST_PEERS]:
+    for peer in [r for r in (*call.inside, *call.behind, *call.missing) if r != rank][:MOST_PEERS]:
         theirs = facts.streams.rows(peer)
         at = {(int(case.call_group[r]), int(calls.seq[r])): int(r) for r in theirs.tolist()}
-        for anchor in mine.tolist():
-            other = at.get((int(case.call_group[anchor]), int(calls.seq[anchor])))
-            if other is not None:
-                return _count(facts, call.group, rank, anchor) - _count(facts, call.group, peer, other)
-    return None
+        shared = [(a, at[k]) for a in mine.tolist() if (k := (int(case.call_group[a]), int(calls.seq[a]))) in at]
+        if shared:
+            return [_count(facts, call.group, rank, a) - _count(facts, call.group, peer, b) for a, b in shared]
+    return []
+
+
+def added(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, StuckCall]]:
+    """The few members of a group that had issued one call more than a peer by the next call that both share: (rank, that call).
+
+    Equal calls in a row hide where the one came in between, and the count shows it all the same.
+    """
+    out: list[tuple[int, StuckCall]] = []
+    for call in calls:
+        if call.pair is None and 3 * len(call.inside) <= len(facts.case.groups[call.group].members):
+            rows = ((rank, row_of(facts, call, rank)) for rank in call.inside)
+            out += [(rank, call) for rank, row in rows if row >= 0 and _stays(_surpluses(facts, call, rank, row))]
+    return out
+
+
+def _stays(counts: list[int]) -> bool:
+    """Whether one call more remains one more: of a call that was only moved the peers' own comes later."""
+    return len(counts) > 1 and set(counts) == {1}
 
 
 def _count(facts: Facts, group: int, rank: int, before: int) -> int:
@@ -143,63 +152,6 @@ def _past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
         ),
         None,
     )
-
-
-def _peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) -> dict[int, int]:
-    """For each peer inside the call, and each rank that issued its like in a sister group: the position in the rank's order
-    where that peer issued it, behind the same calls.
-    """
-    if call.pair is not None:
-        return {}
-    mine = facts.streams.kinds(rank)
-    out: dict[int, int] = {}
-    sisters = _sisters(facts, call)
-    witnesses = {p: _row_of(facts, call, p) for p in list(call.inside)[:MOST_PEERS]} | sisters
-    for peer, row in witnesses.items():
-        theirs, place = facts.streams.kinds(peer), facts.streams.position(peer, row) if row >= 0 else None
-        if place is None:
-            continue
-        best, where = FEWEST_EQUAL - 1, -1
-        for at in range(start, stop):
-            equal = 0
-            while equal < min(at, place, WINDOW) and mine[at - 1 - equal] == theirs[place - 1 - equal]:
-                equal += 1
-            if equal > best:
-                best, where = equal, at
-        if peer in sisters and not _same_stage(mine[:where], theirs[:place]):
-            continue
-        if where >= 0 and mine[where] != theirs[place]:
-            out[peer] = where
-    return out
-
-
-def _same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> bool:
-    width = min(len(mine), len(theirs), WINDOW)
-    return width >= WINDOW // 4 and float(np.mean(mine[-width:] == theirs[-width:])) >= SAME_STAGE
-
-
-def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
-    """Ranks that issued the call's like in another group of the same description and size, with their rows; one of each group."""
-    case, group = facts.case, facts.case.groups[call.group]
-    alike = [
-        g.index
-        for g in case.groups
-        if g.index != call.group and g.desc == group.desc and len(g.members) == len(group.members)
-    ]
-    out: dict[int, int] = {}
-    if call.row < 0:
-        return out
-    for other in alike[:MOST_PEERS]:
-        rows = facts.streams.rows(min(case.groups[other].members))
-        mine = (case.call_group[rows] == other) & (case.calls.seq[rows] == call.seq) & facts.fronts.collective[rows]
-        mine &= (facts.streams.labels[rows] ^ facts.streams.labels[call.row]) & KIND == 0
-        out.update({min(case.groups[other].members): int(row) for row in rows[mine][:1].tolist()})
-    return out
-
-
-def _row_of(facts: Facts, call: StuckCall, rank: int) -> int:
-    front = facts.fronts.by.get((call.group, rank))
-    return front.row if front is not None else -1
 
 
 def _belongs(facts: Facts, call: StuckCall, row: int) -> bool:

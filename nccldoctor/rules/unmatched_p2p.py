@@ -29,7 +29,9 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return _unrecorded(facts, stall)
     if stall.kind is not StallKind.CYCLE:
         return None
-    open_ = [c for c in stall.calls if c.pair is not None and (c.missing | c.behind)]
+    open_ = [c for c in stall.calls if c.pair is not None and c.missing]
+    if not open_ and not any(c.missing for c in stall.calls):
+        open_ = [c for c in stall.calls if c.pair is not None and c.behind]  # all are posted, and wait behind each other
     if not open_:
         return None
     found = [o for o in blamed(facts, tuple(open_)) if o.call.pair is not None]
