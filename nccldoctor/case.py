@@ -34,13 +34,31 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Skew:
+    """``seconds`` by which the clock of ``ranks`` is ahead of most others' (negative: behind), over ``calls`` calls.
+
+    ``host`` is None where it is not known which host they run on.
+    """
+
+    ranks: Ranks
+    host: str | None
+    seconds: float
+    calls: int
+
+    def holds_for(self, event: Event) -> bool:
+        """Whether an event was written by that clock."""
+        return event.rank in self.ranks or (self.host is not None and event.host == self.host)
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """Everything that the input says, with ranks, groups and clocks sorted out.
 
     ``call_rank`` and ``call_group`` run parallel to ``batch.calls``: the global rank of each call (-1 unknown)
     and the index of its group in ``groups`` (-1 unknown). ``dump_rank`` gives the rank of each dump.
     ``seconds`` gives each event a place on one clock (index as in ``events``), NaN where it has no time;
-    ``order`` of events is that of the input. ``rank_host`` and ``rank_pid`` say where a rank ran.
+    ``order`` of events is that of the input. ``rank_host`` and ``rank_pid`` say where a rank ran. ``skews`` are the clocks
+    by which ``seconds`` and the times of ``calls`` were set right.
     """
 
     sources: tuple[Source, ...]
@@ -54,6 +72,7 @@ class Case:
     world_size: int | None
     seconds: npt.NDArray[np.float64]
     gaps: tuple[Gap, ...] = ()
+    skews: tuple[Skew, ...] = ()
     rank_host: Mapping[int, str] = field(default_factory=dict)
     rank_pid: Mapping[int, int] = field(default_factory=dict)
     rank_device: Mapping[int, str] = field(default_factory=dict)

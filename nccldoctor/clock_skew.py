@@ -9,13 +9,15 @@ and say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.case import Skew
 from nccldoctor.columns import Batch
+from nccldoctor.events import Event
 from nccldoctor.model import Gap
 from nccldoctor.ranks import Ranks
 
@@ -31,19 +33,6 @@ _TOGETHER = (
     *("all_reduce", "allreduce", "all_gather", "_all_gather", "reduce_scatter", "_reduce_scatter"),
     *("all_to_all", "barrier"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Skew:
-    """``seconds`` by which the clock of ``ranks`` is ahead of most others' (negative: behind), over ``calls`` calls.
-
-    ``host`` is None where it is not known which host they run on.
-    """
-
-    ranks: Ranks
-    host: str | None
-    seconds: float
-    calls: int
 
 
 def skews(
@@ -67,16 +56,33 @@ def skews(
 
 
 def gaps(found: tuple[Skew, ...]) -> list[Gap]:
-    """The same as something that is not known for sure: in which order lines of these hosts were written."""
+    """The same as something that a reader must know: which times are not as printed."""
     return [
         Gap(
             f"clock of {skew.host}" if skew.host else f"clock of ranks {skew.ranks}",
             f"{abs(skew.seconds):.1f} s {'ahead of' if skew.seconds > 0 else 'behind'} most others', "
-            f"by {skew.calls} calls that they finished together; times of its lines are as printed",
+            f"by {skew.calls} calls that they finished together; its times are set right by that",
             skew.ranks,
         )
         for skew in found
     ]
+
+
+def ahead(events: Sequence[Event], found: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
+    """How far ahead the clock of each event is, in seconds: what is to be taken off its time."""
+    return np.array([next((s.seconds for s in found if s.holds_for(e)), 0.0) for e in events], dtype=np.float64)
+
+
+def set_right(batch: Batch, call_rank: npt.NDArray[np.int32], found: tuple[Skew, ...]) -> Batch:
+    """The calls with the times that a common clock would have shown."""
+    if not found:
+        return batch
+    off = np.zeros(len(call_rank), dtype=np.int64)
+    for skew in found:
+        off[np.isin(call_rank, list(skew.ranks))] = round(skew.seconds * 1e9)
+    calls = batch.calls
+    times = {name: getattr(calls, name) for name in ("created_ns", "started_ns", "completed_ns")}
+    return replace(batch, calls=replace(calls, **{n: np.where(t > 0, t - off, t) for n, t in times.items()}))
 
 
 def _of_ranks(

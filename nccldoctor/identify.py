@@ -37,23 +37,26 @@ def identify(read: Ingested) -> Case:
     rank_of_dump = np.array([-1 if r is None else r for r in found.dump_rank], dtype=np.int32)
     calls = read.batch.calls
     call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
+    skews = clock_skew.skews(read.batch, call_rank, call_group, found.census.host)
+    times = seconds(found.events, read.batch, found.dump_rank)
     return Case(
         sources=found.sources,
         readings=tuple(_reading(p) for p in read.parsed),
         events=found.events,
-        batch=read.batch,
+        batch=clock_skew.set_right(read.batch, call_rank, skews),
         dump_rank=found.dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
         world_size=len(world) if known else None,
-        seconds=seconds(found.events, read.batch, found.dump_rank),
+        seconds=times - clock_skew.ahead(found.events, skews) if skews else times,
         gaps=(
             *read.gaps,
             *found.gaps,
             *_dump_gaps(read.batch, found.dump_rank),
-            *clock_skew.gaps(clock_skew.skews(read.batch, call_rank, call_group, found.census.host)),
+            *clock_skew.gaps(skews),
         ),
+        skews=skews,
         rank_host=found.census.host,
         rank_pid=found.census.pid,
         rank_device=found.census.device,

@@ -155,7 +155,8 @@ def _bounded(facts: Facts, findings: tuple[Finding, ...], window: _Window, late:
     shown = _shown(findings, window, late)
     last = _last(window, late)
     place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
-    corrected = float(np.max(np.abs(shift))) if len(shift) else 0.0
+    before = [next((s.seconds * 1e3 for s in facts.case.skews if r in s.ranks), 0.0) for r in window.ranks.tolist()]
+    corrected = float(np.max(np.abs(shift + np.array(before)))) if len(shift) else 0.0
     if corrected:
         why = "clocks of different hosts aligned on calls that completed together"
     elif np.isfinite(window.completed).any():

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 
@@ -215,20 +216,26 @@ def _row(facts: Facts, role: StoryRole, members: Iterable[int], order: list[tupl
     event = events[first]
     alike = [event, *(events[at] for at in others)]
     ranks = Ranks(e.rank for e in alike if e.rank is not None)
+    off = next((s.seconds for s in facts.case.skews if s.holds_for(event)), 0.0)
     hosts = {e.host or facts.case.rank_host.get(-1 if e.rank is None else e.rank) for e in alike}
     return _Row(
         order[first],
         StoryEvent(
             role=role,
             kind=event.kind,
-            says=sighting(event),
+            says=sighting(event) + _clock(off),
             where=event.place,
-            time=event.time,
+            time=event.time - timedelta(seconds=off) if event.time is not None and off else event.time,
             ranks=ranks,
             host=hosts.pop() if len(hosts) == 1 else None,
             count=len(alike),
         ),
     )
+
+
+def _clock(off: float) -> str:
+    """What a reader must know who looks for the time in the log."""
+    return f" (its clock was {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}, set right here)" if off else ""
 
 
 def _marked(rows: list[StoryEvent], scene: _Scene) -> list[StoryEvent]:
@@ -251,4 +258,3 @@ def _bounded(rows: list[StoryEvent]) -> tuple[StoryEvent, ...]:
         return tuple(rows)
     kept = sorted(range(len(rows)), key=lambda i: (not rows[i].cause, _ROLES.index(rows[i].role), i))[:MOST]
     return tuple(rows[i] for i in sorted(kept))
-

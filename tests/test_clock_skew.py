@@ -1,4 +1,4 @@
-"""Clocks of hosts are compared by collectives that all members finished together."""
+"""Clocks of hosts are compared by collectives that all members finished together, and set right."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 from dumps import dump, entry
 
 from nccldoctor import doctor
-from nccldoctor.clock_skew import SHARED, Skew, gaps, skews
+from nccldoctor.case import Skew
+from nccldoctor.clock_skew import SHARED, ahead, gaps, set_right, skews
 from nccldoctor.columns import Batch, Calls, Vocabulary
+from nccldoctor.events import KernelEvent
+from nccldoctor.model import Place
 from nccldoctor.ranks import Ranks
 
 HOSTS = {rank: f"node{rank // 2}" for rank in range(6)}
@@ -73,7 +76,8 @@ def test_no_recorder_no_clock() -> None:
     assert skews(Batch.empty(), empty, empty, {}) == ()
 
 
-def test_it_is_said_in_the_coverage(tmp_path: Path) -> None:
+def dumps(folder: Path) -> Path:
+    """Dumps of four ranks; the clock of the last runs five seconds ahead."""
     for rank in range(4):
         off = int(5e9) if rank >= 3 else 0
         entries = [
@@ -81,7 +85,52 @@ def test_it_is_said_in_the_coverage(tmp_path: Path) -> None:
             for seq in range(1, 9)
         ]
         ranks = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
-        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dump(*entries, pg_config=ranks))
-    diagnosis = doctor.analyze(tmp_path).diagnosis
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(dump(*entries, pg_config=ranks))
+    return folder
+
+
+def test_it_is_said_in_the_coverage(tmp_path: Path) -> None:
+    diagnosis = doctor.analyze(dumps(tmp_path)).diagnosis
     told = [problem for row in diagnosis.coverage for problem in row.problems if "clock of" in problem]
     assert told and told[0].startswith("clock of ranks 3: 5.0 s ahead of most others'")
+
+
+def test_recorded_times_are_set_right(tmp_path: Path) -> None:
+    case = doctor.read([dumps(tmp_path)])
+    created = case.calls.created_ns.reshape(4, -1)
+    assert (created == created[0]).all()
+    assert [skew.ranks for skew in case.skews] == [Ranks([3])]
+
+
+def test_a_time_that_is_none_stays_none() -> None:
+    calls = Calls.build({"dump": [0, 0], "seq": [1, 2], "created_ns": [BASE, BASE], "completed_ns": [BASE, 0]})
+    batch = Batch((), calls, Vocabulary())
+    right = set_right(batch, np.array([3, 3], np.int32), (Skew(Ranks([3]), None, -2.0, 8),))
+    assert right.calls.completed_ns.tolist() == [BASE + 2 * 10**9, 0]
+
+
+def test_lines_of_a_host_have_the_clock_of_its_ranks() -> None:
+    place = Place(0, "kern.log", 1)
+    lines = [KernelEvent(place=place, text="", host=host) for host in ("node1", "node2", None)]
+    assert ahead(lines, (Skew(Ranks([2, 3]), "node1", 5.0, 8),)).tolist() == [5.0, 0.0, 0.0]
+
+
+def test_the_story_is_told_on_one_clock(tmp_path: Path) -> None:
+    """The process of the host that is ahead was killed before the first alarm, though its time is printed as later."""
+    (tmp_path / "rank_0.log").write_text(
+        "[rank0]:[E528 20:36:40.050510987 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before "
+        "timing out.\n"
+    )
+    (tmp_path / "rank_3.log").write_text(
+        "2026-05-28 20:36:43,000 ERROR train: [rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    )
+    dumps(tmp_path)
+    case = doctor.read([tmp_path])
+    at = {e.kind: float(s) for e, s in zip(case.events, case.seconds, strict=True)}
+    assert at["out-of-memory"] == pytest.approx(at["collective-timeout"] - 2)
+    story = doctor.analyze(tmp_path).diagnosis.story
+    assert [row.kind for row in story].index("out-of-memory") < [row.kind for row in story].index("collective-timeout")
+    (row,) = [row for row in story if row.kind == "out-of-memory"]
+    assert row.time is not None and row.time.second == 38
+    assert "its clock was 5.0 s ahead" in row.says

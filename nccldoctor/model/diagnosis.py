@@ -95,7 +95,8 @@ class StoryRole(StrEnum):
 class StoryEvent:
     """One row of the story: an event, or several that say the same of ``ranks`` (``count`` of them, ``where`` the first).
 
-    ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed.
+    ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, but for a host whose
+    clock was found wrong and set right.
     """
 
     role: StoryRole
