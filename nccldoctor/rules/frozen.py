@@ -12,9 +12,10 @@ from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote, verb
 from nccldoctor.events import DumpNote, DumpSignal
 from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside, waits_by_stack
-from nccldoctor.rules.unheard import draft, shows_life, unheard
+from nccldoctor.rules.unheard import draft, shows_life, still_connected, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.FROZEN
@@ -50,6 +51,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
             for e in facts.presence.signs(other).exits[:1]
         ]
     own_log = bool(ranks & facts.presence.logged)
+    connected = still_connected(facts, stall.call) if own_log else []
+    evidence += connected
     if not (no_exit or own_log) and (_uncollected(facts, spoke) or not _only_stall(facts, stall)):
         return _lost(facts, ranks, tuple(evidence), stall)
     open_class = not (no_exit or own_log) or len(spoke) < 2
@@ -61,7 +64,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         Confidence.LOW
         if not facts.presence.logged
         else Confidence.MEDIUM
-        if open_class or not no_exit
+        if open_class or not (no_exit or connected)
         else Confidence.HIGH,
         "any line, dump or stack of that rank from after the stall began, or an exit record",
         ranks=ranks,
@@ -84,9 +87,10 @@ def _kept_running(facts: Facts, rank: int) -> bool:
 def _uncollected(facts: Facts, spoke: Ranks) -> bool:
     """Whether the rank's files may simply be missing: the others' logs are one file each, or too few others left anything.
 
-    In a merged log, and where all other ranks left a dump, silence says something.
+    In a merged log, and where all other ranks left a dump, silence says something; lines of one rank alone show no merged log.
     """
-    return facts.presence.per_rank_logs or len(spoke) < max(1, (len(facts.case.world) - 1) // 2)
+    merged = len(spoke) > 1 or bool(spoke & facts.presence.dumped)
+    return facts.presence.per_rank_logs or not merged or len(spoke) < (len(facts.case.world) - 1) // 2
 
 
 def _only_stall(facts: Facts, stall: Stall) -> bool:
@@ -119,4 +123,7 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
 def _answers(facts: Facts, others: Ranks) -> list[Evidence]:
     """That the dump signal went round: this rank alone did not answer."""
     found = [e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others]
-    return [quote(e, f"rank {e.rank} answered the dump signal") for e in found[:1]]
+    return [
+        quote(e, f"rank {e.rank} {'wrote its dump' if of_the_job(e) else 'answered the dump signal'}")
+        for e in found[:1]
+    ]
