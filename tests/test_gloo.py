@@ -290,3 +290,25 @@ def test_calls_of_several_pairs_in_flight_at_once_are_a_snapshot() -> None:
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("none", "", "low"), str(ruling)
     one_pair = read(dumps(*tapes[:2], *(tape(r, world(4), *pairs).calls(5, team=pairs[1]) for r in (2, 3))))
     assert one_pair.cause == "unfinished", str(one_pair)
+
+
+def uneven(error: str) -> Ruling:
+    """Rank 2 sends more in its last all-to-all than anybody ever did; rank 0 aborted."""
+    tapes = [tape(r).calls(5, "all_to_all").call("all_to_all", n=12 if r == 2 else 8).call() for r in (1, 2, 3)]
+    texts = {r: steps(r, 5) + raised(r, "RuntimeError", CLOSED) for r in (1, 2, 3)}
+    return read(dumps(*tapes) | logs(texts | {0: steps(0, 5) + error}))
+
+
+def test_who_moved_another_amount_than_ever_before_is_named_where_a_library_got_a_wrong_size() -> None:
+    ruling = uneven(
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /pytorch/"
+        "third_party/gloo/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 16 vs 8. Received data size "
+        "doesn't match expected size. Is there a distributed collective mismatch in your code?\n"
+    )
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("size-mismatch", "2", "medium"), str(ruling)
+
+
+def test_without_such_a_line_amounts_may_differ() -> None:
+    ruling = uneven("")
+    assert ruling.cause != "size-mismatch", str(ruling)
+    assert "2" not in ruling.ranks

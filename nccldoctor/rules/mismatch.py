@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
+
 from nccldoctor.align import Facts
-from nccldoctor.call_streams import plain
+from nccldoctor.call_streams import VARYING, plain
 from nccldoctor.disagree import Disagreement, compare, first_disagreement, rows_at
 from nccldoctor.draft import Draft, names, quote, recorded, stalled_of
 from nccldoctor.events import CollectiveMismatch
@@ -24,7 +27,30 @@ def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
             found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
             if found is not None:
                 return found
-    return _given_up(facts) if stall.kind in (StallKind.NOTHING, StallKind.CRASH) else None
+    found = _given_up(facts) if stall.kind in (StallKind.NOTHING, StallKind.CRASH) else None
+    return found or _uneven(facts)
+
+
+def _uneven(facts: Facts) -> Disagreement | None:
+    """An all-to-all in which few members moved another amount than all of them always did, where a library received a size that it did
+    not expect. The amounts may differ legally, so that this shows nothing without such a line.
+    """
+    calls, names_ = facts.case.calls, facts.case.words.ops
+    if not any("size" in e.aspects for e in facts.case.of(CollectiveMismatch)) or not len(calls):
+        return None
+    varying = np.array([any(v in n for v in VARYING) for n in names_], dtype=bool)
+    found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    for row in np.flatnonzero(facts.fronts.collective & varying[calls.op]).tolist():
+        found[int(facts.case.call_group[row]), int(calls.seq[row])][int(facts.case.call_rank[row])] = row
+    usual: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for (group, seq), rows in sorted(found.items()):
+        amounts = {rank: (int(calls.numel_in[row]), int(calls.numel_out[row])) for rank, row in rows.items()}
+        odd = Ranks(r for r, amount in amounts.items() if amount not in usual[group])
+        rest = Ranks(rows) - odd
+        if len(usual[group]) == 1 and odd and len(rest) > max(1, len(odd)):
+            return Disagreement(group, seq, "size", odd, rest, (rest, odd), rows)
+        usual[group] |= set(amounts.values())
+    return None
 
 
 def _given_up(facts: Facts) -> Disagreement | None:
@@ -82,7 +108,8 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
             stalled=stalled,
         )
     mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
-    whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed"
+    free = any(v in case.words.ops[case.calls.op[row]] for v in VARYING)
+    whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
     return Draft(
         cause,
         f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.majority)} others at {what}: {mine}",
