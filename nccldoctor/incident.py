@@ -68,14 +68,13 @@ class Incident:
     def redacted(self, what: Sequence[str]) -> Incident:
         """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.
 
-        The same thing has the same stand-in everywhere.
-
-        Reports, figures and the frames of the diagnosis show stand-ins; ``calls`` and ``events`` still hold the input.
+        The same thing has the same stand-in everywhere: in reports, figures, frames and the case.
         Raises :class:`~nccldoctor.errors.NccldoctorError` for another word.
         """
         from nccldoctor.reports import redact
 
-        return Incident(redact.redacted(self.diagnosis, what), self.case)
+        named = (*self.case.rank_host.values(), *(event.host for event in self.case.events if event.host))
+        return Incident(*redact.redacted_with(self.diagnosis, self.case, dict.fromkeys(named), what))
 
     @property
     def plot(self) -> Plots:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -44,8 +44,14 @@ def redacted(diagnosis: Diagnosis, what: Sequence[str]) -> Diagnosis:
     Of a path its folders go (those inside an installed library stay) and the file's name stays. Raises
     :class:`~nccldoctor.errors.NccldoctorError` for a word that is not in :data:`KINDS`.
     """
+    return redacted_with(diagnosis, (), (), what)[0]
+
+
+def redacted_with(diagnosis: Diagnosis, source: _T, hosts: Iterable[str], what: Sequence[str]) -> tuple[Diagnosis, _T]:
+    """The same, and a copy of what it rests on with the same stand-ins; ``hosts`` are those which that names beside."""
     _check(what)
-    return _mapped(diagnosis, _Cover(diagnosis, frozenset(what)))
+    cover = _Cover(diagnosis, source, hosts, frozenset(what))
+    return _mapped(diagnosis, cover), _mapped(source, cover)
 
 
 def wanted(words: str) -> tuple[str, ...]:
@@ -64,11 +70,11 @@ def _check(what: Sequence[str]) -> None:
 class _Cover:
     """Replaces in one text; numbers stand-ins in the order in which the diagnosis names them."""
 
-    def __init__(self, diagnosis: Diagnosis, what: frozenset[str]) -> None:
+    def __init__(self, diagnosis: Diagnosis, source: object, more: Iterable[str], what: frozenset[str]) -> None:
         self._what = what
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
-        hosts = _hosts(diagnosis) if "hosts" in what else []
-        users = _found_users(diagnosis) if "users" in what else []
+        hosts = _hosts(diagnosis, more) if "hosts" in what else []
+        users = _found_users((diagnosis, source)) if "users" in what else []
         self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
@@ -96,20 +102,21 @@ class _Cover:
         return known.setdefault(value, f"{word}-{len(known) + 1}")
 
 
-def _hosts(diagnosis: Diagnosis) -> list[str]:
+def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
     named = [
         *diagnosis.job.hosts,
         *(s.host for s in diagnosis.ranks),
         *(s.host for s in diagnosis.sources),
         *(e.host for e in diagnosis.story),
         *diagnosis.action.cordon,
+        *more,
     ]
     full = dict.fromkeys(host for host in named if host)
     short = dict.fromkeys(host.partition(".")[0] for host in full)
     return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
 
 
-def _found_users(diagnosis: Diagnosis) -> list[str]:
+def _found_users(source: object) -> list[str]:
     """Names that stand where only users stand: below home folders, before an at sign."""
     found: dict[str, None] = {}
 
@@ -117,7 +124,7 @@ def _found_users(diagnosis: Diagnosis) -> list[str]:
         found.update(dict.fromkeys(_USERS.findall(text)))
         return text
 
-    _mapped(diagnosis, look)
+    _mapped(source, look)
     return [name for name in found if len(name) > 1]
 
 
@@ -168,8 +175,12 @@ def _walk(value: Any, change: Callable[[str], str], seen: dict[str, str]) -> Any
             seen[value] = change(value)
         return seen[value]
     if isinstance(value, tuple):
-        return tuple(_walk(item, change, seen) for item in value)
+        items = tuple(_walk(item, change, seen) for item in value)
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if isinstance(value, Mapping):
+        return {key: _walk(item, change, seen) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type | Ranks):
-        changed = {f.name: _walk(getattr(value, f.name), change, seen) for f in dataclasses.fields(value) if f.init}
-        return dataclasses.replace(value, **changed)
+        held = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        changed = {name: _walk(item, change, seen) for name, item in held.items()}
+        return value if all(changed[n] is held[n] for n in held) else dataclasses.replace(value, **changed)
     return value

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -106,6 +107,21 @@ def test_events_keep_their_fields_and_only_true_times(incident):
     assert events["clock"].iloc[1].startswith("1900-11-20")
     assert events["fields"].iloc[1]["step"] == 7
     assert events["where"].iloc[0] == "a.log:5"
+
+
+def test_a_redacted_copy_holds_nothing_raw(incident):
+    line = "stor-07.corp.example: anna@stor-07 asked 10.12.0.7 for /home/anna/data/x.idx"
+    event = replace(incident.case.events[0], text=line, host="stor-07")
+    raw = Incident(incident.diagnosis, replace(incident.case, events=(event, *incident.case.events[1:])))
+    copy = raw.redacted(("hosts", "users", "paths", "addresses"))
+
+    told = copy.calls.to_csv() + copy.events.to_csv() + repr(copy.case)
+    for gone in ("stor-07", "anna", "10.12.0.7", "/home", "/opt/train"):
+        assert gone in raw.calls.to_csv() + raw.events.to_csv()
+        assert gone not in told
+    assert "/t.py" in copy.calls["frame"].iloc[0]
+    assert copy.calls["seq"].equals(raw.calls["seq"])
+    assert copy.to_json() == raw.redacted(("addresses", "hosts", "paths", "users")).to_json()
 
 
 @pytest.mark.parametrize("name", FRAMES)
