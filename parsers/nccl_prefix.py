@@ -15,12 +15,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.base import Line, Mark, common
 
 MOST_MESSAGES = 16
 """Messages looked for in one physical line; a torn line of a crowded log holds a handful."""
 
 _PREFIX_REACH = 400
+
+_HEADS, _RECORD = ("NCCL error", "NCCL timeout", "NCCL version"), 8
+"""What the first line of PyTorch's report of an NCCL error holds, and the lines such a report has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +103,29 @@ def _time(text: str | None) -> datetime | None:
 
 
 def fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:
-    """The common fields of an event that comes from ``message``: host and pid as NCCL names them."""
-    mark = line.mark
+    """The common fields of an event that comes from ``message``: host and pid as NCCL names them. What PyTorch quotes
+    of NCCL belongs to the rank that quotes it.
+    """
+    mark = line.mark if message.level else quoted_by(line) or line.mark
+    own = {"rank": mark.rank} if mark is not line.mark else {}
     return common(
         line,
         host=message.host or mark.host,
         pid=message.pid if message.pid is not None else mark.pid,
         time=mark.time or message.time or mark.collected,
-        **more,
+        **(own | more),
     )
+
+
+def quoted_by(line: Line) -> Mark | None:
+    """Who printed the record that ends in ``Last error:`` and this line, where the line itself does not say."""
+    if line.mark.rank is not None or line.mark.severity is not None:
+        return None
+    above = line.preceding(_RECORD)
+    first = next(above, None)
+    if first is None or "Last error:" not in first.body:
+        return None
+    return next((other.mark for other in above if any(head in other.body for head in _HEADS)), None)
 
 
 def host_part(peer: str | None) -> str | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 from lines import events
+from log_reading import parsed
+from ruling import gave_up, read
 
 from nccldoctor.events import NcclError
+from nccldoctor.parsers.base import LINE_PARSERS
 from nccldoctor.parsers.nccl_error import NcclErrors
 
 ENDED = (
@@ -63,3 +66,40 @@ def test_no_last_error() -> None:
     assert event.last_error is None
     (event,) = found("NCCL error in: x.cpp:1, unhandled cuda error\nLast error: Cuda failure 'out of memory'\n")
     assert event.last_error == "Cuda failure 'out of memory'"
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ("socketProgress: Connection closed by remote peer node3<51234>", "socket-error"),
+        (
+            "NET/IB : Got completion from peer 10.0.0.7<33812> with error 12, opcode 0, len 0, vendor err 129",
+            "ib-error",
+        ),
+        ("Cuda failure 'uncorrectable ECC error encountered'", "cuda-error"),
+    ],
+)
+def test_what_is_quoted_of_nccl_belongs_to_the_rank_that_quotes_it(last: str, kind: str) -> None:
+    block = BLOCK.replace("socketProgressOpt: Call to recv from 10.0.0.3<47712> failed : Broken pipe", last, 1)
+    other = "[rank6]:[E131 18:20:54.347690682 ProcessGroupNCCL.cpp:750] [Rank 6] Some NCCL operations have failed\n"
+    first = next(e for e in parsed(other + block).events if e.kind == kind)
+    assert first.rank == 5
+
+
+def test_a_last_error_without_its_record_is_nobodys() -> None:
+    text = "[rank5]: started\n[rank6]: started\nLast error:\nCuda failure 'uncorrectable ECC error encountered'\n"
+    (event,) = parsed(text, LINE_PARSERS).events
+    assert (event.kind, event.rank) == ("cuda-error", None)
+
+
+def test_one_merged_log_names_the_same_board_as_a_log_for_each_rank() -> None:
+    failed = (
+        "[rank1]:[E111 10:09:58.000000001 ProcessGroupNCCL.cpp:2093] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group "
+        "watchdog thread terminated with exception: NCCL error: unhandled cuda error, NCCL version 2.21.5\n"
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 'uncorrectable ECC error encountered'\n"
+    )
+    texts = [failed if rank == 1 else gave_up(rank, 7) for rank in range(4)]
+    apart = read({f"rank_{rank}.log": text for rank, text in enumerate(texts)})
+    merged = read({"job.log": "".join(texts)})
+    assert (merged.cause, merged.ranks) == (apart.cause, apart.ranks) == ("hardware", "1"), f"{apart}\n{merged}"
