@@ -45,13 +45,12 @@ class LateRow:
 
 @dataclass(frozen=True, slots=True)
 class RunUp:
-    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups.
+    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups; where a
+    transfer stalls, of the group in which both its ends issued most collectives.
 
-    ``rows`` holds the ranks to look at one by one; ``levels`` one byte for each of ``ranks`` and each of ``seqs``
-    (row by
+    ``rows`` holds the ranks to look at one by one; ``levels`` one byte for each of ``ranks`` and each of ``seqs`` (row by
     row), so that no odd rank of a large job is lost. ``ops`` names the calls. ``correction_ms`` is the largest
-    correction of a
-    clock, ``corrected`` says from what it was learned.
+    correction of a clock, ``corrected`` says from what it was learned.
     """
 
     group: str

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align import Facts
-from nccldoctor.model import Finding
+from nccldoctor.model import Finding, Group
 from nccldoctor.operations import op_type
 from nccldoctor.pictures import NEVER, UNKNOWN, LateRow, RunUp, level
 from nccldoctor.ranks import Ranks
@@ -51,15 +51,31 @@ class _Window:
 def run_up(facts: Facts, findings: tuple[Finding, ...]) -> RunUp | None:
     """The run-up to the verdict's stalled call; None where no such call, or no time of it, was recorded."""
     stalled = findings[0].stalled
-    if stalled is None or stalled.kind == "p2p" or stalled.seq is None:
+    if stalled is None or stalled.seq is None:
         return None
-    group = next((g for g in facts.case.groups if g.label == stalled.group), None)
-    window = _window(facts, group.index, stalled.seq) if group is not None else None
-    if window is None:
+    if stalled.kind == "p2p":
+        last = _shared(facts, stalled.entered | stalled.missing)
+    else:
+        last = next(((g.index, stalled.seq) for g in facts.case.groups if g.label == stalled.group), None)
+    window = _window(facts, *last) if last is not None else None
+    if last is None or window is None:
         return None
     shift = _corrections(facts, window)
     late = _lateness(window, window.created - shift[:, None])
-    return _bounded(facts, findings, window, late, shift)
+    return _bounded(facts, findings, facts.case.groups[last[0]], window, late, shift)
+
+
+def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
+    """Of a transfer between two ranks, who is late shows in the collectives that both are in: the group with most of
+    them, and the last one that every member issued.
+    """
+    found: list[tuple[int, int]] = []
+    for group in facts.case.groups:
+        fronts = [f for r in group.members if (f := facts.fronts.by.get((group.index, r))) is not None]
+        if pair <= group.members and fronts:
+            found.append((min(front.enqueued for front in fronts), -group.index))
+    most, index = max(found, default=(0, 0))
+    return (-index, most) if most > 1 else None
 
 
 def _window(facts: Facts, group: int, seq: int) -> _Window | None:
@@ -151,7 +167,9 @@ def _lateness(window: _Window, created: Floats) -> Floats:
     return late
 
 
-def _bounded(facts: Facts, findings: tuple[Finding, ...], window: _Window, late: Floats, shift: Floats) -> RunUp:
+def _bounded(
+    facts: Facts, findings: tuple[Finding, ...], group: Group, window: _Window, late: Floats, shift: Floats
+) -> RunUp:
     shown = _shown(findings, window, late)
     last = _last(window, late)
     place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
@@ -164,7 +182,7 @@ def _bounded(facts: Facts, findings: tuple[Finding, ...], window: _Window, late:
     else:
         why = "clocks as recorded: no completion was recorded that would align them"
     return RunUp(
-        group=findings[0].stalled.group or "" if findings[0].stalled is not None else "",
+        group=group.label,
         seqs=tuple(window.seqs.tolist()),
         ops=window.ops,
         rows=tuple(

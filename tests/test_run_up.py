@@ -124,3 +124,18 @@ def test_levels() -> None:
         5,
         6,
     ]
+
+
+def test_of_a_transfer_the_collectives_of_both_ends_show_who_was_late() -> None:
+    tapes = [tape(rank, late=0.4 if rank == 1 else 0.0, stalls=False) for rank in range(4)]
+    tapes[2].call()  # one rank goes on alone: what the others did not issue is not held against them
+    aligned = facts(tapes[0].recv(1, done=False), *tapes[1:])
+    findings = diagnose(aligned)
+    assert findings[0].stalled is not None
+    assert findings[0].stalled.kind == "p2p"
+    picture = run_up(aligned, findings)
+
+    assert picture is not None
+    assert (picture.group, picture.seqs) == ("default_pg (0)", (1, 2, 3, 4, 5))
+    assert {row.rank: row.late_ms[-1] for row in picture.rows} == {0: 0.0, 1: 400.0, 2: 0.0, 3: 0.0}
+    assert LEVEL_NEVER not in picture.levels
