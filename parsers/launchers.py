@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from nccldoctor.parsers.loggers import LEVELS, Draft, Form, moment, number
@@ -173,5 +174,11 @@ def unwrapped(raw: str) -> tuple[str, str]:
     )
     if text is None:
         return raw, ""
-    when = next((record[k] for k in _TIME_KEYS if isinstance(record.get(k), str)), "")
-    return text.rstrip("\n"), when
+    when = next((record[k] for k in _TIME_KEYS if isinstance(record.get(k), str | int | float)), "")
+    return text.rstrip("\n"), when if isinstance(when, str) else _spelled(when)
+
+
+def _spelled(seconds: float) -> str:
+    """A number of seconds, or milliseconds, since 1970 as a time; "" where it is none of these centuries."""
+    seconds = seconds / 1000 if seconds > 1e11 else seconds
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if 1e9 <= seconds < 4e9 else ""

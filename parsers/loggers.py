@@ -55,18 +55,27 @@ def number(text: str | None) -> int | None:
     return int(text) if text else None
 
 
+ZONES = {
+    "Z": 0, "UTC": 0, "GMT": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9, "KST": 9,
+    "EST": -5, "EDT": -4, "CDT": -5, "MDT": -6, "PST": -8, "PDT": -7,
+}  # fmt: skip
+"""Hours ahead of UTC by names that mean one zone only (CST and IST mean several)."""
+
+
 def moment(
     year: int, month: int, day: int, hms: str, fraction: str | None = None, zone: str | None = None
 ) -> datetime | None:
     """A point in time from its printed parts, None where they name no such day or hour.
 
-    ``fraction`` is cut to microseconds; ``zone`` is ``Z``, ``+02:00`` or ``+0200``.
+    ``fraction`` is cut to microseconds; ``zone`` is ``Z``, ``+02:00``, ``+0200`` or a name of :data:`ZONES`.
     """
     micro = int((fraction or "0")[:6].ljust(6, "0"))
     tz: timezone | None = None
     if zone:
         tz = UTC
-        if zone != "Z":
+        if zone in ZONES:
+            tz = timezone(timedelta(hours=ZONES[zone])) if ZONES[zone] else UTC
+        else:
             minutes = int(zone[1:3]) * 60 + int(zone[-2:])
             if minutes >= 1440:
                 return None
@@ -130,6 +139,22 @@ def _stamp(draft: Draft, m: re.Match[str]) -> None:
     draft.stamp(moment(year, month, day, m["hms"], m["frac"], m["zone"]))
 
 
+def _level_stamp(draft: Draft, m: re.Match[str]) -> None:
+    _stamp(draft, m)
+    draft.severity = _severity(m["level"])
+
+
+def _journal(draft: Draft, m: re.Match[str]) -> None:
+    _stamp(draft, m)
+    draft.host = m["host"]
+
+
+def _epoch(draft: Draft, m: re.Match[str]) -> None:
+    """Seconds since 1970 with a fraction, or milliseconds."""
+    fraction = m["frac"] or m["milli"]
+    draft.stamp(datetime.fromtimestamp(int(m["seconds"]), UTC).replace(microsecond=int(fraction[:6].ljust(6, "0"))))
+
+
 def _level(draft: Draft, m: re.Match[str]) -> None:
     draft.severity = _severity(m["level"])
 
@@ -159,7 +184,14 @@ _MONTHS = {
 def _calendar(draft: Draft, m: re.Match[str]) -> None:
     groups = m.groupdict()
     draft.stamp(
-        moment(int(groups.get("year") or 1900), _MONTHS[m["month"]], int(m["day"]), m["hms"], groups.get("frac"))
+        moment(
+            int(groups.get("year") or 1900),
+            _MONTHS[m["month"]],
+            int(m["day"]),
+            m["hms"],
+            groups.get("frac"),
+            groups.get("zone"),
+        )
     )
     if groups.get("host"):
         draft.host = m["host"]
@@ -168,7 +200,8 @@ def _calendar(draft: Draft, m: re.Match[str]) -> None:
 _C_FILE = r"(?P<file>[A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu)):(?P<line>\d{1,6})\] ?"
 _RANK = r"(?:\[rank(?P<rank>\d{1,7})[\[\]]{1,3}:\s?)?"  # two ranks' writes may be spliced: [rank3[]:[E508
 _DATE = r"(?P<date>\d{4}[-/][01]\d[-/][0-3]\d)[T ](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?"
-_ZONE = r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?"
+_NAMES = "|".join(sorted(ZONES, key=len, reverse=True))
+_ZONE = rf"(?: ?(?P<zone>[+-]\d\d:?\d\d|(?:{_NAMES})\b))?"
 _MON = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 
 NATIVE = Form(
@@ -194,6 +227,23 @@ RAY_NATIVE = Form(
     _ray_native,
 )
 STAMP = Form(re.compile(r"\[?" + _DATE + _ZONE + r"\]?(?=[\s,:|\[\]-]|$)[:,]? ?"), _stamp)
+EPOCH = Form(re.compile(r"\[?(?P<seconds>1\d{9})(?:\.(?P<frac>\d{1,9})|(?=\d{3}\D)(?P<milli>\d{3}))\]?:? "), _epoch)
+LEVEL_STAMP = Form(  # Ray's and others' own loggers: the level, the time, the place
+    re.compile(
+        rf"(?P<level>{LEVELS}):? {{1,4}}{_DATE}{_ZONE}(?=[\s,:|\]-])(?:[ ,]{{1,3}}[\w./-]{{1,120}}\.py:\d{{1,6}})?(?: --| -|:)?\s?"
+    ),
+    _level_stamp,
+)
+NEMO = Form(re.compile(rf"\[NeMo (?P<level>[IWED]) {_DATE}{_ZONE}[^\]\n]{{0,120}}\] ?"), _level_stamp)
+JOURNAL = Form(  # journalctl -o short-full
+    re.compile(rf"[A-Z][a-z]{{2}} {_DATE}{_ZONE} (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?=\w)"), _journal
+)
+CALENDAR = Form(  # date(1), as scripts print it
+    re.compile(
+        rf"[A-Z][a-z]{{2}} {_MON} +(?P<day>\d{{1,2}}) (?P<hms>\d\d:\d\d:\d\d)(?: (?P<zone>{_NAMES}))? (?P<year>\d{{4}})(?::|,| -)? "
+    ),
+    _calendar,
+)
 COLON_LEVEL = Form(re.compile(rf"(?P<level>{LEVELS}):[\w.]{{1,120}}:"), _level)
 SHORT_DATE = Form(
     re.compile(

@@ -24,8 +24,8 @@ _CODES = re.compile(
 _COLOUR = re.compile(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
 _OPENING = {
     "[": (
-        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, la.TAGGED,
-        la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE,
+        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, lo.EPOCH, la.TAGGED,
+        la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
     ),
     "(": (la.WORKER,),
     ">": (la.QUOTE,),
@@ -34,8 +34,11 @@ _OPENING = {
     "│": (la.QUOTE,),
     "┃": (la.QUOTE,),
     "║": (la.QUOTE,),
-    "0": (la.CRI, lo.STAMP, lo.AMERICAN, la.CLOCK, la.LABEL, la.VIEWER, la.NCCL, la.NODE),
-    "A": (lo.PADDED, lo.HEADLESS, lo.SHORT_DATE, lo.COLON_LEVEL, lo.SYSLOG, la.BARE_RANK, la.NCCL, la.NODE),
+    "0": (la.CRI, lo.STAMP, lo.EPOCH, lo.AMERICAN, la.CLOCK, la.LABEL, la.VIEWER, la.NCCL, la.NODE),
+    "A": (
+        lo.PADDED, lo.HEADLESS, lo.SHORT_DATE, lo.LEVEL_STAMP, lo.JOURNAL, lo.CALENDAR, lo.COLON_LEVEL, lo.SYSLOG,
+        la.BARE_RANK, la.NCCL, la.NODE,
+    ),
     "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
 }  # fmt: skip
 """Forms by the first character, most telling first; digits, capitals and small letters share a row each."""

@@ -124,7 +124,21 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
         "x",
         {"rank": 31, "pid": 3264030, "host": "10.1.101.236", "repeated": 6},
     ),
-    ("(worker1, rank=1, pid=77) x", "x", {"task": 1, "pid": 77}),
+    ("(worker1, rank=1, pid=77) x", "x", {"task": 1}),  # the process is the shell that started the launcher
+    ("(node-0, worker1, rank=1, pid=77, ip=10.1.0.6) x", "x", {"task": 1, "host": "10.1.0.6"}),
+    ("[trainer0|8]: x", " x", {"local_rank": 0, "rank": 8}),
+    ("1776396495.123456 x", "x", {"time": T(2026, 4, 17, 3, 28, 15, 123456, UTC)}),
+    ("[1776396495123] x", "x", {"time": T(2026, 4, 17, 3, 28, 15, 123000, UTC)}),
+    ("2026-04-17 03:28:15 EDT x", "x", {"time": T(2026, 4, 17, 3, 28, 15, 0, timezone(timedelta(hours=-4)))}),
+    ("Fri Apr 17 03:28:15 CEST 2026: x", "x", {"time": T(2026, 4, 17, 3, 28, 15, 0, timezone(timedelta(hours=2)))}),
+    ("Fri 2026-04-17 03:28:15 UTC node1 x", "x", {"time": T(2026, 4, 17, 3, 28, 15, 0, UTC), "host": "node1"}),
+    ("[NeMo W 2026-04-17 03:28:15 nemo_logging:349] x", "x", {"time": T(2026, 4, 17, 3, 28, 15), "severity": "W"}),
+    (
+        "INFO 2026-04-17 03:28:15,123 trainer.py:12 -- x",
+        "x",
+        {"time": T(2026, 4, 17, 3, 28, 15, 123000), "severity": "I"},
+    ),
+    ('{"ts":1776396495.12,"msg":"x"}', "x", {"collected": T(2026, 4, 17, 3, 28, 15, 120000, UTC)}),
     (
         "(WorkerDict pid=5) [2025-03-07 10:18:22,341 E 218844 219460] logging.cc:113: Unhandled",
         "Unhandled",
