@@ -140,10 +140,12 @@ def test_waiting_in_two_groups_is_no_circle(scenario: str) -> None:
 # --- point to point ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ["missing_send", "missing_receive"])
+@pytest.mark.parametrize(("scenario", "end"), [("missing_send", "send to"), ("missing_receive", "receive from")])
 @pytest.mark.parametrize("seed", [2, 3])
-def test_an_end_that_is_not_there_and_whose_owner_went_on(scenario: str, seed: int) -> None:
-    right(play(scenario, seed, layout="3d"))
+def test_an_end_that_is_not_there_and_whose_owner_went_on(scenario: str, end: str, seed: int) -> None:
+    ruling = play(scenario, seed, layout="3d")
+    right(ruling)
+    assert ruling.verdict["headline"].startswith(f"Rank {ruling.ranks} never posted its {end} rank "), str(ruling)
 
 
 @pytest.mark.parametrize("scenario", ["no_data", "stopped", "other_size"])

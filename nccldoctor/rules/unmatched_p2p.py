@@ -50,14 +50,13 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if not evidence:
         return None
     sender, receiver = first.pair or (-1, -1)
-    guilty = next(iter(ranks)) if len(ranks) == 1 else None
-    what = (
-        f"the send from rank {sender} to rank {receiver}"
-        if guilty != receiver
-        else f"the receive on rank {receiver} from rank {sender}"
-    )
     named = ranks if len(ranks) == 1 else Ranks()
-    who = f"{names(named).capitalize()} never posted {what} and went on" if named else f"One end of {what} is missing"
+    what = f"send to rank {receiver}" if receiver not in named else f"receive from rank {sender}"
+    who = (
+        f"{names(named).capitalize()} never posted its {what} and went on"
+        if named
+        else f"One end of the send from rank {sender} to rank {receiver} is missing"
+    )
     assumed = facts.case.groups[first.group].learned == "assumed"
     ceiling = Confidence.MEDIUM if assumed else Confidence.HIGH
     return Draft(
