@@ -14,10 +14,11 @@ from nccldoctor.case import Case
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
 from nccldoctor.excuse import excuses
 from nccldoctor.failures import Failure, failures
+from nccldoctor.first_waits import Key
 from nccldoctor.fronts import Fronts, fronts
 from nccldoctor.presence import Presence, presence
 from nccldoctor.stalls import Stall, StallKind, stalls
-from nccldoctor.waits import Key, Waits, waits
+from nccldoctor.waits import Waits, waits
 
 NEVER_PRINTED = 4e18
 """When a call that no line gave up on was issued: after all others."""

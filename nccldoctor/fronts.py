@@ -7,7 +7,7 @@ group only; nothing here compares times between ranks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +18,7 @@ from nccldoctor.case import Case
 from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.gloo import failed
-
-Mask = npt.NDArray[np.bool_]
+from nccldoctor.transfers import Mask, Transfer, kinds, transfers
 
 UNORDERED = 1 << 60
 """Position of a call that is known from a line only: after everything that was recorded."""
@@ -46,19 +45,6 @@ class Front:
     oldest: int = 0
     known_by: str = "dump"
     event: Event | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A send, a receive or a batch of them that did not complete, with the global ranks of its peers."""
-
-    group: int
-    rank: int
-    row: int
-    position: int
-    sends: tuple[int, ...]
-    receives: tuple[int, ...]
-    started: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +78,20 @@ def fronts(case: Case) -> Fronts:
     done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
     done &= ~_cut_off(case, calls, gloo)
     done[failed(case) & gloo[calls.dump] if len(calls) else done] = False
-    p2p, member = _kinds(case, calls)
+    p2p, member = kinds(case, calls)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
     collective = valid & ~member & ~p2p
     by = _recorded(case, calls, collective, done)
     timed = _timed(case, calls)
     _add_status(case, by, calls, p2p)
-    transfers = _transfers(case, calls, valid & p2p & ~member & ~done, member)
+    open_transfers = transfers(case, calls, valid & p2p & ~member & ~done, member)
     _add_lines(case, by)
     recorded = frozenset(
         r
         for r, d in zip(case.dump_rank, case.dumps, strict=True)
         if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
     )
-    return Fronts(by, transfers, done, collective, member, timed, recorded, _last_rows(case))
+    return Fronts(by, open_transfers, done, collective, member, timed, recorded, _last_rows(case))
 
 
 def _cut_off(case: Case, calls: Calls, gloo: Mask) -> Mask:
@@ -122,35 +108,6 @@ def _cut_off(case: Case, calls: Calls, gloo: Mask) -> Mask:
         ):
             out[row] = True
     return out
-
-
-def _kinds(case: Case, calls: Calls) -> tuple[Mask, Mask]:
-    """Which rows are sends and receives, and which are members of a batch, whose state never changes (pytorch, FlightRecorder)."""
-    if not len(calls):
-        return np.empty(0, dtype=bool), np.empty(0, dtype=bool)
-    names = case.words.ops
-    is_p2p_name = np.array([n.startswith(("send", "recv")) for n in names], dtype=bool)
-    closing_name = np.array([n.lower().endswith("coalesced") for n in names], dtype=bool)
-    single = calls.is_p2p | is_p2p_name[calls.op]
-    closing = closing_name[calls.op]
-    if not closing.any():
-        return single, np.zeros(len(calls), dtype=bool)
-    base = (calls.dump.astype(np.int64) << 40) ^ (calls.pg_id.astype(np.int64) << 32)
-    p2p_key = base ^ np.where(calls.p2p_seq >= 0, calls.p2p_seq, calls.seq)
-    seq_key = base ^ calls.seq
-    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_neighbour(single & ~closing, calls))
-    p2p = (single & ~closing) | batch_of_p2p
-    member = (p2p & ~closing & np.isin(p2p_key, p2p_key[batch_of_p2p])) | (
-        ~p2p & ~closing & np.isin(seq_key, seq_key[closing & ~batch_of_p2p])
-    )
-    return p2p, member
-
-
-def _neighbour(flag: Mask, calls: Calls) -> Mask:
-    """Rows whose predecessor in the same dump carries the flag: a batch closes right behind its members."""
-    before = np.zeros(len(calls), dtype=bool)
-    before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
-    return before
 
 
 def _recorded(case: Case, calls: Calls, collective: Mask, done: Mask) -> dict[tuple[int, int], Front]:
@@ -244,44 +201,6 @@ def _evicted(front: Front, status: GroupStatus) -> Front:
         started=status.started >= first,
         known_by="status",
     )
-
-
-def _transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
-    """Sends and receives that did not complete; of a batch, its closing entry with the peers of its members."""
-    out: dict[int, list[Transfer]] = defaultdict(list)
-    for row in np.flatnonzero(open_).tolist():
-        names = [case.words.ops[calls.op[row]]]
-        if names[0].lower().endswith("coalesced"):
-            names = list(_batch_names(case, calls, row, member))
-        group = case.groups[case.call_group[row]]
-        sends, receives = _peers(names, list(group.members))
-        rank = int(case.call_rank[row])
-        out[rank].append(
-            Transfer(group.index, rank, row, int(calls.entry[row]), sends, receives, int(calls.state[row]) == STARTED)
-        )
-    return {rank: tuple(found) for rank, found in out.items()}
-
-
-def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[str]:
-    """The recorded names of a batch's members: they stand right before its closing entry."""
-    at = row - 1
-    while at >= 0 and member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]:
-        if calls.p2p_seq[at] != calls.p2p_seq[row]:
-            break
-        yield case.words.ops[calls.op[at]]
-        at -= 1
-
-
-def _peers(names: Iterable[str], members: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Global ranks on the other end of ``send 0->1`` and ``recv 1<-0``; the recorder counts inside the group."""
-    sends: list[int] = []
-    receives: list[int] = []
-    for name in names:
-        kind, _, ends = name.partition(" ")
-        _, _, other = ends.replace("<-", "->").partition("->")
-        if other.strip().isdigit() and int(other) < len(members):
-            (sends if kind == "send" else receives).append(members[int(other)])
-    return tuple(sorted(set(sends))), tuple(sorted(set(receives)))
 
 
 def _last_rows(case: Case) -> dict[int, int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nccldoctor.first_waits import Key
 from nccldoctor.ranks import Ranks
-from nccldoctor.waits import Key, StuckCall, Waits
+from nccldoctor.waits import StuckCall, Waits
 
 
 class StallKind(StrEnum):

@@ -6,10 +6,12 @@ from cases import WORLD, Log, Tape, Team, case, facts, gave_up, group_named, sai
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nccldoctor.circles import components
 from nccldoctor.events import GroupRef, Heartbeat, Setting, WorkStatus
+from nccldoctor.first_waits import Key
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import StallKind
-from nccldoctor.waits import Key, Waits, components
+from nccldoctor.waits import Waits
 
 TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 DP_EVEN, DP_ODD = Team("3", "dp", (0, 2)), Team("4", "dp", (1, 3))
