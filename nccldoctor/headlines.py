@@ -45,6 +45,7 @@ def _alike(words: Sequence[str], ranks: Ranks) -> str:
     if None in found or len(rest) != 1:
         return ""
     before, after = rest.pop()
+    before = before.replace("GPU ", "GPUs ")
     return f"{before}{'r' if before else 'R'}{names(ranks)[1:]}{after}"
 
 
@@ -72,7 +73,7 @@ def nothing_known(kinds: Sequence[SourceKind]) -> str:
     if not kinds:
         return "No file was found: there is nothing to judge"
     if all(kind is SourceKind.EMPTY for kind in kinds):
-        return f"Empty: the {count} read hold nothing"
+        return f"Empty: the {count} read {'holds' if len(kinds) == 1 else 'hold'} nothing"
     if all(kind in (SourceKind.EMPTY, SourceKind.UNKNOWN, SourceKind.UNREADABLE, SourceKind.JSON) for kind in kinds):
         return f"Unknown format: nothing in the {count} read is a log or a dump that is known here"
     return f"Not enough data: no line of the {count} read tells of a distributed job"

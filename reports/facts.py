@@ -109,6 +109,8 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     known = 0 < len(groups) <= len(job.groups)
     parts = [f"{len(groups):,} of {wording.plural(len(job.groups), 'group')}"] if known else []
     parts += [wording.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
+    if diagnosis.verdict.cause is CauseClass.INIT:
+        return Fact(label, "the whole group", "whoever is to be in it waits for the set-up")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
         return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "who waits cannot be told")

@@ -71,23 +71,28 @@ def document(case: Inspected) -> dict[str, Any]:
 
 def to_text(case: Inspected) -> str:
     """One line for each file: kind, rank, host, how much of it was understood; then what was not."""
-    counts = _counts(case)
+    counts, calls = _counts(case), _calls(case)
     head = ["file", "kind", "rank", "host", "lines", "understood", "events", "from", "to", "known by"]
     rows = [head]
     for source, reading in list(_read(case))[:TEXT_ROWS]:
         rank = "" if source.rank is None else str(source.rank)
         row = [line(source.path, 60), source.kind.value, rank, line(source.host or "", 30)]
-        row += [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"] if reading else ["", ""]
+        if source.id in calls:
+            row += ["", wording.plural(calls[source.id], "call")]
+        else:
+            row += [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"] if reading else ["", ""]
         row.append(f"{counts.get(source.id, 0):,}")
         row += [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]
-        rows.append([*row, line(source.why, 40)])
+        rows.append([*row, line(source.why, 60)])
     widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
     out = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     if len(case.sources) > TEXT_ROWS:
         out.append(f"and {wording.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
     out += ["", *_kinds(case)]
-    unknown = [r for _, r in _read(case) if r is not None and r.first_unknown]
-    out += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown[:8]]
+    unknown = [r for _, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.first_unknown]
+    out += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown]
+    silent = [s.path for s, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.lines and not counts.get(s.id)]
+    out += [f"nothing known in {line(path, 80)}" for path in silent]
     out += [f"gap  {line(g.what, 120)}: {line(g.why, 160)}" for g in case.gaps[:24]]
     if len(case.gaps) > 24:
         out.append(f"and {wording.plural(len(case.gaps) - 24, 'gap')} more")
@@ -106,6 +111,14 @@ def _counts(case: Inspected) -> dict[int, int]:
         out[event.place.source] = out.get(event.place.source, 0) + 1
     for dump in case.dumps:
         out[dump.source] = out.get(dump.source, 0) + 1
+    return out
+
+
+def _calls(case: Inspected) -> dict[int, int]:
+    """How many calls the dumps of each file hold."""
+    out: dict[int, int] = {}
+    for dump in case.dumps:
+        out[dump.source] = out.get(dump.source, 0) + dump.entries
     return out
 
 

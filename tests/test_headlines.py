@@ -25,7 +25,8 @@ def verdict_of(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Finding:
     ("kinds", "words"),
     [
         ((), "No file was found"),
-        ((SourceKind.EMPTY, SourceKind.EMPTY), "Empty: the 2 files"),
+        ((SourceKind.EMPTY, SourceKind.EMPTY), "Empty: the 2 files read hold nothing"),
+        ((SourceKind.EMPTY,), "Empty: the 1 file read holds nothing"),
         ((SourceKind.UNKNOWN,), "Unknown format: nothing in the 1 file read"),
         ((SourceKind.UNREADABLE, SourceKind.EMPTY), "Unknown format"),
         ((SourceKind.LOG, SourceKind.UNKNOWN), "Not enough data: no line"),
@@ -71,7 +72,7 @@ def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
     same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
     assert headlined((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
     alike = tuple(replace(f, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in same)
-    assert headlined((two.verdict, *alike), case())[0].headline == "The GPU of ranks 0,4 stopped"
+    assert headlined((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0,4 stopped"
     alike = tuple(replace(f, headline=f"Rank {f.ranks} never issued ALLREDUCE #7") for f in same)
     assert headlined((two.verdict, *alike), case())[0].headline == "Ranks 0,4 never issued ALLREDUCE #7"
     assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent stalls"

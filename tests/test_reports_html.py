@@ -128,7 +128,7 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
     base = diagnoses.lagging()
     first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
     found = replace(base, findings=(first,))
-    assert [fact.value for fact in facts.four(found)][1:3] == ["group set-up", "not known"]
+    assert [fact.value for fact in facts.four(found)][1:] == ["group set-up", "not known", "the whole group"]
     assert wording.lede(found).startswith("No call can start before the group is up")
 
 
