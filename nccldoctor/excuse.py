@@ -43,14 +43,23 @@ class Excuses:
 def excuses(case: Case, streams: CallStreams, presence: Presence, graph: Waits) -> Excuses:
     """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
     roots = graph.roots
-    gloo = bool(case.dumps) and all(d.backend == "gloo" for d in case.dumps)
-    waiting = Ranks(r for r in roots if _says_it_waits(presence, r))
+    backends = {d.backend for d in case.dumps if d.entries or not d.problem}
+    gloo = backends == {"gloo"}
+    lost = _lost(case) if gloo else Ranks()
+    waiting = Ranks(r for r in roots if _says_it_waits(presence, r) or r in lost)
     explained = bool(graph.full or graph.cycles)
+    if roots and not explained and roots <= lost:
+        return Excuses(Ranks(), hidden=True)
     if gloo and roots and not explained and all(_waits_in_vain(presence, r) for r in roots):
         return Excuses(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
     first = _earliest(case, streams, graph, left) if gloo and len(left) > 1 else left
     return Excuses(roots - first, guessed=first != left)
+
+
+def _lost(case: Case) -> Ranks:
+    """Ranks whose dump lost its entries: Gloo counts what it waits in as done, so the counters that are left do not show it."""
+    return Ranks(r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.problem and d.status)
 
 
 def _waits_in_vain(presence: Presence, rank: int) -> bool:

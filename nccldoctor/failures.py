@@ -35,7 +35,8 @@ from nccldoctor.model import CauseClass
 from nccldoctor.presence import Presence, Signs
 from nccldoctor.ranks import Ranks
 
-TRAINING = frozenset({"python", "python3", "pt_data_worker", "DataLoader worker"})
+WORKER = "DataLoader worker"
+TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
 FLUSH = 5
@@ -180,8 +181,9 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
             yield Failure(CauseClass.DIED, Ranks([rank]), events, presence.time(memory[0]))
         elif exit_ is not None:
             yield Failure(CauseClass.DIED, Ranks([rank]), (exit_,), presence.time(exit_), certain=exit_.exitcode != 1)
+    raised = any("DataLoader worker" in e.message for e in case.of(ExceptionRaised))  # then its rank is known by that
     for event in starved.get(None, []):
-        if event.process in TRAINING and before_alarm(presence, event):
+        if event.process in TRAINING and before_alarm(presence, event) and not (raised and event.process == WORKER):
             near = _on_host(case, event.host)
             yield Failure(CauseClass.DIED, Ranks(), (event,), presence.time(event), near, certain=False)
     for told_of in case.of(ProcessExit):

@@ -30,7 +30,8 @@ def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]
     said: dict[Key, str] = {}
     roles = ((rank, _role(rank, culprits, suspects, victims)) for rank in facts.case.world)
     rows = (_state(facts, rank, role, fronts.get(rank, []), stalled, said) for rank, role in roles)
-    return tuple(replace(r, role=Role.UNKNOWN) if r.role is Role.UNINVOLVED and r.rank in missed else r for r in rows)
+    open_ = frozenset(missed) | {r for r, d in zip(facts.case.dump_rank, facts.case.dumps, strict=True) if d.problem}
+    return tuple(replace(r, role=Role.UNKNOWN) if r.role is Role.UNINVOLVED and r.rank in open_ else r for r in rows)
 
 
 def _role(rank: int, culprits: Ranks, suspects: Ranks, victims: Ranks) -> Role:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from cases import START, Log, Tape, Team, facts, said, world
 
+import nccldoctor
+import nccldoctor.samples
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall, StallKind
@@ -123,3 +129,28 @@ def test_where_sends_are_recorded_order_excuses_nobody() -> None:
 
 def test_without_a_past_nobody_is_excused() -> None:
     assert who(pipeline("gloo", steps=1)) == Ranks([2, 3])
+
+
+# ---- gloo: a dump that was cut off keeps its counters, in which what failed counts as done
+
+
+def cut_to(tmp_path: Path, rank: int) -> dict[str, Any]:
+    """What the dumps of a bundled job say of who did not arrive, with the dump of one rank cut in half."""
+    for dump in sorted((Path(nccldoctor.samples.__path__[0]) / "not-arrived" / "dumps").iterdir()):
+        whole = dump.read_bytes()
+        (tmp_path / dump.name).write_bytes(whole[: len(whole) // 2] if dump.name.endswith(f"_{rank}") else whole)
+    document: dict[str, Any] = json.loads(nccldoctor.analyze(tmp_path).to_json())
+    return document
+
+
+@pytest.mark.parametrize("rank", [0, 3, 7])
+def test_a_rank_whose_entries_were_lost_is_not_blamed_beside_one_that_is_shown_to_be_absent(
+    tmp_path: Path, rank: int
+) -> None:
+    found = cut_to(tmp_path, rank)
+    assert (found["verdict"]["class"], found["verdict"]["ranks"]) == ("not-arrived", "6")
+    assert {r["role"] for r in found["ranks"] if rank in Ranks.parse(r["ranks"])} <= {"unknown", "victim"}
+
+
+def test_the_absent_rank_itself_is_not_told_by_counters_alone(tmp_path: Path) -> None:
+    assert cut_to(tmp_path, 6)["verdict"]["confidence"] != "high"
