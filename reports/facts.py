@@ -83,6 +83,8 @@ def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None and diagnosis.verdict.cause is CauseClass.INIT:
         return Fact(label, "not known", "the set-up leaves no times")
+    if call is None and diagnosis.verdict.family is Family.UNDETERMINED:
+        return Fact(label, "not known", "no call is seen to stall")
     if call is None:
         return Fact(label, "no stall", "no call is seen to stall")
     limit = f"limit {wording.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""

@@ -115,12 +115,13 @@ def coverage(diagnosis: Diagnosis) -> tuple[Read, ...]:
 
 def _read(item: Coverage) -> Read:
     missing = item.expected - item.found
+    nothing = not item.expected and not item.found and not item.problems
     counts = f"{len(item.found):,} / {len(item.expected):,}" if item.expected else f"{len(item.found):,}"
     return Read(
         input=line(item.input, 80),
         counts=counts,
-        complete=not missing and not item.problems,
-        missing=f"missing: {wording.ranks_phrase(missing, 5)}" if missing else "",
+        complete=not missing and not item.problems and not nothing,
+        missing=f"missing: {wording.ranks_phrase(missing, 5)}" if missing else "none of a known rank" if nothing else "",
         problems=tuple(line(problem, 240) for problem in item.problems[:PROBLEMS]),
         more=max(len(item.problems) - PROBLEMS, 0),
     )

@@ -132,8 +132,16 @@ def _other(finding: Finding) -> Other:
 
 
 def _chain(diagnosis: Diagnosis) -> tuple[Link, ...]:
-    """The chains of all findings: independent stalls are drawn side by side."""
-    return tuple(dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain))
+    """The chains of all findings: independent stalls are drawn side by side; what a fuller step says is not repeated."""
+    links = dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain)
+    needed: dict[tuple[object, ...], list[Ranks]] = {}
+    for link in links:
+        needed.setdefault((link.waiting, link.group, link.op, link.seq), []).append(link.for_)
+    return tuple(
+        link
+        for link in links
+        if not any(link.for_ < more for more in needed[link.waiting, link.group, link.op, link.seq])
+    )
 
 
 def _blamed(diagnosis: Diagnosis) -> tuple[Ranks, Ranks]:

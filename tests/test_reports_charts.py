@@ -161,6 +161,12 @@ def test_a_rank_is_never_cut_to_another_one():
     assert [arrow.label for arrow in one.arrows] == ["needs 7 ranks"]
 
 
+def test_calls_in_one_box_are_counted_and_their_group_gives_way():
+    links = tuple(Link(Ranks([n]), Ranks([99]), f"PIPELINE_MODEL_PARALLEL_GROUP ({n})", "SEND", 7) for n in range(20))
+    graph = wait_graph(links, Ranks([99]), Ranks())
+    assert [box.middle for box in graph.boxes if box.kind == "call"] == ["PIPE… and 19 other calls"]
+
+
 def test_no_word_about_a_box_is_cut():
     finding = diagnoses.lagging().verdict
     graph = wait_graph(finding.chain, finding.ranks, finding.suspects)

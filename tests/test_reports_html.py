@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import diagnoses
 import pytest
 
-from nccldoctor.model import CauseClass, Evidence, Place
+from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import facts, html, prose, wording
+from nccldoctor.reports import facts, html, prose, tables, view, wording
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
 
@@ -130,6 +130,25 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
     found = replace(base, findings=(first,))
     assert [fact.value for fact in facts.four(found)][1:] == ["group set-up", "not known", "the whole group"]
     assert wording.lede(found).startswith("No call can start before the group is up")
+
+
+def test_a_step_that_another_one_holds_is_not_told_twice():
+    base = diagnoses.lagging()
+    both = Link(Ranks([0, 1]), Ranks([5, 6]), "dp_1", "ALLREDUCE", 7)
+    part = replace(both, for_=Ranks([6]))
+    other = replace(part, group="dp_2")
+    first = replace(base.verdict, chain=(both,))
+    second = replace(base.verdict, id="F2", chain=(part, other))
+    assert list(view.build(replace(base, findings=(first, second))).chain) == [
+        "ranks 0-1 wait in ALLREDUCE #7 of dp_1 for ranks 5-6",
+        "ranks 0-1 wait in ALLREDUCE #7 of dp_2 for rank 6",
+    ]
+
+
+def test_input_that_was_not_there_is_not_complete():
+    base = diagnoses.undetermined()
+    shown = tables.coverage(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
+    assert [(row.complete, row.missing) for row in shown] == [(False, "none of a known rank")]
 
 
 def test_empty_blocks_say_so():

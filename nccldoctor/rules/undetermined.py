@@ -109,7 +109,13 @@ def _nothing(facts: Facts) -> Evidence:
     """A finding needs evidence: here, what was read at all."""
     if facts.case.sources:
         source = facts.case.sources[0]
-        return Evidence(
-            Place(source.id, source.path), "", f"{len(facts.case.sources)} files were read and none tells of a stall"
-        )
+        return Evidence(Place(source.id, source.path), "", _none_tells(len(facts.case.sources)))
     return Evidence(None, "", "nothing readable was found")
+
+
+def _none_tells(files: int) -> str:
+    return (
+        "the one file read does not tell of a stall"
+        if files == 1
+        else f"{files:,} files were read and none tells of a stall"
+    )

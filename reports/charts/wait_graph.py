@@ -165,9 +165,15 @@ def _merged(links: list[Link], culprits: Ranks) -> list[Link]:
     for needs, members in classes.items():
         waiting = Ranks(rank for link in members for rank in link.waiting)
         first = members[0]
-        group = first.group if len(members) == 1 else f"{first.group} and {len(members) - 1} other calls"
+        group = first.group if len(members) == 1 else _others(first.group, len(members) - 1)
         out.append(Link(waiting, needs, group, first.op, first.seq))
     return sorted(out, key=lambda link: not link.for_ & culprits)
+
+
+def _others(group: str, count: int) -> str:
+    """The group of the first of several calls as far as it fits a box, and how many other calls."""
+    tail = f" and {count:,} other call{'' if count == 1 else 's'}"
+    return (fitting(line(group, 60), 12, WIDTH - 16 - 0.6 * 12 * len(tail)) + tail).strip()
 
 
 def _nearest(calls: list[_Node], targets: list[_Node]) -> tuple[list[_Node], list[_Node]]:
