@@ -19,7 +19,7 @@ from nccldoctor.events import (
     Setting,
     Stack,
 )
-from nccldoctor.file_ranks import hosts_of_trees, source_ranks
+from nccldoctor.file_ranks import hosts_of_trees, local_names, source_ranks
 from nccldoctor.model import Gap, Source
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.ranks import Ranks
@@ -38,11 +38,11 @@ class Attributed:
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
-    parsed = hosts_of_trees(parsed)
+    parsed = local_names(hosts_of_trees(parsed))
     events = [event for one in parsed for event in one.events]
     census = Census()
     learn(events, census)
-    ranks, gaps = source_ranks(parsed, census)
+    ranks, known, gaps = source_ranks(parsed, census)
     for one in parsed:
         rank = ranks.get(one.source.id)
         if rank is not None and one.source.host:
@@ -52,9 +52,15 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
                 census.learn(rank, event.host or one.source.host, event.pid, None, None)
     by_id = _by_id(parsed)
     named = [_name(event, ranks, census, by_id) for event in events]
+    writers: dict[int, set[int]] = {}
+    for event in named:
+        if event.rank is not None and not isinstance(event, OUTSIDE):
+            writers.setdefault(event.place.source, set()).add(event.rank)
+    for source, found in writers.items():
+        if ranks.get(source) is None:
+            known[source] = f"lines of {'ranks' if len(found) > 1 else 'rank'} {Ranks(found)}"
     sources = tuple(
-        replace(one.source, rank=ranks.get(one.source.id), host=one.source.host or _host_of(ranks, one.source, census))
-        for one in parsed
+        _whose(one.source, ranks.get(one.source.id), known.get(one.source.id, ""), census) for one in parsed
     )
     dump_rank, more = _dump_ranks(dumps, {s.id: s.rank for s in (p.source for p in parsed)})
     return Attributed(tuple(named), sources, dump_rank, census, (*gaps, *more))
@@ -64,9 +70,11 @@ def _by_id(parsed: Sequence[Parsed]) -> Mapping[int, Source]:
     return {one.source.id: one.source for one in parsed}
 
 
-def _host_of(ranks: Mapping[int, int | None], source: Source, census: Census) -> str | None:
-    rank = ranks.get(source.id)
-    return None if rank is None else census.host.get(rank)
+def _whose(source: Source, rank: int | None, known: str, census: Census) -> Source:
+    """The file with its rank, its host, and how both are known."""
+    host = source.host or (census.host.get(rank) if rank is not None else None)
+    why = ", ".join(filter(None, (known, source.why, "host of its rank" if host and not source.host else "")))
+    return replace(source, rank=rank, host=host, why=why)
 
 
 def _name(event: Event, ranks: Mapping[int, int | None], census: Census, sources: Mapping[int, Source]) -> Event:
@@ -77,7 +85,9 @@ def _name(event: Event, ranks: Mapping[int, int | None], census: Census, sources
     host = short(event.host) if event.host else (short(source.host) if source.host else None)
     rank = event.rank
     if rank is not None and event.group is not None and event.group.desc == "default_pg":
-        rank = _default_group_rank(event) if event.group_rank is not None else rank  # nearer to the record than a line's prefix
+        rank = (
+            _default_group_rank(event) if event.group_rank is not None else rank
+        )  # nearer to the record than a line's prefix
     if rank is None:
         rank = _rank_of(event, ranks.get(event.place.source), census, host)
     changes: dict[str, Any] = {}

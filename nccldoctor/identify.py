@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -39,9 +39,10 @@ def identify(read: Ingested) -> Case:
     call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
     skews = clock_skew.skews(read.batch, call_rank, call_group, found.census.host)
     times = seconds(found.events, read.batch, found.dump_rank)
+    recorded = _recorded(read.batch)
     return Case(
         sources=found.sources,
-        readings=tuple(_reading(p) for p in read.parsed),
+        readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
         events=found.events,
         batch=clock_skew.set_right(read.batch, call_rank, skews),
         dump_rank=found.dump_rank,
@@ -123,10 +124,24 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
     return out
 
 
-def _reading(parsed: Parsed) -> Reading:
-    times = [e.time for e in parsed.events if e.time is not None and e.time.year != YEARLESS]
-    aware = [t for t in times if t.tzinfo is not None]
-    span: list[datetime] = aware if len(aware) == len(times) else [t.replace(tzinfo=None) for t in times]
+def _recorded(batch: Batch) -> dict[int, list[datetime]]:
+    """The first and the last moment that the dumps of each source hold."""
+    out: dict[int, list[datetime]] = {}
+    for dump, rows in batch.calls.by_dump():
+        stamps = np.concatenate([batch.calls.created_ns[rows], batch.calls.completed_ns[rows]])
+        stamps = stamps[stamps > 0]
+        if len(stamps):
+            ends = [datetime.fromtimestamp(int(at) // 10**9, UTC) for at in (stamps.min(), stamps.max())]
+            out.setdefault(batch.dumps[dump].source, []).extend(ends)
+    return out
+
+
+def _reading(parsed: Parsed, recorded: list[datetime]) -> Reading:
+    """The span is that of the lines with a date; where no line has a year, it is told without one."""
+    times = [*recorded, *(e.time for e in parsed.events if e.time is not None)]
+    dated = [t for t in times if t.year != YEARLESS]
+    aware = [t for t in dated if t.tzinfo is not None]
+    span = aware if dated and len(aware) == len(dated) else [t.replace(tzinfo=None) for t in dated or times]
     return Reading(
         source=parsed.source.id,
         lines=parsed.lines,
@@ -134,6 +149,10 @@ def _reading(parsed: Parsed) -> Reading:
         understood=parsed.understood,
         first_unknown=parsed.first_unknown,
         first_unknown_at=str(parsed.first_unknown_at or ""),
-        first_time=min(span).isoformat() if span else None,
-        last_time=max(span).isoformat() if span else None,
+        first_time=_moment(min(span)) if span else None,
+        last_time=_moment(max(span)) if span else None,
     )
+
+
+def _moment(time: datetime) -> str:
+    return time.isoformat() if time.year != YEARLESS else time.isoformat()[5:]

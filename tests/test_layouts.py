@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import world_layouts
-from dumps import dump
+from dumps import dump, entry
 
 import nccldoctor as nd
 from nccldoctor import doctor
@@ -65,12 +65,17 @@ FILES: dict[str, tuple[str | bytes, str, int | None, str | None]] = {
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mixed")
     for name, (content, *_) in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    told = inspection.document(doctor.read([folder]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sources(mixed: Path) -> dict[str, dict[str, Any]]:
+    told = inspection.document(doctor.read([mixed]))
     return {source["path"]: source for source in told["sources"]}
 
 
@@ -105,6 +110,59 @@ def test_the_time_span_is_told_where_lines_have_dates(sources: dict[str, dict[st
     assert (
         sources["cri.log"]["first_time"].startswith("2026-04-17T03:28:13") or sources["cri.log"]["first_time"] is None
     )
+
+
+def test_the_span_of_a_file_without_years_has_none(sources: dict[str, dict[str, Any]]) -> None:
+    assert (sources["rank_0.log"]["first_time"], sources["rank_0.log"]["last_time"]) == (
+        "04-17T03:28:10",
+        "04-17T03:28:10",
+    )
+
+
+def test_the_span_of_a_dump_is_that_of_its_calls(tmp_path: Path) -> None:
+    made = 1_780_000_000 * 10**9
+    times = {"time_created_ns": made, "time_discovered_completed_ns": made + 5 * 10**9}
+    (tmp_path / "nccl_trace_rank_0").write_bytes(dump(entry(1, **times)))
+    (source,) = inspection.document(doctor.read([tmp_path]))["sources"]
+    assert (source["first_time"], source["last_time"]) == ("2026-05-28T20:26:40+00:00", "2026-05-28T20:26:45+00:00")
+
+
+def test_how_a_rank_is_known_is_said(sources: dict[str, dict[str, Any]]) -> None:
+    assert sources["rank_0.log"]["why"].startswith("its lines, rank in the name")
+    assert sources["pdsh.txt"]["why"] == "lines of ranks 5-6"
+    assert "torchrun folder" in sources["run/node0/attempt_0/2/stderr.log"]["why"]
+    assert sources["stacks_rank_3.txt"]["why"] == "rank in the name, host of its rank"
+
+
+def test_the_text_names_every_file_with_something_not_understood(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"rank_{number}.log").write_text(caught(number) + f"NCCL WARN NET/IB : something new {number}\n")
+    (tmp_path / "notes.txt").write_text("nothing of interest\n")
+    text = inspection.to_text(doctor.read([tmp_path]))
+    told = [row for row in text.splitlines() if row.startswith("not understood")]
+    case = doctor.read([tmp_path])
+    unknown = [r for r in case.readings if r.first_unknown]
+    assert len(told) == len(unknown) >= 9 or not unknown
+    assert "nothing known in notes.txt" in text
+
+
+def test_ranks_of_a_host_in_names_are_no_global_ones(tmp_path: Path) -> None:
+    """``node0/rank_0.log`` beside ``node1/rank_0.log``: the number counts the ranks of a host."""
+    for node in (0, 1):
+        (tmp_path / f"node{node}").mkdir()
+        for local in range(2):
+            text = caught(2 * node + local) if local else "INFO step=3\n"
+            (tmp_path / f"node{node}" / f"rank_{local}.log").write_text(text)
+    case = doctor.read([tmp_path])
+    assert {s.path: s.rank for s in case.sources} == {
+        "node0/rank_0.log": 0, "node0/rank_1.log": 1, "node1/rank_0.log": 2, "node1/rank_1.log": 3,
+    }  # fmt: skip
+
+
+def test_a_name_that_none_of_the_lines_bears_out_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "rank_9.log").write_text(caught(1) + caught(2))
+    (gap,) = [g for g in doctor.read([tmp_path]).gaps if "named for" in g.what]
+    assert (gap.what, gap.why) == ("rank_9.log is named for rank 9", "its lines say ranks 1-2")
 
 
 def test_the_odd_site_is_told_by_a_pattern_and_a_conflict_is_shown(tmp_path: Path) -> None:
