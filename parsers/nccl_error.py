@@ -76,7 +76,7 @@ class NcclErrors(LineParser):
         match = _begins().search(line.body)
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
-        code, last = _below(line)
+        code, last = told_below(line)
         here = _code().search(match[0])
         if code is None:
             code = here[0] if here else next((name for words, name in _STRINGS if words in match[0].lower()), None)
@@ -102,7 +102,7 @@ def _is_repeated(line: Line, message: str) -> bool:
     return any(message in earlier.body for earlier in line.preceding(60))
 
 
-def _below(line: Line) -> tuple[str | None, str | None]:
+def told_below(line: Line) -> tuple[str | None, str | None]:
     """The code and the last error on the lines below; both end where the C++ stack begins."""
     code = last = None
     awaiting = False

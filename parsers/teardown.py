@@ -5,11 +5,13 @@ stack of the call that failed. Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown
+from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.nccl_error import told_below
 from nccldoctor.parsers.pg_prefix import member
+from nccldoctor.parsers.watchdog import group_behind, work_fields
 
 _KINDS: tuple[tuple[str, str], ...] = (
     ("watchdog-terminated", r"watchdog thread terminated with exception"),
@@ -139,6 +141,7 @@ class Reported(LineParser):
             (
                 {"kind": "note", "group_rank": 3, "what": "aborted-comm", "detail": "rank 5"},
                 {"kind": "nccl-error", "rank": 1, "message": "NCCL error: unhandled system error, NCCL version 2.21.5"},
+                {"kind": "work-status", "rank": 1, "group_rank": 1, "failed": 7, "last_enqueued": None},
             ),
             "pytorch/pytorch v2.0.0, v2.6",
         ),
@@ -157,14 +160,28 @@ class Reported(LineParser):
             return
         m = _ASYNC.search(body)
         if m:
-            group, group_rank = member(body[: m.start()])
-            more = [body[m.end() :], *(x.body for x in line.following(4))]
-            code = next((c for c in map(_CODE.search, more) if c), None)
-            yield NcclError(
-                **common(line, group=group, group_rank=group_rank),
-                code=code[0] if code else None,
-                message=more[0].strip()[:300],
-            )
+            yield from _async(line, m)
+
+
+def _async(line: Line, m: re.Match[str]) -> Iterator[Event]:
+    """The error; and the call it is about, where that is told: the rank had issued it, and it did not end."""
+    body = line.body
+    group, group_rank = member(body[: m.start()])
+    code, last = told_below(line)
+    more = [body[m.end() :], *(x.body for x in line.following(4))]
+    here = next((c for c in map(_CODE.search, more) if c), None)
+    yield NcclError(
+        **common(line, group=group, group_rank=group_rank),
+        code=code or (here[0] if here else None),
+        message=next((text for text in more if "NCCL error in" in text), more[0]).strip()[:300],
+        last_error=last,
+    )
+    seq = work_fields(body[: m.start()])["seq"] if "WorkNCCL(" in body[: m.start()] else None
+    if seq is not None:
+        if group is None:
+            group, inside = group_behind(line, seq)
+            group_rank = inside if inside is not None else group_rank
+        yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=seq)
 
 
 _FRAME = re.compile(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
