@@ -312,3 +312,29 @@ def test_without_such_a_line_amounts_may_differ() -> None:
     ruling = uneven("")
     assert ruling.cause != "size-mismatch", str(ruling)
     assert "2" not in ruling.ranks
+
+
+def test_ranks_whose_last_call_failed_are_not_absent_from_the_next_one() -> None:
+    """4 to 6 differ in their group's call, which counts as done; rank 1 waits for 5 in another group."""
+    low, high = Team("1", "tp", (0, 1, 2, 3)), Team("2", "tp", (4, 5, 6, 7))
+    across = [Team(str(3 + r), "dp", (r, r + 4)) for r in range(4)]
+    tapes = []
+    for rank in range(7):
+        team, pair = (low, high)[rank // 4], across[rank % 4]
+        one = tape(rank, world(8), team, pair)
+        for _ in range(4):
+            one.call(team=team).call(team=pair)
+        one.call(team=team, input_dtypes=["Double" if rank == 4 else "Float"])
+        if rank < 4:
+            one.call(team=pair, done=rank != 1)
+        tapes.append(one)
+    ruling = read(dumps(*tapes))
+    assert (ruling.cause, ruling.ranks) == ("dtype-mismatch", "4"), str(ruling)
+
+
+def test_a_barrier_at_the_very_end_may_be_what_follows_a_loop_that_was_left() -> None:
+    tapes = [Tape(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)]
+    ruling = read(dumps(*tapes))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("op-mismatch", "2", "medium"), str(ruling)
+    middle = read(dumps(*(t.call(done=False) for t in tapes)))
+    assert (middle.cause, middle.ranks, middle.verdict["confidence"]) == ("op-mismatch", "2", "high"), str(middle)

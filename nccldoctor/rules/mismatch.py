@@ -16,7 +16,7 @@ from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import REFUTED, from_lines, noun
-from nccldoctor.stalls import Stall, StallKind
+from nccldoctor.stalls import Stall
 from nccldoctor.waits import StuckCall
 
 
@@ -27,8 +27,7 @@ def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
             found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
             if found is not None:
                 return found
-    found = _given_up(facts) if stall.kind in (StallKind.NOTHING, StallKind.CRASH) else None
-    return found or _uneven(facts)
+    return _uneven(facts)
 
 
 def _uneven(facts: Facts) -> Disagreement | None:
@@ -50,25 +49,6 @@ def _uneven(facts: Facts) -> Disagreement | None:
         if len(usual[group]) == 1 and odd and len(rest) > max(1, len(odd)):
             return Disagreement(group, seq, "size", odd, rest, (rest, odd), rows)
         usual[group] |= set(amounts.values())
-    return None
-
-
-def _given_up(facts: Facts) -> Disagreement | None:
-    """Members that differ in the last call of their group: gloo counts a call that failed as done, so that nothing seems to wait.
-
-    Lines without a complaint mean that it did not fail.
-    """
-    if not facts.fronts.recorded or any(d.backend != "gloo" for d in facts.case.dumps):
-        return None
-    if facts.presence.logged and facts.presence.first_alarm is None and not facts.failures:
-        return None
-    newest: dict[int, int] = {}
-    for front in facts.fronts.by.values():
-        newest[front.group] = max(newest.get(front.group, -1), front.enqueued)
-    for group, seq in sorted(newest.items()):
-        found = compare(facts.case, group, seq, rows_at(facts.case, facts.fronts, group, seq))
-        if found is not None:
-            return first_disagreement(facts.case, facts.fronts, group, seq) or found
     return None
 
 
@@ -108,8 +88,9 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
             stalled=stalled,
         )
     mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
-    free = any(v in case.words.ops[case.calls.op[row]] for v in VARYING)
+    free = found.aspect == "size" and any(v in case.words.ops[case.calls.op[row]] for v in VARYING)
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
+    whole = whole and not (found.aspect == "op" and _may_be_over(facts, found))
     return Draft(
         cause,
         f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.majority)} others at {what}: {mine}",
@@ -119,6 +100,15 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
         ranks=minority,
         stalled=stalled,
     )
+
+
+def _may_be_over(facts: Facts, found: Disagreement) -> bool:
+    """Whether the other operation may be what comes behind a loop that its ranks left early: a barrier, their last call, and no step
+    says how far they were.
+    """
+    last = all(facts.fronts.last_row.get(r) == found.rows[r] for r in found.minority)
+    barrier = all("barrier" in facts.case.words.ops[facts.case.calls.op[found.rows[r]]] for r in found.minority)
+    return last and barrier and any(facts.presence.signs(r).step is None for r in found.minority)
 
 
 def _stalled(facts: Facts, found: Disagreement, row: int) -> Stalled:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from nccldoctor.align import Facts
 from nccldoctor.disagree import Disagreement, Shift, shift
 from nccldoctor.draft import Draft, describe, names, quote, recorded, stalled_of, waiting_evidence
+from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.mismatch import disagreement
@@ -167,16 +168,27 @@ def _by_phase(facts: Facts, stall: Stall) -> Draft | None:
     )
 
 
+def _troubled(facts: Facts, rank: int) -> bool:
+    """Whether a rank complains about a call, or was aborted by a library that received another size than it expected."""
+    signs = facts.presence.signs(rank)
+    return bool(signs.echoes or signs.alarms) or any(facts.case.of(CollectiveMismatch, rank))
+
+
 def _by_steps(facts: Facts, stall: Stall) -> Draft | None:
-    """An absent rank that already reported a later step than anyone in the call, and complains itself."""
-    if stall.kind is StallKind.FULL or stall.kind is StallKind.CYCLE:
+    """A rank outside the call, or in another one under its number, that already reported a later step than anyone else, and
+    complains itself.
+    """
+    if stall.kind is StallKind.CYCLE:
         return None
     steps = {r: s.step for r, s in facts.presence.of.items() if s.step is not None}
     names_ = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks(steps)
+    if stall.kind is StallKind.FULL:
+        found = disagreement(facts, stall)
+        names_ = found.minority if found is not None else Ranks()
     if len(steps) < 3:
         return None
     ahead = Ranks(r for r in names_ if r in steps and all(steps[r] > s for o, s in steps.items() if o != r))
-    ahead = Ranks(r for r in ahead if facts.presence.signs(r).echoes or facts.presence.signs(r).alarms)
+    ahead = Ranks(r for r in ahead if _troubled(facts, r))
     if len(ahead) != 1 or len({s for r, s in steps.items() if r not in ahead}) != 1:
         return None
     rank = next(iter(ahead))
