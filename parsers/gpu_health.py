@@ -1,4 +1,5 @@
-"""What ``nvidia-smi`` says of a board outside the kernel log: driver not there, rows to remap, remapping that failed.
+"""What is said of a board outside the kernel log: by ``nvidia-smi`` (no driver, rows to remap, remapping that failed)
+and by AMD's runtime.
 
 Wordings: ``nvidia-smi -q -d ROW_REMAPPER`` and its errors, drivers 470 to 575; stas00/ml-engineering
 ``compute/accelerator/nvidia/debug.md``. A snapshot has no time of its own: only a failed remapping is a fault for sure.
@@ -29,6 +30,14 @@ def _board() -> re.Pattern[str]:
     return re.compile(r"^GPU (?P<device>[0-9A-Fa-f]{4,8}(?::[0-9A-Fa-f]{2}){2})\.\d")
 
 
+@cache
+def _amd() -> re.Pattern[str]:
+    return re.compile(
+        r"HW Exception by GPU node-(?P<node>\d{1,4}) .{0,80}?reason ?: ?(?P<why>\w[\w ]{0,60})"
+        r"|Memory access fault by GPU node-(?P<at>\d{1,4}) .{0,120}?Reason: (?P<fault>\w[\w ]{0,80})"
+    )
+
+
 _ABOVE = 12
 """Lines of a board's block above the row that matters."""
 
@@ -37,7 +46,13 @@ _ABOVE = 12
 class GpuHealth(LineParser):
     """*gpu-error*: a notice, but a fault where a board could not remap its rows."""
 
-    literals = ("No devices were found", "Failed to initialize NVML: ", "Remapping Failure Occurred", "Pending   ")
+    literals = (
+        "No devices were found",
+        "Failed to initialize NVML: ",
+        "Remapping Failure Occurred",
+        "Pending   ",
+        " by GPU node-",
+    )
     samples = (
         Sample(
             "GPU 00000000:3A:00.0\n    Remapped Rows\n        Correctable Error                 : 0\n"
@@ -57,6 +72,16 @@ class GpuHealth(LineParser):
             ),
             "nvidia-smi, driver 550",
         ),
+        Sample(
+            "HW Exception by GPU node-3 (Agent handle: 0x55d0c81a40) reason :GPU Hang\n",
+            ({"kind": "gpu-error", "weight": "fault", "software": False, "device": "node-3", "message": "GPU Hang"},),
+            "ROCm 6.2, ROCR-Runtime",
+        ),
+        Sample(
+            "Memory access fault by GPU node-1 (Agent handle: 0x55d0c81a40) on address 0x7f8000. Reason: Page not present.\n",
+            ({"kind": "gpu-error", "weight": "software", "software": True, "device": "node-1"},),
+            "ROCm 6.2, ROCR-Runtime",
+        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -64,6 +89,15 @@ class GpuHealth(LineParser):
         body = line.body[:1_000]
         if hit := _gone().search(body):
             yield GpuError(**common(line, rank=None), message=hit[0].strip(), weight="notice")
+        elif hit := _amd().search(body):
+            software = hit["why"] is None  # a fault of an address is what a faulty program causes
+            yield GpuError(
+                **common(line),
+                message=(hit["why"] or f"memory access fault: {hit['fault']}").strip(),
+                device=f"node-{hit['node'] or hit['at']}",
+                software=software,
+                weight="software" if software else "fault",
+            )
         elif hit := _remap().search(body):
             above = [other.body for other in line.preceding(_ABOVE)]
             if any("Remapped Rows" in text for text in above):

@@ -316,3 +316,22 @@ def test_a_launchers_greeting_behind_a_crash_is_no_new_attempt() -> None:
         "in default, to avoid your system being overloaded\n"
     )
     assert found.cause == "died", str(found)
+
+
+def test_a_call_that_a_peer_has_passed_is_told_where_others_are_not_heard() -> None:
+    lines = [
+        CAUGHT.format(r=r, words="operation timeout", seq=seq, n=64, m=256)
+        + STATUS.format(r=r, seq=seq, enq=40, done=seq - 1)
+        for r, seq in ((0, 31), (3, 33))
+    ]
+    found = excerpt(*lines)
+    assert (found.cause, found.at) == ("size-mismatch", ("_ALLGATHER_BASE", 31)), str(found)
+    assert found.sure < 2
+    assert not found.blamed
+
+
+def test_a_gpu_that_amds_runtime_reports_as_hung_has_failed() -> None:
+    found = excerpt(
+        "HW Exception by GPU node-3 (Agent handle: 0x55d0c81a40) reason :GPU Hang\n", "Aborted (core dumped)\n"
+    )
+    assert found.cause == "hardware", str(found)

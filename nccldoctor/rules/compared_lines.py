@@ -196,9 +196,11 @@ def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
             continue
         front = facts.fronts.by.get((call.group, rank))
         ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY)
-        if front is None or front.enqueued > call.seq or not ahead:
+        stopped = front is not None and front.enqueued > call.seq and not call.unknown  # its device may merely stand still
+        if front is None or stopped or not ahead:
             continue
         other = lines[min(ahead)]
+        or_else = ", or its GPU stands still" if front.enqueued > call.seq else ""
         shown = [
             quote(line, f"rank {rank} still waits in #{call.seq}"),
             quote(other, f"rank {other.rank} is already in #{other.seq}"),
@@ -210,8 +212,8 @@ def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
         ][:1]
         return Draft(
             cause,
-            f"{names([rank])} waits in #{call.seq}, which {names(ahead)} "
-            f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls",
+            f"{names([rank]).capitalize()} waits in #{call.seq}, which {names(ahead)} "
+            f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls{or_else}",
             tuple(shown),
             Confidence.LOW,
             REFUTED,
