@@ -57,6 +57,7 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE)
 
 
+_PACKED = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst))+$", re.IGNORECASE)  # an archive stands like a folder
 _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|pkl|pickle|pt|bin|dump|trace|gz|bz2|xz|zst|stdout|stderr))+$", re.IGNORECASE
 )
@@ -137,8 +138,9 @@ def _plain(name: str, found: dict[str, tuple[int | str, str]]) -> None:
     if host and _pattern("host").match(host):
         found["host"] = host, "host in the name"
     for folder in reversed(folders):
-        if "host" not in found and _pattern("host").match(folder):
-            found["host"] = folder, "host folder"
+        bare = _PACKED.sub("", folder)
+        if "host" not in found and _pattern("host").match(bare):
+            found["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
     for part in [base, *reversed(folders)]:
         local = _pattern("local").search(part)
         if local is not None and "local_rank" not in found and "rank" not in found:

@@ -558,3 +558,17 @@ def test_kinds_by_content(head: bytes, kind: SourceKind):
 @given(names=st.lists(st.text(alphabet="rank_-.0123456789/attemptgpu[]=x", max_size=40), max_size=6))
 def test_no_name_makes_the_hints_raise(names: list[str]):
     assert len(hints(names, [True] * len(names))) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("node3.tar.gz/logs/train.log", "node3"),
+        ("gpu-17.zip/train.log", "gpu-17"),
+        ("b.tar.gz/logs/train.log", None),
+        ("logs.2026.zip/train.log", None),
+    ],
+)
+def test_an_archive_may_be_named_for_a_host_and_is_none_itself(name: str, host: str | None) -> None:
+    (hint,) = hints([name], [False])
+    assert hint.host == host
