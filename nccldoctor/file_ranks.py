@@ -38,6 +38,7 @@ def source_ranks(parsed: Sequence[Parsed], census: Census) -> tuple[dict[int, in
         else:
             (out[source.id],) = own
             known[source.id] = "its lines"
+            gaps += _launched(source, out[source.id], census)
     _spread_over_folders(parsed, out, known)
     _map_local_ranks(parsed, out, known, census)
     return out, known, gaps
@@ -46,6 +47,16 @@ def source_ranks(parsed: Sequence[Parsed], census: Census) -> tuple[dict[int, in
 def _contradiction(source: Source, own: Ranks) -> Gap:
     word = "rank" if len(own) == 1 else "ranks"
     return Gap(f"{source.path} is named for rank {source.rank}", f"its lines say {word} {own}", own, source.id)
+
+
+def _launched(source: Source, rank: int | None, census: Census) -> list[Gap]:
+    """Where the launcher says of this local rank of this host that it is another rank than the lines say."""
+    at = (short(source.host), source.local_rank) if source.host and source.local_rank is not None else None
+    told = census.by_local.get(at) if at is not None else None
+    if told is None or told == rank:
+        return []
+    what = f"{source.path} is local rank {source.local_rank} of {source.host}, rank {told} by the launcher"
+    return [Gap(what, f"its lines say rank {rank}", Ranks([told] if rank is None else [told, rank]), source.id)]
 
 
 def _many_writers(one: Parsed) -> bool:

@@ -165,6 +165,17 @@ def test_a_name_that_none_of_the_lines_bears_out_is_shown(tmp_path: Path) -> Non
     assert (gap.what, gap.why) == ("rank_9.log is named for rank 9", "its lines say ranks 1-2")
 
 
+def test_a_launcher_that_says_another_rank_than_the_lines_is_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "node2" / "run" / "attempt_0" / "1"
+    folder.mkdir(parents=True)
+    (folder / "stderr.log").write_text(caught(5))
+    (tmp_path / "node2" / "torchrun.log").write_text(TABLE)
+    case = doctor.read([tmp_path])
+    assert {s.path: s.rank for s in case.sources}["node2/run/attempt_0/1/stderr.log"] == 5
+    (gap,) = [g for g in case.gaps if "by the launcher" in g.what]
+    assert "local rank 1 of node2, rank 9" in gap.what and gap.why == "its lines say rank 5"
+
+
 def test_the_odd_site_is_told_by_a_pattern_and_a_conflict_is_shown(tmp_path: Path) -> None:
     (tmp_path / "trainer.x12").write_text(caught(12))
     case = doctor.read([tmp_path], rank_from=r"\.x(?P<rank>\d+)$")
