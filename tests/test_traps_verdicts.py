@@ -135,3 +135,31 @@ def test_18_a_killed_process_has_the_time_at_which_that_was_noticed() -> None:
     files["node1.log"] = torchrun(6, -9, {4: -6, 5: -6, 7: -6}, at="10:11:01", host="node1")
     found = read(files)
     assert (found.cause, found.ranks) == ("died", "6"), str(found)
+
+
+REMOTE = (
+    "[rank1]:[E111 10:09:59.000000001 ProcessGroupNCCL.cpp:{code}NCCL error: remote process exited or there was a network "
+    "error, NCCL version 2.21.5\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+    "prematurely.\nLast error:\nsocketProgress: Connection closed by remote peer node3<51234>\n"
+)
+
+
+def test_14_a_rank_that_nccl_told_of_a_lost_peer_is_not_said_to_be_elsewhere() -> None:
+    files = job(missing=1)
+    files["rank_1.log"] = str(files["rank_1.log"]) + REMOTE.format(
+        code="2093] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog thread terminated with exception: "
+    )
+    found = read(files)
+    assert not found.ranks and not found.blamed, str(found)
+
+
+def test_14_and_with_the_call_that_broke_it_is_inside() -> None:
+    """The silent rank is the other one."""
+    files = job(missing=1)
+    files["rank_2.log"] = READY.format(r=2, n=4)
+    files["rank_1.log"] = str(files["rank_1.log"]) + REMOTE.format(
+        code="680] [Rank 1] Collective WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, "
+        "Timeout(ms)=600000) raised the following async exception: "
+    )
+    found = read(files)
+    assert (found.cause, found.ranks) == ("died", "2"), str(found)

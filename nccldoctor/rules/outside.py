@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 
 from nccldoctor.align import Facts
+from nccldoctor.departures import before_alarm
 from nccldoctor.draft import dump_evidence, names, owed, quote, waiting_evidence
 from nccldoctor.events import (
     DesyncReport,
@@ -13,6 +14,7 @@ from nccldoctor.events import (
     DumpSignal,
     ExceptionRaised,
     MonitoredBarrier,
+    NcclError,
     Stack,
     WorkStatus,
 )
@@ -163,10 +165,18 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
 def nameable(facts: Facts, stall: Stall) -> Ranks:
     """The ranks that may be named: shown to be outside, or the only one left when every other member is shown to be inside.
 
-    A dump or a log that was not collected shows neither.
+    A dump or a log that was not collected shows neither. A rank that NCCL told of a lost peer was in a call itself.
     """
-    if stall.shown:
-        return stall.shown
+    return stall.shown or Ranks(r for r in _left_over(facts, stall) if not _lost_a_peer(facts, r))
+
+
+def _lost_a_peer(facts: Facts, rank: int) -> bool:
+    """Whether NCCL failed under a rank for want of another one, when the others gave up or before."""
+    errors = (e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError"))
+    return any(before_alarm(facts.presence, e) for e in errors)
+
+
+def _left_over(facts: Facts, stall: Stall) -> Ranks:
     call = stall.call
     if (
         call is not None
