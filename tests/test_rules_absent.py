@@ -17,6 +17,8 @@ from ruling import (
     torchrun,
 )
 
+from nccldoctor.ranks import Ranks
+
 
 def waiting(*ranks: int, seq: int = 50) -> dict[str, str | bytes]:
     """Logs of ranks that waited, gave up and were aborted by their own watchdogs."""
@@ -146,6 +148,15 @@ def test_the_one_rank_that_left_nothing_is_named_and_why_is_open() -> None:
     kept = {k: v for k, v in found.files.items() if f"_{culprit}" not in k and "launcher" not in k}
     ruling = read(kept, found.truth)
     assert (ruling.ranks, ruling.sure) == (str(culprit), 1), str(ruling)
+
+
+def test_a_dump_that_cannot_be_read_is_a_sign_of_life() -> None:
+    found = job("no_data", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    dumps = {k: v for k, v in found.files.items() if isinstance(v, bytes)}
+    ruling = read({k: v[:9] if k.endswith(f"_{culprit}") else v for k, v in dumps.items()}, found.truth)
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert Ranks.parse(ruling.verdict["suspects"]) == {culprit}
 
 
 def test_silence_of_everybody_is_no_sign_against_one() -> None:

@@ -46,12 +46,6 @@ def test_dumps_of_a_running_job_blame_nobody(seed: int) -> None:
     assert not ruling.blamed, str(ruling)
 
 
-@pytest.mark.parametrize("layout", ["ddp", "fsdp", "tpdp", "3d", "ep"])
-def test_a_dump_of_a_running_job_that_was_not_collected_blames_nobody(layout: str) -> None:
-    ruling = play("snapshot", 3, layout=layout, evidence="fr", lost_dumps=(3,))
-    assert not ruling.blamed, str(ruling)
-
-
 def test_one_timeout_is_enough_to_be_not_well() -> None:
     ruling = read(TRAIN | {"logs/rank_2.log": TRAIN["logs/rank_2.log"] + gave_up(2, 50)})
     assert ruling.cause != "none", str(ruling)

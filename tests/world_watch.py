@@ -21,6 +21,7 @@ class Fate:
     dump_at: float = NEVER
     dump_from: int | None = None  # the rank whose signal it followed; None: its own watchdog
     dump_frames: bool = True
+    by_hand: bool = False  # told through the pipe; no watchdog, no store
     gone_at: float = NEVER
     code: int | None = None
     by: str = ""  # self, fault, agent, scheduler

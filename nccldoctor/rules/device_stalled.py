@@ -30,7 +30,11 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.passed:
         return None
-    if len(call.inside) > len(call.passed) or not (_complained(facts) or _held_up(facts, call)):
+    if (
+        len(call.inside) > len(call.passed)
+        or not (_complained(facts) or _held_up(facts, call))
+        or _elsewhere(facts, call)
+    ):
         return None
     stalled = stalled_of(facts, call)
     if (stalled is not None and stalled.op in EARLY_ROOT) or (
@@ -65,6 +69,18 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         ranks=ahead,
         call=_root(facts, call, ahead) if call.row >= 0 else call,
     )
+
+
+def _elsewhere(facts: Facts, call: StuckCall) -> bool:
+    """Whether other ranks, too, are behind their peers in calls of their own: then the dumps show one running job at different
+    moments, for devices do not stop by the dozen.
+    """
+    behind = [
+        s.call.inside
+        for s in facts.stalls
+        if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.passed)
+    ]
+    return any(ranks - call.inside for ranks in behind)
 
 
 def _complained(facts: Facts) -> bool:

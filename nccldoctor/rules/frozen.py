@@ -29,7 +29,10 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return draft(facts, found, CAUSE, "left no sign of life") if found is not None and silent else None
     if stall.kind is not StallKind.ABSENT or stall.call is None:
         return None
-    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.presence.signs(r)) is None)
+    damaged = {
+        r for r, d in zip(facts.case.dump_rank, facts.case.dumps, strict=True) if d.problem
+    }  # it lived to write one
+    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.presence.signs(r)) is None) - damaged
     if not ranks:
         return None
     others = facts.case.groups[stall.call.group].members - ranks
@@ -94,11 +97,8 @@ def _uncollected(facts: Facts, spoke: Ranks) -> bool:
 
 
 def _only_stall(facts: Facts, stall: Stall) -> bool:
-    """Whether everything that waits leads to this rank, through more than one call: the dumps of a running job whose ranks are all in one
-    call, one of them not collected, look the same as a hang.
-    """
-    chained = len(facts.waits.calls) > 1 and stall.call is not None and not stall.call.passed
-    return bool(facts.presence.logged) or (len(facts.stalls) == 1 and chained)
+    """Whether everything that waits leads to this rank: a snapshot of a running job shows calls in flight elsewhere too."""
+    return bool(facts.presence.logged) or (len(facts.stalls) == 1 and stall.call is not None and not stall.call.passed)
 
 
 def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Stall) -> Draft:
