@@ -56,8 +56,10 @@ def _kind(name: str) -> str:
 
 def _remedy(name: str) -> str:
     from nccldoctor.catalogue.overlays import in_use
+    from nccldoctor.catalogue.words import explain as words_of
 
-    return in_use().catalogue.explain(name) or ""
+    entry = in_use().catalogue.get(name)
+    return words_of(entry) if entry else ""
 
 
 def _setting(name: str) -> str:

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nccldoctor.catalogue.checked import is_checked
 from nccldoctor.catalogue.lines import line_of
+from nccldoctor.catalogue.remedy import TOPICS, Remedy, made
 from nccldoctor.errors import CatalogueError
-
-if TYPE_CHECKING:
-    from nccldoctor.catalogue.schema import Remedy
 
 BUILT_IN = Path(__file__).parent
 LARGEST = 256 * 1024
@@ -64,13 +63,6 @@ class Catalogue:
             for e in self.entries
             if all(w in f"{e.remedy.id} {e.topic} {e.remedy.title} {e.remedy.summary}".lower() for w in words)
         )
-
-    def explain(self, id_: str) -> str | None:
-        """A remedy as CommonMark text, None where there is no such id."""
-        from nccldoctor.catalogue.words import explain
-
-        entry = self.get(id_)
-        return explain(entry) if entry else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,36 +168,33 @@ def _lay(path: Path, folder: Folder, found: dict[str, _Held], mistakes: list[str
     wrong = list(_wrong_place(data, path, topic, text, name))
     if disabled is not False and disabled is not True:
         wrong.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
-    made = None
-    if disabled is not True:
-        made, more = _validated(merged, text, name)
-        wrong += more
+    if disabled is not True and (before is not None or not is_checked(text)):
+        wrong += _refused(merged, text, name)
     mistakes += wrong
     if not wrong:
+        remedy = made(merged) if disabled is not True else None
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
-        found[path.stem] = _Held(merged, Entry(made, topic, folder.name + over) if made is not None else None)
+        found[path.stem] = _Held(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
 
 
-def _validated(data: dict[str, Any], text: str, name: str) -> tuple[Remedy | None, list[str]]:
-    """The remedy, or what is wrong with it and on which line."""
+def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
+    """What is wrong with a remedy, and on which line."""
     from pydantic import ValidationError
 
     from nccldoctor.catalogue.schema import remedy
 
+    wrong: list[str] = []
     try:
-        return remedy().model_validate(data), []
+        remedy().model_validate(data)
     except ValidationError as error:
-        wrong = []
         for one in error.errors(include_url=False, include_input=False):
             at = tuple(part for part in one["loc"] if part != "[key]")
             wrong.append(f"{name}:{line_of(text, at)}: {plain('.'.join(map(str, at)))}: {plain(one['msg'])}")
-        return None, wrong
+    return wrong
 
 
 def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: str) -> Iterator[str]:
     """The file must be called by its id, in the folder of a topic."""
-    from nccldoctor.catalogue.schema import TOPICS
-
     if data.get("id") != path.stem:
         said = plain(repr(data.get("id")))
         yield f"{name}:{line_of(text, ('id',))}: id is {said}, the file is called {plain(repr(path.stem))}"
