@@ -38,7 +38,7 @@ def newest(case: Case) -> Case:
     """The case with the events of its newest attempt alone; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
     last = max((s.attempt for s in case.sources if s.attempt is not None), default=None)
-    begins = _begins(case.events)
+    begins = _begins(case)
     keep = [i for i, e in enumerate(case.events) if _current(e, sources, last, begins)]
     keep = _after(case, keep, _ended_at(case, keep))
     if len(keep) == len(case.events):
@@ -50,16 +50,17 @@ def newest(case: Case) -> Case:
     return replace(case, events=tuple(case.events[i] for i in keep), seconds=case.seconds[keep], gaps=(*case.gaps, gap))
 
 
-def _begins(events: Sequence[Event]) -> dict[int, int]:
+def _begins(case: Case) -> dict[int, int]:
     """The line in each source on which its newest attempt begins, where lines tell of one."""
-    by_source: dict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        by_source[event.place.source].append(event)
+    by_source: dict[int, list[tuple[float, Event]]] = defaultdict(list)
+    for second, event in zip(case.seconds.tolist(), case.events, strict=True):
+        by_source[event.place.source].append((second, event))
     out: dict[int, int] = {}
-    for source, lines in by_source.items():
+    for source, timed in by_source.items():
+        lines = [event for _, event in timed]
         told = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in KEPT]
         told += [line + 1 for e in lines if (line := _requeued(e)) and any((x.place.line or 0) > line for x in lines)]
-        ended = _last_end((e.place.line or 0, e) for e in lines)
+        ended = _last_end((e.place.line or 0, second, e) for second, e in timed)
         again = ended is not None and any(_speaks(e) for e in lines if (e.place.line or 0) > ended)
         out[source] = max([*told, int(ended) + 1 if ended is not None and again else 0])
     return out
@@ -78,8 +79,8 @@ def _requeued(event: Event) -> int:
 
 def _ended_at(case: Case, keep: Sequence[int]) -> float:
     """When the attempt before the newest ended, on the job's clock; NaN where there was none."""
-    timed = [(float(case.seconds[i]), case.events[i]) for i in keep if not math.isnan(case.seconds[i])]
-    ended = _last_end(sorted(timed, key=lambda pair: pair[0]), PAUSE)
+    timed = [(at, at, case.events[i]) for i in keep if not math.isnan(at := float(case.seconds[i]))]
+    ended = _last_end(sorted(timed, key=lambda row: row[0]), PAUSE)
     return math.nan if ended is None else ended
 
 
@@ -106,14 +107,20 @@ def _after(case: Case, keep: list[int], ended: float) -> list[int]:
 
 @dataclass(slots=True)
 class _Lives:
-    """What is known of each rank while its events pass by."""
+    """What is known of each rank while its events pass by; ``ended`` is the latest time at which one ended."""
 
+    ended: float = -math.inf
     step: dict[tuple[int | None, str | None], int] = field(default_factory=dict)
     spoke: set[int | None] = field(default_factory=set)
     gone: dict[int | None, float] = field(default_factory=dict)
 
-    def back(self, event: Event, at: float, pause: float) -> bool:
-        """Whether this is a rank that ended before, as a new process; or the launcher, after all who ended."""
+    def back(self, event: Event, at: float, second: float, pause: float) -> bool:
+        """Whether this is a rank that ended before, as a new process; or the launcher, after all who ended.
+
+        Files of several nodes may stand one behind another: what happened before the end is no new attempt.
+        """
+        if second < self.ended:
+            return False
         if event.rank is None and _starts(event):
             return bool(self.spoke) and at > max(self.gone.values()) + pause
         if event.rank not in self.gone or at <= self.gone[event.rank] + pause:
@@ -122,9 +129,10 @@ class _Lives:
             return event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
         return event.rank in self.spoke and _starts(event)
 
-    def note(self, event: Event, at: float) -> None:
+    def note(self, event: Event, at: float, second: float) -> None:
         """Remember what the event says of its rank."""
         if _ends(event):
+            self.ended = max(self.ended, -math.inf if math.isnan(second) else second)
             self.gone[event.rank] = max(at, self.gone.get(event.rank, at))
             return
         self.spoke.add(event.rank)
@@ -133,14 +141,14 @@ class _Lives:
             self.step[key] = max(event.step, self.step.get(key, -1))
 
 
-def _last_end(events: Iterable[tuple[float, Event]], pause: float = 0.0) -> float | None:
-    """Where the last attempt but one ended, in events with their places in order; None where there is but one."""
+def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) -> float | None:
+    """Where the last attempt but one ended, in events in order with their places and times; None where there is but one."""
     lives, found = _Lives(), None
-    for at, event in events:
-        if lives.gone and lives.back(event, at, pause):
+    for at, second, event in events:
+        if lives.gone and lives.back(event, at, second, pause):
             found = max(end for end in lives.gone.values() if end < at)
             lives = _Lives()
-        lives.note(event, at)
+        lives.note(event, at, second)
     return found
 
 

@@ -90,3 +90,15 @@ def test_an_evaluation_bar_that_begins_again_is_no_new_attempt(tmp_path: Path) -
         bars + CAUGHT.format(r=0, at="03:20:00", seq=7) + CAUGHT.format(r=1, at="03:20:01", seq=8)
     )
     assert seqs(tmp_path) == [7, 8]
+
+
+def test_the_files_of_two_nodes_one_behind_the_other_are_one_attempt(tmp_path: Path) -> None:
+    """The launcher of the second node starts in the file when that of the first has ended, but not on the clock."""
+    one_node = (
+        START.format(at="03:00:00.000000") + CAUGHT.format(r=0, at="03:20:00", seq=7) + TABLE.format(at="03:21:00", r=0)
+    )
+    other = (
+        START.format(at="03:00:01.000000") + CAUGHT.format(r=1, at="03:20:01", seq=8) + TABLE.format(at="03:21:01", r=1)
+    )
+    (tmp_path / "all.log").write_text(one_node + other)
+    assert seqs(tmp_path) == [7, 8]

@@ -211,6 +211,14 @@ def test_one_incident_has_one_verdict_in_every_layout(tmp_path: Path, layout: st
     assert ranks == ",".join(map(str, played.truth["culprit_ranks"]))
 
 
+@pytest.mark.parametrize("scenario", ["no_data", "segfault"])
+def test_blocks_of_nodes_one_behind_the_other_are_one_job(tmp_path: Path, scenario: str) -> None:
+    """dshbak and ``clush -b`` lose the order of the lines between nodes, not the ranks."""
+    played, job, lines = PLAYED[scenario, "torchrun"]
+    _, ranks = verdict(world_layouts.write(tmp_path, "dshbak", job, lines))
+    assert ranks == ",".join(map(str, played.truth["culprit_ranks"]))
+
+
 @pytest.mark.parametrize("layout", ["tree", "tree-unnamed"])
 def test_the_folder_below_an_attempt_is_the_local_rank(tmp_path: Path, layout: str) -> None:
     _, job, lines = PLAYED["no_data", "torchrun"]
