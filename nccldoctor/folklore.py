@@ -16,7 +16,7 @@ from nccldoctor.settings import Judgement, Kind
 
 if TYPE_CHECKING:
     from nccldoctor.catalogue.load import Catalogue, Entry
-    from nccldoctor.catalogue.schema import Clause
+    from nccldoctor.catalogue.remedy import Clause
 
 
 def avoid(scenes: list[Scene], catalogue: Catalogue, judgements: tuple[Judgement, ...]) -> Iterator[Avoid]:

@@ -2,17 +2,25 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 import time
+import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from nccldoctor.catalogue import checked, schema
+from nccldoctor.catalogue import load as load_module
 from nccldoctor.catalogue.lines import line_of
 from nccldoctor.catalogue.load import BUILT_IN, load
-from nccldoctor.catalogue.schema import TOPICS, Step, clause, json_schema
+from nccldoctor.catalogue.remedy import TOPICS, Step, made
+from nccldoctor.catalogue.schema import clause, json_schema
 from nccldoctor.catalogue.words import code, explain, fill, fill_command, step_line
 from nccldoctor.errors import CatalogueError
+from nccldoctor.predicates.base import catalogue_name
 from nccldoctor.settings import look_up
 
 CATALOGUE = load()
@@ -229,6 +237,51 @@ def test_search_and_explain():
     text = explain(entry)
     assert "## Confirm" in text
     assert "https://" in text
+
+
+@pytest.mark.parametrize("id_", sorted(ENTRIES))
+def test_what_is_read_unchecked_is_what_the_check_would_give(id_):
+    (path,) = BUILT_IN.glob(f"*/{id_}.toml")
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    whole, plain = schema.remedy().model_validate(data), made(data)
+    for name in ("id", "title", "summary", "status", "prior", "frequency", "general"):
+        assert getattr(plain, name) == getattr(whole, name)
+    for name in ("confirm", "fix", "prevent", "avoid", "sources"):
+        assert [asdict(item) for item in getattr(plain, name)] == [i.model_dump() for i in getattr(whole, name)]
+    for block in ("all", "any", "none"):
+        for mine, other in zip(plain.clauses(block), getattr(whole.conditions, f"{block}_"), strict=True):
+            (name,) = other.model_fields_set
+            held = getattr(other, name)
+            assert (mine.name, mine.arguments) == (
+                catalogue_name(name),
+                {argument: getattr(held, argument) for argument in held.model_fields_set},
+            )
+
+
+def test_the_list_of_checked_files_is_that_of_today():
+    told = "run: python -m nccldoctor.catalogue.checked > nccldoctor/catalogue/checked.txt"
+    assert (BUILT_IN / "checked.txt").read_text(encoding="ascii") == checked.listing(), told
+
+
+def test_a_built_in_file_that_was_changed_is_checked(tmp_path, monkeypatch):
+    for path in BUILT_IN.glob("process/*.toml"):
+        write(tmp_path, path.read_text(encoding="utf-8"), path.stem)
+    monkeypatch.setattr(load_module, "BUILT_IN", tmp_path)
+    load_module._collect.cache_clear()
+    before = len(load().entries)
+    one = sorted(tmp_path.glob("process/*.toml"))[0]
+    write(tmp_path, one.read_text(encoding="utf-8").replace("summary =", "sumary ="), one.stem)
+    load_module._collect.cache_clear()
+    with pytest.raises(CatalogueError, match="sumary"):
+        load()
+    assert len(load_module.collect().catalogue.entries) == before - 1
+    load_module._collect.cache_clear()
+
+
+def test_files_that_were_checked_cost_no_checker():
+    code = "import sys; from nccldoctor.catalogue.load import load; print(len(load().entries), 'pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(CATALOGUE.entries)), "False"]
 
 
 def test_loading_is_cheap():

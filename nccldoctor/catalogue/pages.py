@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from nccldoctor.catalogue.load import Catalogue, load
-from nccldoctor.catalogue.schema import TOPICS
+from nccldoctor.catalogue.remedy import TOPICS
 from nccldoctor.catalogue.words import explain
 
 INDEX = "README.md"

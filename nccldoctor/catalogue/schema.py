@@ -1,4 +1,4 @@
-"""What a remedy file holds. pydantic is imported here and nowhere else, so that reading logs alone does not pay for it.
+"""What a remedy file may hold. pydantic is imported here and nowhere else: only files that were not checked before pay for it.
 
 ``python -m nccldoctor.catalogue.schema`` prints the JSON Schema that is kept in ``nccldoctor/schema/remedy.json``; a
 test compares the two.
@@ -28,9 +28,6 @@ from pydantic_core import CoreSchema
 
 from nccldoctor.predicates import PREDICATES
 from nccldoctor.predicates.base import Function, OneOf, catalogue_name
-
-TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
-"""The folders of the catalogue."""
 
 PLACEHOLDERS = ("host", "hosts", "pid", "rank", "ranks", "device", "group", "op", "seq", "waiting_rank", "waiting_host")
 """Names that may stand as ``{{ name }}`` in the texts and commands of a remedy."""
@@ -154,17 +151,6 @@ class Clause(BaseModel):
             raise ValueError("the predicate has no arguments")
         return self
 
-    @property
-    def name(self) -> str:
-        """The predicate's name in the catalogue."""
-        return catalogue_name(next(iter(self.model_fields_set)))
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Its arguments by their Python names."""
-        held = getattr(self, next(iter(self.model_fields_set)))
-        return {name: getattr(held, name) for name in held.model_fields_set}
-
 
 @cache
 def clause() -> type[Clause]:
@@ -203,10 +189,6 @@ class Remedy(Strict):
     prevent: tuple[Step, ...] = ()
     avoid: tuple[Warn, ...] = ()
     sources: tuple[Reference, ...] = Field(min_length=1)
-
-    def clauses(self, block: Literal["all", "any", "none"]) -> tuple[Clause, ...]:
-        """The conditions of one block."""
-        return cast(tuple[Clause, ...], getattr(self.conditions, block + "_"))
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nccldoctor.catalogue.load import Entry
-    from nccldoctor.catalogue.schema import Clause, Step
+    from nccldoctor.catalogue.remedy import Clause, Step
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([a-z_]{1,40})\s*\}\}")
 _UNSAFE = re.compile(r"[^\w.:/@,+ ()%-]")
