@@ -73,16 +73,23 @@ def refused(presence: Presence, event: CudaError) -> bool:
 
 def lethal(presence: Presence, signs: Signs) -> list[ExceptionRaised]:
     """Own exceptions after which the rank made no more steps; a library's warning with a traceback is not one."""
-    step = signs.step_event
-    return [e for e in signs.own if step is None or not _follows(presence, step, e)]
+    later = [signs.step_event, *(p for p in signs.phases if p.what == "finished")]
+    return [e for e in signs.own if not any(one is not None and _follows(presence, one, e) for one in later)]
 
 
 def _follows(presence: Presence, step: Event, event: ExceptionRaised | CudaError) -> bool:
-    """Whether a step of the rank came after the error: lines that are mixed up by a few seconds do not tell, but for what was caught."""
+    """Whether a step of the rank, or its last word, came after the error: lines that are mixed up by a few seconds do not tell, but for
+    what was caught, or what stands between lines of the rank whose times go on.
+    """
     if step.place.source != event.place.source or (step.place.line or 0) <= (event.place.line or 0):
         return False
     caught = isinstance(event, ExceptionRaised) and event.logged
-    return caught or presence.time(step) > presence.time(event) + SLACK
+    when = presence.time(event)
+    if math.isnan(when) and event.rank is not None:
+        signs = presence.signs(event.rank)
+        before = [e for e in (*signs.steps, *signs.phases) if (e.place.line or 0) < (event.place.line or 0)]
+        return caught or presence.time(step) > max((presence.time(e) for e in before), default=math.nan)
+    return caught or presence.time(step) > when + SLACK
 
 
 def killed(event: ProcessExit) -> bool:

@@ -13,6 +13,7 @@ from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules import RULES
 from nccldoctor.rules.outside import outside_by_stack, waits_by_stack
+from nccldoctor.rules.unheard import stood_still
 from nccldoctor.stalls import Stall, StallKind
 
 ORDER = [Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW, Confidence.CANNOT_TELL]
@@ -58,7 +59,7 @@ def _quiet(facts: Facts) -> bool:
         or facts.failures
         or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.presence.of.values())
     )
-    return logged and not troubled and not _unborn(facts)
+    return logged and not troubled and not _unborn(facts) and not stood_still(facts)
 
 
 def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:

@@ -56,7 +56,8 @@ class Signs:
     ``dump`` is ``good`` (entries or counters), ``empty`` (written, recorder off) or ``none``; ``logged`` whether any
     line or file is its own;
     ``alarms`` its complaints; ``answered`` its replies to the dump signal; ``own`` and ``echoes`` its exceptions; ``exits`` what launchers
-    say of its end; ``step`` the newest step it reported; ``first`` and ``last`` its first and last line on the job's clock (NaN: no time).
+    say of its end; ``steps`` its lines about steps, ``step`` the newest one it reported; ``first`` and ``last`` its first and last line
+    on the job's clock (NaN: no time).
     """
 
     rank: int
@@ -70,6 +71,7 @@ class Signs:
     stacks: tuple[Stack, ...] = ()
     phases: tuple[Phase, ...] = ()
     teardown: tuple[TearDown, ...] = ()
+    steps: tuple[Event, ...] = ()
     step: int | None = None
     step_event: Event | None = None
     last_event: Event | None = None
@@ -186,6 +188,7 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         stacks=tuple(e for e in events if isinstance(e, Stack)),
         phases=tuple(e for e in events if isinstance(e, Phase)),
         teardown=tuple(e for e in events if isinstance(e, TearDown)),
+        steps=tuple(steps),
         step=newest.step if newest is not None else None,
         step_event=newest,
         last_event=written[-1] if written else None,

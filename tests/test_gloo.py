@@ -338,3 +338,41 @@ def test_a_barrier_at_the_very_end_may_be_what_follows_a_loop_that_was_left() ->
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("op-mismatch", "2", "medium"), str(ruling)
     middle = read(dumps(*(t.call(done=False) for t in tapes)))
     assert (middle.cause, middle.ranks, middle.verdict["confidence"]) == ("op-mismatch", "2", "high"), str(middle)
+
+
+# --- jobs that go on, and jobs that only seem to
+
+
+HANDLED = (
+    "[rank2]: 2026-01-01 10:10:03,500 ERROR cache miss, reading from origin\nTraceback (most recent call last):\n"
+    '  File "/opt/train/train.py", line 62, in step\n    open(name)\n'
+    "FileNotFoundError: [Errno 2] No such file or directory: '/opt/data/cache.idx'\n"
+)
+
+
+def test_an_exception_between_steps_that_go_on_ended_nobody() -> None:
+    handled = steps(2, 3) + HANDLED + steps(2, 5).split("\n", 4)[4]
+    texts = {r: steps(r, 5) for r in (0, 1, 3)} | {2: handled}
+    assert read(logs(texts)).cause == "none"
+    left = read(logs(texts | {2: steps(2, 3) + HANDLED}))
+    assert (left.cause, left.ranks) == ("raised", "2"), str(left)
+
+
+def test_a_job_that_dumped_itself_and_made_no_step_since_stands_still() -> None:
+    tapes = [tape(r).calls(4) for r in range(4)]
+    for rank in (0, 1, 3):
+        tapes[rank].call(done=False)
+    texts = {r: steps(r, 5) + own_dump(r) for r in range(4)}
+    ruling = read(dumps(*tapes) | logs(texts))
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
+    assert read(logs(texts)).cause == "undetermined"
+
+
+def test_a_job_that_dumped_itself_and_went_on_does_not() -> None:
+    tapes = [tape(r).calls(4) for r in range(4)]
+    for rank in (0, 1, 3):
+        tapes[rank].call(done=False)
+    went_on = {
+        r: steps(r, 5) + own_dump(r) + f"[rank{r}]: 2026-01-01 10:10:30,000 INFO step=6 loss=2.0\n" for r in range(4)
+    }
+    assert read(dumps(*tapes) | logs(went_on)).cause == "none"

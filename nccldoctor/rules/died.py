@@ -48,9 +48,9 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _unheard(facts: Facts, stall: Stall) -> Draft | None:
-    """The one rank that complained of nothing, where the first complaint of all others was a connection that broke."""
+    """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
     gone = unheard(facts, stall)
-    if gone is None or not gone.broken or len(gone.ranks) > 1 or any(lives(facts, r) for r in gone.ranks):
+    if gone is None or not gone.broken or any(lives(facts, r) for r in gone.ranks):
         return None
     return draft(facts, gone, CAUSE, "ended without a word")
 

@@ -13,6 +13,7 @@ from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.rules.last_words import broken_off, ended_well
 from nccldoctor.rules.unfinished import on_gloo, scattered
+from nccldoctor.rules.unheard import stood_still
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NONE
@@ -25,7 +26,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     )
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
         return None
-    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)):
+    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts):
         return None
     evidence = _well(facts)
     if not evidence or broken_off(facts)[0]:

@@ -13,6 +13,7 @@ from nccldoctor.draft import Draft, names, quote, verb
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
 from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import busy_with, lives
 from nccldoctor.stalls import Stall, StallKind
@@ -64,6 +65,18 @@ def _left(facts: Facts, rank: int) -> bool:
     signs = facts.presence.signs(rank)
     others = (facts.presence.signs(r) for r in facts.case.world if r != rank)
     return any(e.exitcode == 0 for e in signs.exits) or (signs.finished and not any(o.finished for o in others))
+
+
+def stood_still(facts: Facts) -> bool:
+    """Whether the job itself dumped a rank that was not done, and no step of it followed."""
+    for note in facts.case.of(DumpNote):
+        signs = facts.presence.signs(-1 if note.rank is None else note.rank)
+        later = [
+            e for e in signs.steps if (e.place.source, e.place.line or 0) > (note.place.source, note.place.line or 0)
+        ]
+        if of_the_job(note) and signs.steps and not later and not signs.finished:
+            return True
+    return False
 
 
 def still_connected(facts: Facts, call: StuckCall) -> list[Evidence]:
