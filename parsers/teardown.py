@@ -78,7 +78,8 @@ class Down(LineParser):
         for what, pattern in _TOLD:
             m = pattern.search(line.body)
             if m:
-                group, group_rank = member(line.body[: m.start()])
+                said = line.body[: m.start()] if what != "terminate-called" else _what(line)
+                group, group_rank = member(said)
                 inside = re.search(r"\brank (\d{1,7})", m[0])
                 reason = _REASON.search(line.body, m.start())
                 yield TearDown(
@@ -87,6 +88,12 @@ class Down(LineParser):
                     detail=line.body[reason.end() if reason else m.start() :][:300],
                 )
                 return
+
+
+def _what(line: Line) -> str:
+    """The next line, where it is the message of the exception that ends the process: it may say whose."""
+    below = next(line.following(1), None)
+    return below.body if below is not None and "what():" in below.body else ""
 
 
 @line_parser
