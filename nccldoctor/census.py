@@ -104,7 +104,8 @@ def _tasks(events: Iterable[Event], census: Census) -> None:
     heard = {e.rank for e in events if e.rank is not None}
     hosts = {e.host for e in exits}
     tasks = {e.task for e in exits}
-    if not tasks:
+    elastic = any(isinstance(e, ProcessExit) and e.reporter == "torchrun" for e in events)
+    if not tasks or (elastic and len(tasks) == len(hosts)):  # each task is a launcher, whose own table names the ranks
         return
     several = all(h is not None and "[" not in h and "," not in h for h in hosts) and len(tasks) > len(hosts)
     if not several and max(t for t in tasks if t is not None) > max(heard, default=-1):

@@ -335,3 +335,55 @@ def test_a_gpu_that_amds_runtime_reports_as_hung_has_failed() -> None:
         "HW Exception by GPU node-3 (Agent handle: 0x55d0c81a40) reason :GPU Hang\n", "Aborted (core dumped)\n"
     )
     assert found.cause == "hardware", str(found)
+
+
+TABLE = (
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-04_05:06:07\n  host      : w7\n"
+    "  rank      : 10 (local_rank: 2)\n  exitcode  : -9 (pid: 2140)\n  error_file: <N/A>\n"
+    "  traceback : Signal 9 (SIGKILL) received by PID 2140\n"
+)
+
+
+def test_a_task_of_slurm_that_is_a_launcher_is_no_rank() -> None:
+    found = excerpt(TABLE, "srun: error: w7: task 0: Exited with exit code 1\n")
+    assert (found.cause, found.ranks) == ("died", "10"), str(found)
+
+
+OLD = (
+    "[E ProcessGroupNCCL.cpp:587] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, "
+    "Timeout(ms)=1800000) ran for 1809156 milliseconds before timing out.\n"
+)
+
+
+def test_a_bar_that_goes_on_behind_the_only_rank_that_gave_up_is_another_ranks() -> None:
+    bar = "Images     Labels: 45%|████▌     | {n}/1809 [30:0{n}<29:59,  1.79s/it]\n"
+    found = excerpt(bar.format(n=6), OLD, bar.format(n=8))
+    assert (found.cause, found.ranks) == ("straggler", "0"), str(found)
+    assert found.sure < 2
+    assert excerpt(bar.format(n=6), OLD).cause != "straggler"
+
+
+def test_an_error_of_the_provider_itself_is_no_echo_of_a_silent_end() -> None:
+    warn = (
+        "w1:35:89 [5] ofi_process_cq:1039 NCCL WARN NET/OFI Request 0x7f completed with error. RC: {rc}. Error: {why}."
+    )
+    assert excerpt("[1,13]<stdout>:" + warn.format(rc=20, why="unknown error")).cause == "network"
+    assert excerpt("[1,13]<stdout>:" + warn.format(rc=4113, why="Unresponsive receiver")).cause != "network"
+
+
+def test_two_ranks_on_one_gpu_never_came_up() -> None:
+    found = excerpt(
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for "
+        "details), NCCL version 2.20.5\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
+        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000\n"
+    )
+    assert found.cause == "init", str(found)
+    assert "Duplicate GPU detected" in found.verdict["headline"]
+
+
+@pytest.mark.parametrize(("more", "sure"), [("", False), (" 12%|█▏        | 61/500 [00:20<02:26,  3.00it/s]\n", True)])
+def test_silence_proves_little_where_the_text_ends_amid_the_complaints(more: str, sure: bool) -> None:
+    lines = [CAUGHT.format(r=r, words="operation timeout", seq=51, n=64, m=256) for r in range(3)]
+    found = excerpt(*lines, more)
+    assert found.ranks in ("", "3"), str(found)
+    assert (found.sure >= 2) is sure, str(found)

@@ -9,8 +9,9 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.departures import SLACK
 from nccldoctor.draft import Draft, describe, names, quote, verb
-from nccldoctor.events import DumpNote, DumpSignal
+from nccldoctor.events import DumpNote, DumpSignal, Phase, ProcessExit, Progress, SchedulerEvent
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
@@ -19,6 +20,9 @@ from nccldoctor.rules.unheard import draft, shows_life, still_connected, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.FROZEN
+
+GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
+"""What a text tells only after all ranks had the time to complain."""
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
@@ -56,7 +60,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     own_log = bool(ranks & facts.presence.logged)
     connected = still_connected(facts, stall.call) if own_log else []
     evidence += connected
-    if not (no_exit or own_log) and (_uncollected(facts, spoke) or not _only_stall(facts, stall)):
+    short = _cut_short(facts)
+    if not (no_exit or own_log) and (_uncollected(facts, spoke) or short or not _only_stall(facts, stall)):
         return _lost(facts, ranks, tuple(evidence), stall)
     open_class = not (no_exit or own_log) or len(spoke) < 2
     return Draft(
@@ -65,7 +70,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"{describe(facts, stall.call)}, and no exit is recorded",
         tuple(evidence),
         Confidence.LOW
-        if not facts.presence.logged
+        if short or not facts.presence.logged
         else Confidence.MEDIUM
         if open_class or not (no_exit or connected)
         else Confidence.HIGH,
@@ -85,6 +90,19 @@ def _kept_running(facts: Facts, rank: int) -> bool:
     if signs.exits:
         return all(e.exitcode in (None, -9, 137) for e in signs.exits)
     return any(t.what in ("forced-kill", "closing-signal") for t in signs.teardown)
+
+
+def _cut_short(facts: Facts) -> bool:
+    """Whether a single text ends amid the first complaints, and nothing else was read: this rank's own may have stood behind them."""
+    first, presence = facts.presence.first_alarm, facts.presence
+    if first is None or presence.dumped or presence.exited or presence.per_rank_logs:
+        return False
+    behind = [
+        e
+        for e in facts.case.events
+        if e.place.source == first.place.source and (e.place.line or 0) > (first.place.line or 0)
+    ]
+    return not any(isinstance(e, GOES_ON) or presence.time(e) > presence.alarm + SLACK for e in behind)
 
 
 def _uncollected(facts: Facts, spoke: Ranks) -> bool:

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
-from nccldoctor.failures import Failure, address
+from nccldoctor.failures import FLUSH, Failure, address
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import others_wait
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NETWORK
+
+UNANSWERED = 12
+"""The completion status of a send that nobody answered: the path is broken, or the other process is gone."""
 
 _KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
 
@@ -101,9 +104,18 @@ def _one_sided(facts: Facts, failure: Failure) -> bool:
         (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
     ):
         return False
+    if any(isinstance(e, IbError) and _of_its_own(e) for e in failure.events):
+        return False
     hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
     silent = facts.case.world - Ranks(r for r, s in facts.presence.of.items() if s.alive or s.exits or s.echoes)
     return len(hosts) == 1 and bool(silent) and bool(failure.ranks)
+
+
+def _of_its_own(event: IbError) -> bool:
+    """Whether an error is no answer that stayed away: a provider's own, or one of this end."""
+    if event.what == "completion":
+        return event.status not in (None, FLUSH, UNANSWERED)
+    return event.what in ("fabric", "setup") and "nresponsive" not in event.message
 
 
 def _node_lost(failure: Failure) -> bool:

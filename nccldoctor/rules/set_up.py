@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote
-from nccldoctor.events import CommInit, CudaError, Event, NcclWarn, Note, OutOfMemory, SocketError, StoreError
+from nccldoctor.events import (
+    CommInit,
+    CudaError,
+    Event,
+    NcclError,
+    NcclWarn,
+    Note,
+    OutOfMemory,
+    SocketError,
+    StoreError,
+)
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 
@@ -16,6 +26,11 @@ REFUTED = "a completed call of the same group"
 _COUNTED = re.compile(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
 
 _MADE = re.compile(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
+
+_AT_START = re.compile(
+    r"Duplicate GPU detected|(?:creating|attaching to) shared memory segment|Mismatched NCCL|No (?:device|interface) found"
+)
+"""Last errors of NCCL that only the making of a communicator meets."""
 
 _WAY = ("init.cc:", "bootstrap.cc:")
 """Where a result code passes when the making of a communicator fails."""
@@ -76,6 +91,7 @@ def _signs(facts: Facts) -> Iterator[Event]:
     yield from (e for e in facts.case.of(NcclWarn) if _MADE.search(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
     yield from (e for e in facts.case.of(SocketError) if e.how == "stranger")
+    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
 
 
 def _reasons(facts: Facts) -> Iterator[Event]:
@@ -83,6 +99,8 @@ def _reasons(facts: Facts) -> Iterator[Event]:
     yield from facts.case.of(CudaError)
     yield from facts.case.of(OutOfMemory)
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
+    yield from (e for e in facts.case.of(NcclWarn) if _AT_START.search(e.message))
+    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
 
 
 def _where(event: Event) -> str:
@@ -95,4 +113,6 @@ def _where(event: Event) -> str:
 def _words(event: Event) -> str:
     if isinstance(event, CudaError):
         return f"CUDA error, {event.message[:100]}"
+    if isinstance(event, NcclError) and event.last_error:
+        return event.last_error[:120]
     return str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120]

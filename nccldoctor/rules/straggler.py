@@ -108,7 +108,7 @@ def _bar_went_on(facts: Facts) -> Draft | None:
     """
     gave_up = [e for e in facts.case.of(CollectiveTimeout) if e.rank is not None]
     waiting = Ranks(e.rank for e in gave_up if e.rank is not None)
-    if len(waiting) < 2 or waiting != Ranks(range(1, len(waiting) + 1)) or len({e.op for e in gave_up}) > 1:
+    if not waiting or waiting != Ranks(range(1, len(waiting) + 1)) or len({e.op for e in gave_up}) > 1:
         return None
     if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.fronts.recorded:
         return None
@@ -128,7 +128,7 @@ def _bar_went_on(facts: Facts) -> Draft | None:
                     quote(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
                     *(quote(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
                 ),
-                Confidence.MEDIUM,
+                Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW,
                 REFUTED,
                 ranks=Ranks([0]),
                 stalled=Stalled(
