@@ -110,8 +110,9 @@ class Lines:
     def same_writer(self, number: int, head: int) -> bool:
         """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
         mine, other = self.read(head)[1].stream, self.read(number)[1].stream
-        cut = bool(mine) and self.torn(head, number) and continues(mine, other)  # then only the rest names the process
-        return self.orphan(number, head) or continues(other, mine) or cut
+        if continues(other, mine) or self.orphan(number, head):
+            return True
+        return bool(mine) and continues(mine, other) and self.torn(head, number)  # only the rest names the process
 
     def whole(self, number: int) -> bool:
         """Whether nothing can go on with a line: it is empty, or a frame of a stack, of which there may be hundreds."""
@@ -139,11 +140,14 @@ class Lines:
             return True
         if mark.file is not None:
             return False
-        rest = self.goes_on(number, head)
         if _STUB.fullmatch(body):
-            return self._one_host(body, rest)
-        opened, closed = first.rfind("["), rest.find("]")
-        return opened > first.rfind("]") and closed >= 0 and "[" not in rest[:closed] and len(first) - opened < 60
+            return self._one_host(body, self.goes_on(number, head))
+        opened = first.rfind("[")
+        if opened <= first.rfind("]") or len(first) - opened >= 60:
+            return False
+        rest = self.goes_on(number, head)
+        closed = rest.find("]")
+        return closed >= 0 and "[" not in rest[:closed]
 
     def _one_host(self, stub: str, rest: str) -> bool:
         """Whether the beginning of a host's name belongs to the rest: not where the rest alone is named like the others."""
