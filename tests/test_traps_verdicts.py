@@ -163,3 +163,12 @@ def test_14_and_with_the_call_that_broke_it_is_inside() -> None:
     )
     found = read(files)
     assert (found.cause, found.ranks) == ("died", "2"), str(found)
+
+
+def test_14_who_says_that_a_connection_was_closed_did_not_end_by_that() -> None:
+    """NCCL's line has no time: it is what a victim sees, not the death of the rank that prints it."""
+    files = job(missing=1)
+    closed = "misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node3<51234>\n"
+    files["rank_1.log"] = str(files["rank_1.log"]) + f"node1:7:8 [1] {closed}"
+    found = read(files)
+    assert not found.ranks, str(found)

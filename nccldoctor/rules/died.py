@@ -211,10 +211,10 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Draft | None:
 
 def _broken_connection(facts: Facts, stall: Stall) -> Draft | None:
     """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
-    broken = [e for e in facts.case.events if _closed(e)]
     silent = Ranks(
         r for r in nameable(facts, stall) if not facts.presence.signs(r).alive and not facts.presence.signs(r).echoes
     )
+    broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
     if not broken or not silent or len(silent) > 1 or not broke_first(facts):
         return None
     evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]

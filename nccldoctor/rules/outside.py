@@ -15,6 +15,7 @@ from nccldoctor.events import (
     ExceptionRaised,
     MonitoredBarrier,
     NcclError,
+    SocketError,
     Stack,
     WorkStatus,
 )
@@ -171,9 +172,12 @@ def nameable(facts: Facts, stall: Stall) -> Ranks:
 
 
 def _lost_a_peer(facts: Facts, rank: int) -> bool:
-    """Whether NCCL failed under a rank for want of another one, when the others gave up or before."""
-    errors = (e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError"))
-    return any(before_alarm(facts.presence, e) for e in errors)
+    """Whether NCCL failed under a rank for want of another one, or told it of a closed connection, when the others gave
+    up or before.
+    """
+    errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
+    closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
+    return any(before_alarm(facts.presence, e) for e in (*errors, *closed))
 
 
 def _left_over(facts: Facts, stall: Stall) -> Ranks:
