@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ruling import gave_up, innocent, play, read, right, step_line, torchrun
+from cases import Tape, Team, world
+from ruling import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
 
 
 def everybody_waits(count: int = 4) -> dict[str, str | bytes]:
@@ -46,6 +47,26 @@ def test_dumps_of_a_healthy_running_job_show_no_stopped_device() -> None:
     for seed in range(3):
         ruling = play("snapshot", seed, evidence="fr", layout="ddp")
         assert not ruling.blamed, str(ruling)
+
+
+def behind(*slow: int) -> Ruling:
+    """Dumps of sixteen ranks: each of these stands in a call of its four, which its peers have left for the world's."""
+    tapes = []
+    for rank in range(16):
+        four = Team(str(1 + rank // 4), "ep", tuple(range(rank // 4 * 4, rank // 4 * 4 + 4)))
+        one = Tape(rank, world(16), four).calls(3).calls(3, team=four).call(team=four, done=rank not in slow)
+        tapes.append(one.call("barrier", team=four, done=False) if rank in slow else one.call(done=False))
+    return read({f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in tapes})
+
+
+def test_two_devices_of_a_larger_job_may_stop_at_once() -> None:
+    ruling = behind(3, 9)
+    assert (ruling.cause, ruling.ranks) == ("device-stalled", "3,9"), str(ruling)
+
+
+def test_devices_do_not_stop_by_the_dozen() -> None:
+    """Then the dumps show one running job at different moments."""
+    assert not behind(2, 3, 6, 7, 10, 11).blamed
 
 
 # --- unfinished -------------------------------------------------------------------------------------------------

@@ -72,15 +72,16 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _elsewhere(facts: Facts, call: StuckCall) -> bool:
-    """Whether other ranks, too, are behind their peers in calls of their own: then the dumps show one running job at different
-    moments, for devices do not stop by the dozen.
+    """Whether many other ranks, too, are behind their peers in calls of their own: then the dumps show one running job at different
+    moments, for devices do not stop by the dozen. Two of a larger job may well have stopped.
     """
     behind = [
         s.call.inside
         for s in facts.stalls
         if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.passed)
     ]
-    return any(ranks - call.inside for ranks in behind)
+    together = call.inside.union(*behind)
+    return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
 
 
 def _complained(facts: Facts) -> bool:
