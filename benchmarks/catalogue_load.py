@@ -2,7 +2,8 @@
 
     python benchmarks/catalogue_load.py [--repeat 9]
 
-Each process imports the reader, validates every file and prints its own time; medians, taken in turns.
+Each process imports the reader, reads every file, checks those that are not known to be right and prints its own time;
+medians, taken in turns.
 Target: 150 ms on two cores.
 """
 

@@ -104,6 +104,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        optimized=False,  # a run renders each template once: folding its constants would cost more than it saves
     )
     found.filters["prose"] = prose.html
     found.filters["breakable"] = prose.breakable

@@ -118,6 +118,9 @@ def test_report_by_suffix(hung: Path, tmp_path: Path, suffix: str) -> None:
     elif suffix == ".zip":
         with zipfile.ZipFile(target) as archive:
             assert archive.namelist() == ["report.html", "report.json", "report.md"]
+            assert archive.read("report.json") == run("analyze", hung, "--format", "json").stdout_bytes
+            assert archive.read("report.html").startswith(b"<!DOCTYPE html>")
+            assert b"not-arrived" in archive.read("report.html") and b"not-arrived" in archive.read("report.md")
     else:
         assert b"not-arrived" in content
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
