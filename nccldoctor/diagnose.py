@@ -175,11 +175,14 @@ def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
 
 
 def _chain(facts: Facts, draft: Draft) -> tuple[Link, ...]:
-    """Who waits for whom, from the first victims to the culprit; at most 24 links."""
+    """Who waits for whom, from the first victims to the culprit; at most 24 links. Who issued calls in another order waits
+    itself, for those who wait for it.
+    """
     links: list[tuple[int, Link]] = []
     depth = _depths(facts, draft)
+    apart = Ranks() if draft.cause is CauseClass.ORDER_INVERSION else draft.ranks
     for key, call in facts.waits.calls.items():
-        if key not in depth or not call.inside - draft.ranks:
+        if key not in depth or not call.inside - apart:
             continue
         target = (call.outside & draft.ranks) or call.missing or call.behind or call.unknown
         op = op_type(facts.case.words.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
@@ -188,7 +191,7 @@ def _chain(facts: Facts, draft: Draft) -> tuple[Link, ...]:
             (
                 depth[key],
                 Link(
-                    call.inside - draft.ranks,
+                    call.inside - apart,
                     target,
                     facts.case.groups[call.group].label,
                     op or (stalled.op if stalled else None),

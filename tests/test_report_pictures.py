@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import diagnoses
 import pytest
@@ -88,6 +89,17 @@ def test_quiet_times_are_cut_and_named() -> None:
     assert len(chart.cuts) == 1
     assert any("cut out" in word.text for word in chart.words)
     assert all(timeline.LEFT <= bar.x <= timeline.LEFT + timeline.WIDTH for bar in chart.bars)
+
+
+def test_symbols_at_the_end_of_a_timeline_stay_in_the_picture_and_apart() -> None:
+    base = diagnoses.stalling(8, 5)
+    marks = tuple(Mark("timeout", base.end, f"event {n}") for n in range(8))
+    chart = timeline.time_chart(replace(base, rows=(replace(base.rows[0], marks=marks), *base.rows[1:])), FIVE)
+
+    assert chart is not None
+    places = [sign.x for sign in chart.symbols if sign.y == chart.symbols[0].y][:8]
+    assert all(b - a >= timeline.SYMBOL for a, b in pairwise(places))
+    assert places[-1] + timeline.SYMBOL / 2 <= chart.width
     assert [kind for kind, _ in chart.kinds] == ["work", "call", "waiting", "outside"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from ruling import gave_up, innocent, job, play, read, right
 
+from nccldoctor.ranks import Ranks
+
 PEERS = ("op-mismatch", "size-mismatch", "dtype-mismatch")
 SHIFTED = ("missed-call", "extra-call")
 
@@ -128,7 +130,10 @@ def test_one_skipped_in_a_pair_is_told_by_the_other_pairs(layout: str) -> None:
 def test_two_groups_in_another_order(seed: int, evidence: str) -> None:
     ruling = play("swapped", seed, layout="tpdp", evidence=evidence)
     right(ruling)
-    assert ruling.verdict["chain"], "a circle is shown"
+    chain = ruling.verdict["chain"]
+    culprit = set(Ranks.parse(ruling.ranks))
+    assert any(culprit & set(Ranks.parse(link["waiting"])) for link in chain), "a circle is shown: it waits itself"
+    assert any(culprit & set(Ranks.parse(link["for"])) for link in chain)
 
 
 @pytest.mark.parametrize("scenario", ["no_data", "stopped", "other_size", "never_ends"])

@@ -12,8 +12,11 @@ from nccldoctor.ranks import Ranks
 from nccldoctor.reports import wording
 from nccldoctor.reports.visible import line
 
-LEFT, TOP, WIDTH, STEP, BAR = 96, 40, 980, 24, 14
+LEFT, TOP, WIDTH, STEP, BAR = 96, 40, 962, 24, 14
 """Room for the ranks and the times, width of the axis, height of a row and of its bar."""
+
+RIGHT = 28
+"""Room behind the axis for symbols; with it the drawing is as wide as a card of the page."""
 
 BREAK = 76
 """Width of a cut in the axis."""
@@ -118,7 +121,7 @@ def time_chart(found: Timeline | None, culprits: Ranks) -> TimeChart | None:
     symbols = tuple(sign for n, row in enumerate(found.rows) for sign in _symbols(row.marks, axis, TOP + n * STEP))
     used, seen = {bar.kind for bar in bars}, {sign.kind for sign in symbols}
     return TimeChart(
-        width=LEFT + WIDTH + 30,
+        width=LEFT + WIDTH + RIGHT,
         height=TOP + len(found.rows) * STEP + 6,
         bars=bars,
         symbols=symbols,
@@ -187,15 +190,16 @@ def _bars(row: TimeRow, axis: _Axis, y: float) -> Iterator[Bar]:
 
 
 def _symbols(marks: Sequence[Mark], axis: _Axis, y: float) -> Iterator[Sign]:
-    last = 0.0
+    """In order and apart, to the right of their moments; at the edge they give way to the left."""
+    places: list[float] = []
     for mark in marks:
-        last = max(axis.x(mark.at), last + SYMBOL)
-        yield Sign(
-            mark.kind,
-            round(last, 1),
-            y + BAR / 2,
-            line(f"{mark.text} ({mark.where})" if mark.where else mark.text, 160),
-        )
+        places.append(max(axis.x(mark.at), places[-1] + SYMBOL if places else 0.0))
+    edge = LEFT + WIDTH + RIGHT - SYMBOL
+    for n in range(1, len(places) + 1):
+        places[-n] = min(places[-n], edge - (n - 1) * SYMBOL)
+    for mark, x in zip(marks, places, strict=True):
+        text = f"{mark.text} ({mark.where})" if mark.where else mark.text
+        yield Sign(mark.kind, round(x, 1), y + BAR / 2, line(text, 160))
 
 
 def _ranks(found: Timeline, culprits: Ranks) -> Iterator[Word]:
