@@ -124,6 +124,13 @@ def test_ranks_that_wait_for_a_new_group_wait_for_those_who_never_made_it() -> N
     assert ruling.verdict["suspects"] == "0,3"
 
 
+def test_lines_alone_tell_of_a_new_group_that_never_came_up() -> None:
+    error = "torch.distributed.DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//1//cpu//0/2"
+    texts = {r: steps(r, 5) + inside(r, "new_group", error) for r in (0, 1, 3)}
+    ruling = read(logs({**texts, 2: steps(2, 5) + raised(2, "RuntimeError", VAIN)}))
+    assert (ruling.cause, ruling.ranks) == ("init", "2"), str(ruling)
+
+
 # --- a call that failed counts as done
 
 

@@ -61,11 +61,9 @@ def _later_group(facts: Facts, stall: Stall) -> Draft | None:
     """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
     inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
     outside = facts.case.world - inside
-    if (
-        stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN)
-        or not outside
-        or not frozenset(stall.ranks) <= inside.keys()
-    ):
+    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
+    lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.fronts.recorded and not facts.failures
+    if not inside or not outside or not (ends or lines):
         return None
     few = len(outside) < len(inside)
     evidence = [*list(inside.values())[:3], *(waiting_evidence(facts, stall.call, 2) if stall.call is not None else [])]
