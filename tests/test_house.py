@@ -35,7 +35,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("world_size", "families", "groups", "case"),
     ("clocks", "clock_skew", "census", "file_ranks", "attribution", "identify", "attempts"),
     ("gloo",),
-    ("transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams", "waits", "stalls", "disagree", "departures", "failures", "align"),
+    (
+        *("transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams"),
+        *("waits", "stalls", "disagree", "departures", "failures", "align"),
+    ),
     ("draft", "coverage", "sightings"),
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),
     ("rules", "predicates"),

@@ -33,9 +33,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return draft(facts, found, CAUSE, "left no sign of life") if found is not None and silent else None
     if stall.kind is not StallKind.ABSENT or stall.call is None:
         return None
-    damaged = {
-        r for r, d in zip(facts.case.dump_rank, facts.case.dumps, strict=True) if d.problem
-    }  # it lived to write one
+    dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
+    damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one
     ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.presence.signs(r)) is None) - damaged
     if not ranks:
         return None
