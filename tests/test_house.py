@@ -36,9 +36,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clocks", "clock_skew", "census", "file_ranks", "attribution", "identify", "attempts"),
     ("gloo",),
     (
-        *("transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams"),
-        *("waits", "stalls", "disagree", "departures", "failures", "align"),
-    ),
+        "transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams",
+        "waits", "stalls", "disagree", "departures", "failures", "align",
+    ),  # fmt: skip
     ("draft", "coverage", "sightings"),
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),
     ("rules", "predicates"),
