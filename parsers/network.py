@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, IbError
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
 from nccldoctor.parsers.nccl_prefix import NcclMessage, fields, host_part, parts
 from nccldoctor.parsers.sockets import socket_fields
 
@@ -143,6 +143,11 @@ def ib_fields(text: str) -> dict[str, Any] | None:
     return None
 
 
+@cache
+def _provider() -> re.Pattern[str]:
+    return re.compile(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
+
+
 def reads(text: str) -> bool:
     """Whether a parser of this file understands the text of an NCCL message."""
     return ib_fields(text) is not None or socket_fields(text) is not None
@@ -161,6 +166,7 @@ class IbParser(LineParser):
         "speed change detected",
         "Call to ibv_",
         "NET/OFI",
+        "libfabric:",
     )
     samples = (
         Sample(
@@ -237,10 +243,17 @@ class IbParser(LineParser):
             ({"kind": "ib-error", "what": "fabric", "message": "NET/OFI Unexpected status (0) for message 58"},),
             "aws/aws-ofi-nccl, issue 927",
         ),
+        Sample(
+            "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
+            ({"kind": "ib-error", "what": "fabric", "message": "err: 5, message: Invalid address"},),
+            "libfabric 1.18 to 1.22, prov/efa/src/rdm",
+        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message that tells of such an error."""
+        if (told := _provider().search(line.body)) and "err" in told["what"]:
+            yield IbError(**common(line), what="fabric", message=told["what"].strip()[:300])
         for message in parts(line):
             if (found := ib_fields(message.message)) is not None and not _only_told(message, found):
                 about = fields(line, message)

@@ -387,3 +387,21 @@ def test_silence_proves_little_where_the_text_ends_amid_the_complaints(more: str
     found = excerpt(*lines, more)
     assert found.ranks in ("", "3"), str(found)
     assert (found.sure >= 2) is sure, str(found)
+
+
+@pytest.mark.parametrize(("spent", "late"), [("30:06", True), ("10:02", True), ("12:40", False), ("1:30:06", False)])
+def test_data_that_is_not_ready_after_just_a_default_limit(spent: str, late: bool) -> None:
+    found = excerpt(
+        f"Tokenizing corpus (num_proc=12):  71%|███████   | 91000/128000 [{spent}<11:20, 50.3 examples/s]\n",
+        "Traceback (most recent call last):\n",
+        '  File "/home/u/train/run.py", line 88, in <module>\n    main()\n',
+        '  File "/home/u/train/run.py", line 61, in main\n    with args.main_process_first():\n',
+    )
+    assert (found.cause == "straggler") is late, str(found)
+    assert found.sure < 2
+    assert not found.ranks
+
+
+def test_an_error_that_libfabric_itself_reports_is_the_networks() -> None:
+    line = "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: {}\n"
+    assert excerpt(line.format("Local send queue failed"), "srun: error: w4: task 3: Aborted\n").cause == "network"

@@ -8,12 +8,14 @@ What would refute it: a rank that would not have come at all.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from nccldoctor.align import Facts
 from nccldoctor.disagree import rows_at
 from nccldoctor.draft import Draft, describe, names, quote, recorded
-from nccldoctor.events import CollectiveTimeout, Heartbeat, Phase, Progress
+from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait
@@ -21,6 +23,12 @@ from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
 CAUSE = CauseClass.STRAGGLER
+
+LIMITS = (600, 1800)
+"""Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
+
+_ELAPSED = re.compile(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
+_PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 REFUTED = "a rank that would not have come at all"
 
 
@@ -30,7 +38,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         return _late_entry(facts, stall.call)
     if stall.kind is StallKind.ABSENT:
         return _work_went_on(facts, stall)
-    return _bar_went_on(facts)
+    return _bar_went_on(facts) or _data_first(facts)
 
 
 def _late_entry(facts: Facts, call: StuckCall) -> Draft | None:
@@ -140,3 +148,31 @@ def _bar_went_on(facts: Facts) -> Draft | None:
 
 def _went(event: object) -> str:
     return "finished its work" if isinstance(event, Phase) else "made progress"
+
+
+def _data_first(facts: Facts) -> Draft | None:
+    """A bar of one process that prepares data, unfinished after just a default limit, where another process raises: its error is
+    cut off, and most likely says that it waited for the first one.
+    """
+    cut = [e for e in facts.case.of(ExceptionRaised) if not e.type and not e.logged]
+    if not cut or facts.presence.first_alarm is not None or facts.failures:
+        return None
+    bars = [
+        e
+        for e in facts.case.of(Progress)
+        if (e.label or "").startswith(_PREPARES) and e.step is not None and e.total is not None and e.step < e.total
+    ]
+    for bar in bars[-1:]:
+        hit = _ELAPSED.search(bar.text)
+        spent = int(hit["h"] or 0) * 3600 + int(hit["m"]) * 60 + int(hit["s"]) if hit else 0
+        limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
+        if limit is not None:
+            return Draft(
+                CAUSE,
+                f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
+                "raised an error that is cut off: it most likely waited for the first",
+                (quote(bar, "the data is not ready yet"), *(quote(e, "an error without its end") for e in cut[:2])),
+                Confidence.LOW,
+                "the end of that error",
+            )
+    return None
