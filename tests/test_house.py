@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams",
         "waits", "stalls", "disagree", "departures", "failures", "align",
-    ),  # fmt: skip
+    ),
     ("draft", "coverage", "sightings"),
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),
     ("rules", "predicates"),
