@@ -383,3 +383,17 @@ def test_a_job_that_dumped_itself_and_went_on_does_not() -> None:
         r: steps(r, 5) + own_dump(r) + f"[rank{r}]: 2026-01-01 10:10:30,000 INFO step=6 loss=2.0\n" for r in range(4)
     }
     assert read(dumps(*tapes) | logs(went_on)).cause == "none"
+
+
+def test_the_last_words_of_a_rank_and_the_connections_that_its_peers_lost_make_it_certain() -> None:
+    own = "[rank2]: 2026-01-01 10:10:06,000 ERROR ValueError: no such expert\n" + raised(
+        2, "ValueError", "no such expert"
+    ).replace("[rank2]: ", "")
+    lost = {
+        r: f"[rank{r}]: 2026-01-01 10:10:06,100 ERROR RuntimeError: {CLOSED}\n" + raised(r, "RuntimeError", CLOSED)
+        for r in (0, 1, 3)
+    }
+    ruling = read(logs({r: steps(r, 5) + text for r, text in (lost | {2: own}).items()}))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("raised", "2", "high"), str(ruling)
+    waited = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 1, 3)}
+    assert read(logs(waited | {2: steps(2, 5) + own})).sure <= 2

@@ -18,7 +18,7 @@ from nccldoctor.failures import FATAL, Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import lives, nameable, one_host, others_wait
-from nccldoctor.rules.unheard import broke_first, draft, unheard
+from nccldoctor.rules.unheard import broke_first, draft, lost_by_peers, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
@@ -75,7 +75,7 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence = [quote(e, _says(e), observer=_observer(e)) for f in together[:6] for e in f.events[:2]]
     evidence += others_wait(facts, stall)
-    evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)]
+    evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)] + lost_by_peers(facts, ranks)
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else _process(first.events[0])
     ceiling = Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM

@@ -18,6 +18,7 @@ from nccldoctor.failures import SLACK, Failure
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside
+from nccldoctor.rules.unheard import lost_by_peers
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.RAISED
@@ -48,6 +49,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         ]
         evidence += shown_outside(facts, stall.call, rank)
     evidence += others_wait(facts, stall)
+    missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
+    evidence += missed
     error = first.events[0]
     what = _what(error)
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
@@ -58,13 +61,20 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"{who[0].upper()}{who[1:]} left through {what}{where}{wait}",
         tuple(evidence),
         Confidence.HIGH
-        if ranks and (first.certain or stall.kind is StallKind.ABSENT)
+        if ranks and (first.certain or missed or stall.kind is StallKind.ABSENT)
         else Confidence.MEDIUM
         if ranks
         else Confidence.LOW,
         "steps of that rank after the exception, or the same exception on ranks that went on",
         ranks=ranks,
         call=stall.call,
+    )
+
+
+def _last_words(facts: Facts, failure: Failure) -> bool:
+    """Whether the ranks of a failure wrote nothing behind it but its traceback."""
+    return all(
+        facts.presence.signs(r).last_event in (*failure.events, *facts.presence.signs(r).own) for r in failure.ranks
     )
 
 

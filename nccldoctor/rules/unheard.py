@@ -67,6 +67,12 @@ def _left(facts: Facts, rank: int) -> bool:
     return any(e.exitcode == 0 for e in signs.exits) or (signs.finished and not any(o.finished for o in others))
 
 
+def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
+    """That peers lost connections before anybody had waited until the limit: a process had ended."""
+    lost = [e for e in facts.case.of(ExceptionRaised) if lost_peer(e) and e.rank is not None and e.rank not in gone]
+    return [quote(e, f"rank {e.rank} lost its connection to a peer") for e in lost[:1]] if broke_first(facts) else []
+
+
 def stood_still(facts: Facts) -> bool:
     """Whether the job itself dumped a rank that was not done, and no step of it followed."""
     for note in facts.case.of(DumpNote):
