@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,9 @@ LONGEST = 4_000
 """Bytes of a line that is tried."""
 
 _NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
+_QUOTE = re.compile(r"[>|] ?")
+_LOOKED_AT, _SOME = 400, 4  # lines by which it is judged where lines were broken, and how many must have been
+_NARROW, _WIDE = 40, 220  # columns
 _STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
 _SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
 _SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
@@ -62,6 +66,8 @@ class Lines:
         self.content = content
         ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
         self.starts = np.concatenate([[0], ends + 1])
+        self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
+        """Whether every line stands in a quotation."""
         self.labelled = has_labels(content[:_STUDIED])
         """Whether ``srun --label`` or pdsh wrote a label in front of every line."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
@@ -79,6 +85,7 @@ class Lines:
         known = self._marks.get(number)
         if known is None:
             text = plain(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
+            text = _QUOTE.sub("", text, count=1) if self.quoted else text
             label, rest = split_label(text) if self.labelled else (None, text)
             mark, body = read_mark(rest)
             known = self._marks[number] = (text, labelled(mark, label) if label is not None else mark, body)
@@ -93,7 +100,13 @@ class Lines:
         return bool(_LABEL.match(self.read(number)[0])) or self.begins(number)
 
     def goes_on(self, number: int, head: int) -> str:
-        """The text that line ``number`` would add to ``head``: all of it, or what stands behind the label of both."""
+        """The text that line ``number`` would add to ``head``: all of it, or what stands behind the label of both. Where
+        lines were broken at blanks, with the blank that was lost.
+        """
+        added = self._behind(number, head)
+        return " " + added.lstrip() if self._at_blanks else added
+
+    def _behind(self, number: int, head: int) -> str:
         text, mark, body = self.read(number)
         if not mark.stream or self.orphan(number, head):
             return text
@@ -155,6 +168,23 @@ class Lines:
         if whole is None or alone is None:
             return True
         return self._hosts[_shape(alone[1])] <= max(1, self._hosts[_shape(whole[1])])
+
+    @cached_property
+    def _at_blanks(self) -> bool:
+        """Whether an editor broke the lines at blanks: none was full, and none had room for the next word."""
+        lines = [self.read(n)[0] for n in range(min(len(self), _LOOKED_AT))]
+        width = max(map(len, lines), default=0)
+        if not _NARROW <= width <= _WIDE:
+            return False
+        broken = [
+            (a, b.strip()) for a, b in pairwise(lines) if b.strip() and not _LABEL.match(b) and len(a) > 0.6 * width
+        ]
+        room = sum(len(a) + 1 + len(b.split(" ", 1)[0]) <= width for a, b in broken)
+        return (
+            len(broken) >= _SOME
+            and room <= len(broken) / 10
+            and sum(len(a) == width for a, _ in broken) < len(broken) / 2
+        )
 
     @cached_property
     def _hosts(self) -> Counter[str]:

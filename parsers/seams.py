@@ -143,6 +143,7 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
     """The lines that belong to ``head``, ``at`` among them where that is another; None where none tells anything new."""
     first = joined = text.read(head)[0]
     best: _Join | None = None
+    last: Sequence[Event] | None = None  # what was read without the newest piece
     pieces: list[int] = []
     most = max(1, records(first))
     for number in _parts(text, head, gone):
@@ -163,8 +164,9 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
         now = worth(together)
         inside = _through_number(before, added) or (len(pieces) == 1 and text.torn(head, number))
         told = tells_more(apart, together, inside) or (text.native(head) and renamed(apart, together))
-        if len(pieces) == 1 and not told and apart and said(apart) == said(together):
-            told = _used(trials, alone, text.read(number)[0], apart)
+        if not told and apart and said(apart) == said(together):
+            told = _used(trials, alone if last is None else last, text.read(number)[0], apart)
+        last = apart
         if told and (best is None or now > best.worth):
             if trials.whole(first) or _two(trials, before, added):
                 return best
@@ -207,9 +209,9 @@ def _two(trials: _Trials, first: str, added: str) -> bool:
     return bool(mine and other and not other <= mine)
 
 
-def _used(trials: _Trials, alone: Sequence[Event], second: str, apart: Sequence[Event]) -> bool:
-    """Whether a parser read the two halves as one record already: no other line may have the second one then."""
-    return said([*alone, *trials.events(second)]) != said(apart)
+def _used(trials: _Trials, without: Sequence[Event], piece: str, apart: Sequence[Event]) -> bool:
+    """Whether a parser read a piece as part of the record already: no other line may have it then."""
+    return said(without) != said(apart) != said([*without, *trials.events(piece)])
 
 
 def _parts(text: Lines, head: int, gone: set[int]) -> Iterator[int]:

@@ -11,6 +11,7 @@ import argparse
 import io
 import random
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -208,6 +209,19 @@ def wrapped_labelled(rng: random.Random, lines: Sequence[Written]) -> bytes:
     return _joined(f"[default{line.rank}]:{part}" for line in lines for part in _pieces(line.text, 80))
 
 
+def wrapped_at_blanks(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Broken by an editor: at blanks, which are lost; now and then with an indent."""
+    width, indent = rng.choice((80, 100, 120)), rng.choice(("", "    "))
+    fill = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return _joined(part for line in lines for part in fill.wrap(_prefixed(line)))
+
+
+def wrapped_in_a_quote(rng: random.Random, lines: Sequence[Written]) -> bytes:
+    """Wrapped by a terminal, then quoted in an issue."""
+    width = rng.choice((60, 80, 100, 132))
+    return _joined(f"> {part}" for line in lines for part in _pieces(_prefixed(line), width))
+
+
 def encoded_utf16(rng: random.Random, lines: Sequence[Written]) -> bytes:
     """Saved by an editor as UTF-16, with Windows line ends."""
     return whole(rng, lines).decode().replace("\n", "\r\n").encode(rng.choice(("utf-16", "utf-16-le", "utf-16-be")))
@@ -247,7 +261,7 @@ DAMAGES: dict[str, Damage] = {
     made.__name__: made
     for made in (
         whole, cut, cut_labelled, cut_crossed, cut_crossed_labelled, cut_by_pods, cut_by_tasks, cut_by_actors, broken_off,
-        wrapped, wrapped_labelled, encoded_utf16, encoded_bom, encoded_latin, doubled
+        wrapped, wrapped_labelled, wrapped_at_blanks, wrapped_in_a_quote, encoded_utf16, encoded_bom, encoded_latin, doubled
     )
 }  # fmt: skip
 
