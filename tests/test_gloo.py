@@ -397,3 +397,26 @@ def test_the_last_words_of_a_rank_and_the_connections_that_its_peers_lost_make_i
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("raised", "2", "high"), str(ruling)
     waited = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 1, 3)}
     assert read(logs(waited | {2: steps(2, 5) + own})).sure <= 2
+
+
+ABORTED = (
+    "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /pytorch/"
+    "third_party/gloo/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 32 vs 8. Received data size "
+    "doesn't match expected size. Is there a distributed collective mismatch in your code?\n"
+)
+
+
+def aborted(*without: int) -> Ruling:
+    """All dumps that are left agree on the last call, and a library got a size that it did not expect."""
+    tapes = [tape(r).calls(6) for r in range(4) if r not in without]
+    texts = {r: steps(r, 5) + (ABORTED if r == without[0] else raised(r, "RuntimeError", CLOSED)) for r in range(4)}
+    return read(dumps(*tapes) | logs(texts))
+
+
+def test_where_all_others_agree_the_one_without_a_dump_issued_another_size() -> None:
+    ruling = aborted(3)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("size-mismatch", "3", "medium"), str(ruling)
+
+
+def test_of_two_without_a_dump_either_may_have() -> None:
+    assert aborted(3, 2).ranks == ""

@@ -35,7 +35,7 @@ def _uneven(facts: Facts) -> Disagreement | None:
     not expect. The amounts may differ legally, so that this shows nothing without such a line.
     """
     calls, names_ = facts.case.calls, facts.case.words.ops
-    if not any("size" in e.aspects for e in facts.case.of(CollectiveMismatch)) or not len(calls):
+    if not _size_told(facts) or not len(calls):
         return None
     varying = np.array([any(v in n for v in VARYING) for n in names_], dtype=bool)
     found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
@@ -64,7 +64,39 @@ def judged(facts: Facts, stall: Stall, cause: CauseClass, aspect: str) -> Draft 
         if found.aspect != aspect:
             return None
         return _from_dumps(facts, found, cause)
-    return from_lines(facts, cause, aspect)
+    return _left_over(facts, cause) if aspect == "size" and _size_told(facts) else from_lines(facts, cause, aspect)
+
+
+def _size_told(facts: Facts) -> bool:
+    return any("size" in e.aspects for e in facts.case.of(CollectiveMismatch))
+
+
+def _left_over(facts: Facts, cause: CauseClass) -> Draft | None:
+    """A library received a wrong size, and all members of the last call but one recorded it alike: the one without a dump differs."""
+    case, newest = facts.case, facts.fronts.last_row
+    for group in case.groups:
+        rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
+        silent = group.members - rows
+        numbers = {int(case.calls.seq[row]) for row in rows.values()}
+        free = any(v in case.words.ops[case.calls.op[row]] for row in rows.values() for v in VARYING)
+        if len(rows) < 3 or len(silent) != 1 or silent & facts.fronts.recorded or len(numbers) != 1 or free:
+            continue
+        if compare(case, group.index, min(numbers), rows) is None:
+            key, nobody = ("collective", group.index, min(numbers), 0), Ranks()
+            call = StuckCall(
+                key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
+            )
+            shown = [recorded(facts, row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
+            return Draft(
+                cause,
+                f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
+                (*_library_abort(facts), *shown),
+                Confidence.MEDIUM,
+                REFUTED,
+                ranks=Ranks(silent),
+                stalled=stalled_of(facts, call),
+            )
+    return from_lines(facts, cause, "size")
 
 
 def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
