@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # a busy machine is no defect of the code
+settings.load_profile("patient")
 
 MUST_RUN = ("live", "browser", "notebook")
 

@@ -24,7 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parent / "sample_logs"
 NODES, LOCAL = 2, 4
-LIMIT = 120.0  # seconds for one job, start-up of eight interpreters included
+LIMIT = 300.0  # seconds for one job, start-up of eight interpreters included
 
 
 @dataclass(frozen=True, slots=True)

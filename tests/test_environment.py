@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 from signal_window import check_samples, events_of
 
 from nccldoctor.parsers import environment, timeouts, versions
@@ -155,7 +154,6 @@ def test_never_raises(front, literal, back):
 )
 def test_hostile_line_is_read_quickly(filler):
     text = (filler * (65536 // len(filler)))[:65000] + " NCCL_ init_process_group( NCCL version torch=="
-    start = time.perf_counter()
-    for parser in PARSERS:
-        events_of(parser, text)
-    assert time.perf_counter() - start < 2.0
+    with patience():
+        for parser in PARSERS:
+            events_of(parser, text)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import patience
 
 from nccldoctor.parsers import frames
 
@@ -151,6 +150,5 @@ def test_never_raises(stack):
     ],
 )
 def test_long_names_are_read_quickly(frame):
-    start = time.perf_counter()
-    frames.doing((frame,) * 20)
-    assert time.perf_counter() - start < 2.0
+    with patience():
+        frames.doing((frame,) * 20)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 from signal_window import check_samples, events_of
 
 from nccldoctor.parsers import kernel_events, kernel_log, kernel_prefix
@@ -105,10 +106,7 @@ def test_never_raises(front, literal, back):
     ["NVRM: Xid (PCI:", "mlx5_core ", "oom-kill:constraint=CONSTRAINT_NONE,task=a", "Mar  8 02:00:03 ", "aaaa"],
 )
 def test_hostile_line_is_read_quickly(filler):
-    import time
-
     text = (filler * (65536 // len(filler)))[:65000] + " segfault at NETDEV WATCHDOG AER: blocked for more than"
-    start = time.perf_counter()
-    for parser in PARSERS:
-        events_of(parser, text)
-    assert time.perf_counter() - start < 2.0
+    with patience():
+        for parser in PARSERS:
+            events_of(parser, text)

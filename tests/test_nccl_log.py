@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 from signal_window import check_samples, events_of
 
 from nccldoctor.parsers import communicators, nccl_log, network, sockets
@@ -128,13 +129,10 @@ def test_never_raises(front, literal, back):
     ["a:1:2 [0] NCCL INFO ", "Call to recv from ", "comm 0xa rank 1 nranks 2 ", "[" * 64, "a.", "NET/IB : x:1 "],
 )
 def test_hostile_line_is_read_quickly(filler):
-    import time
-
     text = (filler * (65536 // len(filler)))[:65000] + "NCCL WARN Init COMPLETE Got completion Call to recv"
-    start = time.perf_counter()
-    for parser in PARSERS:
-        events_of(parser, text)
-    assert time.perf_counter() - start < 2.0
+    with patience():
+        for parser in PARSERS:
+            events_of(parser, text)
 
 
 @pytest.mark.parametrize(

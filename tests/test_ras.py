@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 from signal_window import check_samples, events_of, show
 
 from nccldoctor.model import Source, SourceKind
@@ -95,16 +95,18 @@ def test_json():
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from([
-                    "communicators",
-                    "ranks",
-                    "missing_ranks",
-                    "rank",
-                    "status",
-                    "collective_counts",
-                    "async_error",
-                    "timestamp",
-                ]),
+                st.sampled_from(
+                    [
+                        "communicators",
+                        "ranks",
+                        "missing_ranks",
+                        "rank",
+                        "status",
+                        "collective_counts",
+                        "async_error",
+                        "timestamp",
+                    ]
+                ),
                 inner,
                 max_size=4,
             )
@@ -146,12 +148,14 @@ def test_an_analysis_does_not_take_from_the_next():
 
 @given(
     st.lists(
-        st.sampled_from([
-            *REPORT.split("\n"),
-            "Missing dump files from ranks {1, 2}",
-            "missing ranks: {9}",
-            "PEER_DEAD: Process 1 on node x",
-        ]),
+        st.sampled_from(
+            [
+                *REPORT.split("\n"),
+                "Missing dump files from ranks {1, 2}",
+                "missing ranks: {9}",
+                "PEER_DEAD: Process 1 on node x",
+            ]
+        ),
         max_size=20,
     )
 )
@@ -164,7 +168,6 @@ def test_never_raises(lines):
 @pytest.mark.parametrize("filler", ["1 ", "The missing ranks: 1-9", "RUNNING  ", "group info: "])
 def test_hostile_line_is_read_quickly(filler):
     text = "#0-0 (6) ERROR\n  " + (filler * (65536 // len(filler)))[:65000] + " Missing communicator data from"
-    start = time.perf_counter()
-    for parser in PARSERS:
-        events_of(parser, text)
-    assert time.perf_counter() - start < 2.0
+    with patience():
+        for parser in PARSERS:
+            events_of(parser, text)

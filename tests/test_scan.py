@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_reading import Probe, events, lines, parsed
+from patience import patience
 
 from nccldoctor.events import CollectiveTimeout, Heartbeat, Progress
 from nccldoctor.model import Source, SourceKind
@@ -122,15 +123,14 @@ def test_a_record_inside_json_with_colours_and_a_bar_before_it() -> None:
     assert (event.rank, event.place.line) == (1, 1)
 
 
-def test_a_thousand_ranks_line_by_line_keep_their_groups_and_take_little_time() -> None:
+def test_a_thousand_ranks_line_by_line_keep_their_groups() -> None:
     status = (
         "[rank{r}]:[E921 03:35:20.399015003 ProcessGroupNCCL.cpp:2268] [PG ID 3 PG GUID {g} Rank 0]  failure "
         "detected by watchdog at work sequence id: 5 PG status: last enqueued work: 9, last completed work: 4\n"
     )
     text = "".join(TIMEOUT.format(r=r, n=5) + status.format(r=r, g=r // 8) for r in range(1_000))
-    begin = time.process_time()
-    found = events(text, "collective-timeout")
-    assert time.process_time() - begin < 5
+    with patience():
+        found = events(text, "collective-timeout")
     assert [str(e.group) for e in found] == [str(r // 8) for r in range(1_000)]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 from signal_window import check_samples, events_of, show
 
 from nccldoctor.model import Source, SourceKind
@@ -134,24 +134,26 @@ def test_json_never_raises(value):
 
 @given(
     st.lists(
-        st.sampled_from([
-            'Thread 7 (idle): "MainThread"',
-            "    f (a.py:1)",
-            "Process 7: x",
-            "Parent Process 7: x",
-            "=== Rank 1: http://n ===",
-            "",
-            "  ...",
-            "Thread 0x1234 (most recent call first):",
-            '  File "a", line 3 in f',
-            "PARTIAL DATA: 1/2 workers responded",
-            "  Rank 1: gone",
-            "Error: 5",
-            'Thread 1 (Thread 0x7 (LWP 3) "x"):',
-            "#0  0x7 in f () from /l.so",
-            "#",
-            "Traceback for thread 7 (p) [] (most recent call last):",
-        ]),
+        st.sampled_from(
+            [
+                'Thread 7 (idle): "MainThread"',
+                "    f (a.py:1)",
+                "Process 7: x",
+                "Parent Process 7: x",
+                "=== Rank 1: http://n ===",
+                "",
+                "  ...",
+                "Thread 0x1234 (most recent call first):",
+                '  File "a", line 3 in f',
+                "PARTIAL DATA: 1/2 workers responded",
+                "  Rank 1: gone",
+                "Error: 5",
+                'Thread 1 (Thread 0x7 (LWP 3) "x"):',
+                "#0  0x7 in f () from /l.so",
+                "#",
+                "Traceback for thread 7 (p) [] (most recent call last):",
+            ]
+        ),
         max_size=25,
     ),
     st.text(max_size=20),
@@ -166,7 +168,6 @@ def test_never_raises(lines, noise):
 def test_hostile_line_is_read_quickly(filler):
     text = 'Thread 7 (idle): "MainThread"\n' + (filler * (65536 // len(filler)))[:65000]
     text += "\nThread 0x1234 (most recent call first):\n" + text + '\nThread 1 (Thread 0x7 (LWP 3) "x"):\n' + text
-    start = time.perf_counter()
-    for parser in PARSERS:
-        events_of(parser, text)
-    assert time.perf_counter() - start < 3.0
+    with patience():
+        for parser in PARSERS:
+            events_of(parser, text)
