@@ -207,6 +207,11 @@ def test_a_rank_a_step_ahead_skipped_calls_and_did_not_merely_issue_another_one(
     texts = {r: steps(r, 6 if r == 2 else 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}
     ruling = read(dumps(*tapes) | logs(texts))
     assert (ruling.cause, ruling.ranks) == ("missed-call", "2"), str(ruling)
+    over = {
+        r: steps(r, 5) + ("[rank2]: 2026-01-01 10:10:06,000 INFO epoch 0 done\n" if r == 2 else "") for r in range(4)
+    }
+    done = read(dumps(*tapes) | logs({r: text + raised(r, "RuntimeError", VAIN) for r, text in over.items()}))
+    assert (done.cause, done.ranks) == ("missed-call", "2"), str(done)
     even = read(dumps(*tapes) | logs({r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}))
     assert (even.cause, even.ranks) == ("op-mismatch", "2"), str(even)
 

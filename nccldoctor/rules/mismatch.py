@@ -135,12 +135,12 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
 
 
 def _may_be_over(facts: Facts, found: Disagreement) -> bool:
-    """Whether the other operation may be what comes behind a loop that its ranks left early: a barrier, their last call, and no step
-    says how far they were.
+    """Whether the other operation may be what comes behind a loop that its ranks left early: a barrier, and their last call. Steps do not
+    tell: all of them finished the one before.
     """
     last = all(facts.fronts.last_row.get(r) == found.rows[r] for r in found.minority)
     barrier = all("barrier" in facts.case.words.ops[facts.case.calls.op[found.rows[r]]] for r in found.minority)
-    return last and barrier and any(facts.presence.signs(r).step is None for r in found.minority)
+    return last and barrier
 
 
 def _stalled(facts: Facts, found: Disagreement, row: int) -> Stalled:

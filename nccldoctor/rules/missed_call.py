@@ -142,15 +142,21 @@ def _draft(facts: Facts, found: list[OutOfStep]) -> Draft:
 
 
 def _by_phase(facts: Facts, stall: Stall) -> Draft | None:
-    """An absent rank whose last word is that its epoch, or its work, is over, while the others still wait for it in the loop."""
-    if stall.kind is not StallKind.ABSENT:
+    """A rank outside the call, or in another one under its number, whose last word is that its epoch, or its work, is over, while the
+    others still wait for it in the loop.
+    """
+    if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
     over = {
         r: s.phases[-1]
         for r, s in facts.presence.of.items()
         if s.phases and s.phases[-1].what in ("epoch-end", "finished")
     }
-    ranks = Ranks(r for r in nameable(facts, stall) if r in over)
+    found = disagreement(facts, stall) if stall.kind is StallKind.FULL else None
+    outside = (
+        nameable(facts, stall) if stall.kind is StallKind.ABSENT else found.minority if found is not None else Ranks()
+    )
+    ranks = Ranks(r for r in outside if r in over)
     if not ranks or Ranks(over) - ranks:
         return None
     evidence = [quote(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
