@@ -425,3 +425,19 @@ def test_where_all_others_agree_the_one_without_a_dump_issued_another_size() -> 
 
 def test_of_two_without_a_dump_either_may_have() -> None:
     assert aborted(3, 2).ranks == ""
+
+
+def test_a_dump_right_behind_the_last_step_is_how_a_job_ends() -> None:
+    tapes = [tape(r).calls(4) for r in range(4)]
+    ended = {r: steps(r, 5) + own_dump(r).replace("10:10:20,000", "10:10:05,400") for r in range(4)}
+    assert read(dumps(*tapes) | logs(ended)).cause == "none"
+
+
+def test_members_of_a_part_that_agree_may_merely_wait_for_the_one_without_a_dump() -> None:
+    """Rank 0 aborted over the size of 1 in their pair; the others wait for it in a group of their own and agree there."""
+    pair, rest = Team("1", "tp", (0, 1)), Team("2", "dp", (0, 2, 3, 4))
+    tapes = [tape(r, world(5), pair, rest).calls(4) for r in range(1, 5)]
+    for one in tapes:
+        one.call(team=one.teams[1], n=96 if one.rank == 1 else 8)
+    texts = {r: raised(r, "RuntimeError", CLOSED) for r in range(1, 5)}
+    assert "0" not in read(dumps(*tapes) | logs(texts | {0: ABORTED})).ranks

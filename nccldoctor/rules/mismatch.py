@@ -72,14 +72,24 @@ def _size_told(facts: Facts) -> bool:
 
 
 def _left_over(facts: Facts, cause: CauseClass) -> Draft | None:
-    """A library received a wrong size, and all members of the last call but one recorded it alike: the one without a dump differs."""
+    """A library received a wrong size, and all ranks of the job but one recorded the last call alike: the one without a dump differs.
+
+    In a part of the job they might merely wait for it, while it disagrees with somebody else.
+    """
     case, newest = facts.case, facts.fronts.last_row
     for group in case.groups:
         rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
         silent = group.members - rows
         numbers = {int(case.calls.seq[row]) for row in rows.values()}
         free = any(v in case.words.ops[case.calls.op[row]] for row in rows.values() for v in VARYING)
-        if len(rows) < 3 or len(silent) != 1 or silent & facts.fronts.recorded or len(numbers) != 1 or free:
+        if (
+            len(rows) < 3
+            or len(silent) != 1
+            or group.members != case.world
+            or silent & facts.fronts.recorded
+            or len(numbers) != 1
+            or free
+        ):
             continue
         if compare(case, group.index, min(numbers), rows) is None:
             key, nobody = ("collective", group.index, min(numbers), 0), Ranks()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote, verb
@@ -18,6 +19,9 @@ from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import busy_with, lives
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
+
+AT_ONCE = 2.0
+"""Seconds within which a job ends behind its last step."""
 
 REFUTED = "a complaint of that rank about a call, or other calls of it than its peers'"
 
@@ -74,13 +78,14 @@ def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
 
 
 def stood_still(facts: Facts) -> bool:
-    """Whether the job itself dumped a rank that was not done, and no step of it followed."""
+    """Whether the job itself dumped a rank that was not done, long after its last step: at its end it does so at once."""
     for note in facts.case.of(DumpNote):
         signs = facts.presence.signs(-1 if note.rank is None else note.rank)
-        later = [
-            e for e in signs.steps if (e.place.source, e.place.line or 0) > (note.place.source, note.place.line or 0)
-        ]
-        if of_the_job(note) and signs.steps and not later and not signs.finished:
+        times = [at for e in signs.steps if not math.isnan(at := facts.presence.time(e))]
+        if not of_the_job(note) or len(times) < 2 or signs.finished:
+            continue
+        longest = max(later - earlier for earlier, later in pairwise(sorted(times)))
+        if facts.presence.time(note) - max(times) > max(AT_ONCE, 2 * longest):
             return True
     return False
 
