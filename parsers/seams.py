@@ -165,7 +165,8 @@ def _join(text: Lines, head: int, at: int, gone: set[int], trials: _Trials) -> _
         inside = _through_number(before, added) or (len(pieces) == 1 and text.torn(head, number))
         told = tells_more(apart, together, inside) or (text.native(head) and renamed(apart, together))
         if not told and apart and said(apart) == said(together):
-            told = _used(trials, alone if last is None else last, text.read(number)[0], apart)
+            before_it = trials.events(*(text.read(n)[0] for n in (head, *pieces[:-1]))) if last is None else last
+            told = _used(trials, before_it, text.read(number)[0], apart)
         last = apart
         if told and (best is None or now > best.worth):
             if trials.whole(first) or _two(trials, before, added):

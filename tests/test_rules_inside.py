@@ -84,6 +84,16 @@ def test_all_watchdogs_of_the_group_gave_up_on_one_call() -> None:
     assert (ruling.cause, ruling.ranks, ruling.at) == ("unfinished", "", ("ALLREDUCE", 50)), str(ruling)
 
 
+def test_watchdogs_that_gave_up_on_several_calls_do_not_tell_which_came_first() -> None:
+    """In a circle of two groups, too, every rank gives up on the call of the whole job."""
+    ruling = play("swapped", 2, layout="tpdp", evidence="log", era="2.7")
+    assert ruling.sure < 3, str(ruling)
+    alone = {f"logs/rank_{r}.log": step_line(r, 49, "10:00:00") + gave_up(r, 50) for r in range(4)}
+    two = {k: v + gave_up(0, 51) if k.endswith("_0.log") else v for k, v in alone.items()}
+    size = {"env.sh": "export WORLD_SIZE=4\n"}
+    assert (read({**alone, **size}).cause, read({**two, **size}).sure) == ("unfinished", 1)
+
+
 @pytest.mark.parametrize("scenario", ["other_size", "other_dtype", "stopped", "device_stopped", "swapped"])
 def test_unfinished_needs_all_inside_and_agreed(scenario: str) -> None:
     layout = "tpdp" if scenario == "swapped" else "ddp"

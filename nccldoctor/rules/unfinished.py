@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, stalled_of, verb, waiting_evidence
+from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import EARLY
@@ -23,6 +24,18 @@ def _not_comparable(facts: Facts, call: StuckCall) -> bool:
     """Whether the ring has dropped the call itself on a dumped rank, so that nobody can say that it agrees."""
     fronts = [facts.fronts.by.get((call.group, r)) for r in call.entered]
     return any(f is not None and f.known_by == "status" for f in fronts)
+
+
+def _other_calls(facts: Facts, call: StuckCall) -> bool:
+    """Whether a call known from lines is not the only one that its ranks gave up on: watchdogs give up on whatever queues behind, and
+    lines of one second do not tell what came first on which rank.
+    """
+    if call.row >= 0:
+        return False
+    lines: list[CollectiveTimeout | BlockingWaitTimeout] = [*facts.case.of(CollectiveTimeout)]
+    lines += facts.case.of(BlockingWaitTimeout)
+    given_up = {e.seq for e in lines if e.rank in call.entered and e.seq is not None}
+    return bool(given_up - {call.seq})
 
 
 def on_gloo(facts: Facts) -> bool:
@@ -72,7 +85,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         else f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}; nobody is shown to be missing",
         tuple(evidence),
         Confidence.LOW
-        if alone
+        if alone or _other_calls(facts, call)
         else Confidence.MEDIUM
         if open_class or group.learned == "listed" or facts.presence.first_alarm is None
         else Confidence.HIGH,
