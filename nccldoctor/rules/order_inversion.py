@@ -64,12 +64,14 @@ def _draft(facts: Facts, stall: Stall, found: list[OutOfStep]) -> Draft:
     for call in stall.calls[:3]:
         evidence += waiting_evidence(facts, call, 2)
     other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)
+    # A rank that stopped behind the one call may have skipped the other as well as put it off.
+    shown = first.told_apart and (first.swapped or first.surplus == 0)
     against = f" before {describe(facts, first.call)}"
     return Draft(
         CAUSE,
         f"{names(ranks).capitalize()} issued {describe(facts, other)}{against}, the others the other way round: both wait for each other",
         tuple(evidence),
-        Confidence.HIGH if len(ranks) == 1 and first.told_apart else Confidence.MEDIUM,
+        Confidence.HIGH if len(ranks) == 1 and shown else Confidence.MEDIUM,
         REFUTED,
         ranks=ranks,
         call=first.call,
