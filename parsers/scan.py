@@ -123,7 +123,7 @@ class _Scan:
         self.source = source
         self.labelled: bool | None = None  # None: the beginning tells
         self.literals, others = _shelves(parsers)
-        self.sampler = Sampler(others, self.offer, sampled)
+        self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
         self.labels = Labels()
         self.buffer = Buffer(source, size)
         self.events: list[Event] = []

@@ -390,3 +390,13 @@ def test_same_bytes_same_events() -> None:
     text = "".join(TIMEOUT.format(r=r, n=n) for r in range(8) for n in range(5)) + "Heartbeat: rank 3 step=5\n"
     assert parsed(text) == parsed(text)
     assert isinstance(parsed(text).events[-1], Heartbeat)
+
+
+def test_a_file_of_one_rank_is_sampled_thinner_than_one_of_many() -> None:
+    """Nobody else's lines can be lost in it; its first and its last step are kept all the same."""
+    text = "".join(f"[rank 3] Heartbeat: epoch=0 iter={n} global_step={n}\n" for n in range(2_000)).encode()
+    own = scanner.scan(Source(0, "rank_3.log", SourceKind.LOG, len(text), 3), io.BytesIO(text)).events
+    merged = scanner.scan(Source(0, "job.log", SourceKind.LOG, len(text)), io.BytesIO(text)).events
+    assert len(merged) == 2_000
+    assert 400 <= len(own) <= 510
+    assert [own[0].place.line, own[-1].place.line] == [1, 2_000]
