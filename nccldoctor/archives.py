@@ -59,9 +59,10 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
                 yield from _inner_zip(inner.stream, budget, note, depth, f"{prefix}{name}/")
             else:
                 yield from walk(inner.stream, "tar", budget, note, depth + 1, f"{prefix}{name}/")
+        if problem := problem_of(raw):  # cut between two members
+            note(prefix, problem)
     except Exception as error:  # damaged archives raise many types; the members before the damage are good
-        problem = problem_of(raw)
-        note(prefix, problem or f"damaged ({type(error).__name__}): what came before it was read")
+        note(prefix, problem_of(raw) or f"damaged ({type(error).__name__}): what came before it was read")
 
 
 def _inner_zip(stream: Any, budget: Budget, note: Note, depth: int, prefix: str) -> Iterator[Member]:

@@ -6,11 +6,11 @@ What goes wrong while reading ends the stream early and is kept in ``problem``: 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.kinds import packing
+from nccldoctor.unpacking import unpacked
 
 HEAD = 64 << 10
 """How much of a file decides what it is."""
@@ -23,9 +23,8 @@ FREE_OUTPUT = 256 << 20
 
 MOST_RATIO = 200
 
-
 PIECE = 64 << 10
-"""Bytes asked for at once: a decompressor that meets damage keeps back what it had made in the same call."""
+"""Bytes asked for at once: the readers of a zip's members keep back what one call had made before it met damage."""
 
 
 class Budget:
@@ -169,70 +168,3 @@ def reader(raw: Any, limit: int | None = None) -> io.BufferedReader:
 def problem_of(stream: Any) -> str:
     """Why a stream ended before its end; "" where it did not."""
     return str(getattr(stream, "problem", "") or getattr(getattr(stream, "raw", None), "problem", ""))
-
-
-def unpacked(raw: Any, kind: str) -> Any:
-    """The decompressing reader for one of gz, bz2, xz, zst; several members or frames are read to the last."""
-    if kind == "gz":
-        from isal import igzip
-
-        return igzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[no-untyped-call]
-    if kind == "bz2":
-        import bz2
-
-        return bz2.BZ2File(raw)
-    if kind == "xz":
-        import lzma
-
-        return _Lzma(raw, lambda: lzma.LZMADecompressor(memlimit=256 << 20))
-    import zstandard
-
-    return _Zstd(raw, zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True))
-
-
-class _Lzma:
-    """``lzma.open`` with a limit of memory, which a dictionary of 4 GB would otherwise ask for."""
-
-    def __init__(self, raw: Any, make: Callable[[], Any]) -> None:
-        self.raw = raw
-        self.make = make
-        self.decoder = make()
-
-    def readinto(self, view: memoryview) -> int:
-        """Some bytes; 0 at the end. Raises :class:`EOFError` and ``lzma.LZMAError``."""
-        while True:
-            packed = b""
-            if self.decoder.eof:
-                packed = self.decoder.unused_data.lstrip(b"\0") or self.raw.read(HEAD)
-                if not packed:
-                    return 0
-                self.decoder = self.make()
-            elif self.decoder.needs_input:
-                packed = self.raw.read(HEAD)
-                if not packed:
-                    raise EOFError("the compressed data ends early")
-            data: bytes = self.decoder.decompress(packed, max_length=len(view))
-            if data:
-                view[: len(data)] = data
-                return len(data)
-
-
-class _Zstd:
-    """A zstd reader that notices a cut file: the library's ends without a word. Frames made from a pipe do not tell."""
-
-    def __init__(self, raw: Any, inner: Any) -> None:
-        import zstandard
-
-        self.inner = inner
-        try:
-            self.owed = int(zstandard.get_frame_parameters(bytes(raw.head[:64])).content_size)
-        except zstandard.ZstdError:
-            self.owed = 0
-
-    def readinto(self, view: memoryview) -> int:
-        """Some bytes; 0 at the end. Raises :class:`EOFError` and ``ZstdError``."""
-        got: int = self.inner.readinto(view)
-        self.owed -= got
-        if not got and 0 < self.owed < 2**63:
-            raise EOFError("the compressed data ends early")
-        return got

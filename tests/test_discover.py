@@ -286,6 +286,69 @@ def test_a_packed_file_that_is_cut_gives_what_can_be_had(tmp_path: Path, pack):
     assert len(text) > 65536
 
 
+def piped(data: bytes) -> bytes:
+    """What ``zstd`` writes where it does not know the size beforehand."""
+    stream = zstandard.ZstdCompressor().compressobj()
+    return stream.compress(data) + stream.flush()
+
+
+SMALL = b"".join(b"%d a line that differs\n" % (n * 7919 % 10_007) for n in range(1_000))
+
+
+@pytest.mark.parametrize(
+    ("pack", "cut", "least"),
+    [
+        (gzip.compress, 9, 24_000),
+        (lzma.compress, 99, 22_000),
+        (lambda d: bz2.compress(d[:20_000]) + bz2.compress(d[20_000:]), 9, 20_000),
+        (lambda d: piped(d[:20_000]) + piped(d[20_000:]), 9, 20_000),
+        (lambda d: zstandard.compress(d[:20_000]) + zstandard.compress(d[20_000:]), 9, 20_000),
+    ],
+    ids=["gz", "xz", "bz2", "zst of a pipe", "zst"],
+)
+def test_a_small_packed_file_loses_only_its_end(tmp_path: Path, pack, cut: int, least: int):
+    found = discover([write(tmp_path, {"a.log": pack(SMALL)[:-cut]})])
+    with found.inputs[0].open() as stream:
+        text = stream.read()
+        assert problem_of(stream).startswith("damaged (EOFError)")
+    assert SMALL.startswith(text)
+    assert least <= len(text) <= len(SMALL)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_what_came_before_a_damaged_place_is_kept(tmp_path: Path, pack):
+    broken = bytearray(pack(SMALL) + pack(SMALL))
+    broken[-5] ^= 0xFF
+    with discover([write(tmp_path, {"a.log": bytes(broken)})]).inputs[0].open() as stream:
+        text = stream.read()
+        assert problem_of(stream).startswith("damaged (")
+    assert (SMALL * 2).startswith(text)
+    assert len(text) >= len(SMALL)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard.compress, piped])
+def test_zeros_that_fill_up_a_block_are_no_damage(tmp_path: Path, pack):
+    with discover([write(tmp_path, {"a.log": pack(SMALL) + bytes(200_000) + pack(LOG)})]).inputs[0].open() as stream:
+        assert (stream.read(), problem_of(stream)) == (SMALL + LOG, "")
+
+
+def test_a_packed_tar_that_is_cut_gives_its_members_as_far_as_they_go(tmp_path: Path):
+    whole = tar_of({"a.log": LOG, "b.log": SMALL}, "w:gz")
+    found = discover([write(tmp_path, {"x.tar.gz": whole[: len(whole) * 3 // 4]})])
+    read = texts(found)
+    assert read["x.tar.gz/a.log"] == LOG
+    assert SMALL.startswith(read["x.tar.gz/b.log"])
+    assert len(read["x.tar.gz/b.log"]) > 10_000
+    assert gaps(found)["x.tar.gz"].startswith("damaged (")
+
+
+def test_a_packed_tar_that_is_cut_between_members_says_so(tmp_path: Path):
+    plain = tar_of({"a.log": LOG, "b.log": LOG})
+    found = discover([write(tmp_path, {"x.tar.gz": gzip.compress(plain[:1024])[:-8]})])
+    assert texts(found) == {"x.tar.gz/a.log": LOG}
+    assert gaps(found)["x.tar.gz"].startswith("damaged (")
+
+
 MEMBERS = {"job/rank_0.log": LOG, "job/fr/rank_1": dump(), "job/rank_2.log.gz": gzip.compress(LOG)}
 READ = {"job/fr/rank_1": dump(), "job/rank_0.log": LOG, "job/rank_2.log.gz": LOG}
 

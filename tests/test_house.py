@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("events",),
     ("columns", "grid"),
     ("parsers",),
-    ("streams", "archives", "tar", "remote", "files", "hints", "kinds", "discover"),
+    ("streams", "unpacking", "archives", "tar", "remote", "files", "hints", "kinds", "discover"),
     ("ingest",),
     ("world_size", "families", "groups", "case"),
     ("clocks", "clock_skew", "census", "file_ranks", "attribution", "identify", "attempts"),

@@ -1,0 +1,120 @@
+"""Decompression that gives what there is: all that was unpacked before the packed bytes end or are damaged.
+
+The files of the libraries drop what one call had made before it met the end, which of a small log is all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+BLOCK = 64 << 10
+"""Packed bytes read at once."""
+
+STEP = 4 << 10
+"""Bytes unpacked in one step: what is lost at most before a place that is damaged."""
+
+FEED = 1 << 10
+"""Packed bytes given to zstd at once: its decoder knows no limit of output, and four bytes may stand for 128 kB."""
+
+MOST_MEMORY = 256 << 20
+
+
+def unpacked(raw: Any, kind: str) -> Members:
+    """The decompressing reader for one of gz, bz2, xz, zst; several members or frames are read to the last."""
+    if kind == "gz":
+        from isal import igzip_lib
+
+        return Members(raw, lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP))
+    if kind == "bz2":
+        import bz2
+
+        return Members(raw, bz2.BZ2Decompressor)
+    if kind == "xz":
+        import lzma
+
+        return Members(raw, lambda: lzma.LZMADecompressor(memlimit=MOST_MEMORY))
+    return Members(raw, _Frame)
+
+
+class Members:
+    """One compressed member after the other, read from ``raw`` by decoders of the kind that ``bz2`` and ``lzma`` have."""
+
+    def __init__(self, raw: Any, make: Callable[[], Any]) -> None:
+        self.raw = raw
+        self.make = make
+        self.decoder = make()
+        self.error: Exception | None = None
+
+    def readinto(self, view: memoryview) -> int:
+        """Some bytes; 0 at the end. Raises :class:`EOFError` and the decoder's own errors, after what came before."""
+        filled = 0
+        try:
+            while not self.error and filled < len(view) and (data := self._step(min(STEP, len(view) - filled))):
+                view[filled : filled + len(data)] = data
+                filled += len(data)
+        except Exception as error:  # every decoder has error types of its own, and none stays in error
+            self.error = error
+        if self.error and not filled:
+            raise self.error
+        return filled
+
+    def _step(self, most: int) -> bytes:
+        while True:
+            packed = b""
+            if self.decoder.eof:
+                packed = self._next()
+                if not packed:
+                    return b""
+                self.decoder = self.make()
+            elif self.decoder.needs_input:
+                packed = self.raw.read(BLOCK)
+                if not packed:
+                    raise EOFError("the compressed data ends early")
+            if data := self.decoder.decompress(packed, max_length=most):
+                return bytes(data)
+
+    def _next(self) -> bytes:
+        """The packed bytes behind a member, without the zeros that fill up a block of a tape."""
+        packed: bytes = self.decoder.unused_data.lstrip(b"\0")
+        while not packed and (more := self.raw.read(BLOCK)):
+            packed = more.lstrip(b"\0")
+        return packed
+
+
+class _Frame:
+    """A decoder for one zstd frame with what the others have: a limit of output, and whether the frame has ended.
+
+    The library's own reader ends at a cut without a word.
+    """
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self.inner = zstandard.ZstdDecompressor(max_window_size=MOST_MEMORY // 2).decompressobj()
+        self.packed = self.made = memoryview(b"")
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame has ended and all of it was handed out."""
+        return self.inner.eof and not len(self.made)
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether nothing can be made of what was given."""
+        return not (len(self.made) or len(self.packed) or self.inner.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the frame."""
+        return self.inner.unused_data + bytes(self.packed)
+
+    def decompress(self, packed: bytes, max_length: int) -> bytes:
+        """At most ``max_length`` bytes; ``packed`` must be empty where no input is needed."""
+        if packed:
+            self.packed = memoryview(packed)
+        while len(self.packed) and not len(self.made) and not self.inner.eof:
+            piece, self.packed = self.packed[:FEED], self.packed[FEED:]
+            self.made = memoryview(self.inner.decompress(piece))
+        data, self.made = self.made[:max_length], self.made[max_length:]
+        return bytes(data)
