@@ -181,30 +181,38 @@ def shift(case: Case, fronts: Fronts, streams: CallStreams, found: Disagreement,
     missed = _fit(mine, theirs, at, 0, 1)
     extra = _fit(mine, theirs, at, 1, 0)
     again = missed == 1 and not extra and at - 1 in mine and mine[at - 1][0] == mine[at][0]
-    soon = _soon(streams, rank, mine, theirs, at) if again else False
+    soon: bool | None = _soon(streams, mine, theirs, at) if again else False
     if soon:
         missed, extra = 0, 1
+    elif extra == 1 and not missed and _stepped(streams, mine, theirs, at):
+        missed, extra, soon = 1, 0, None
     if missed == extra:
         return None
     row, peer_row = mine[at][1], theirs[at][1]
     return Shift(rank, found.group, at, missed > extra, row, peer_row, max(missed, extra), sure=soon is False)
 
 
-def _soon(streams: CallStreams, rank: int, mine: _Labelled, theirs: _Labelled, at: int) -> bool | None:
+def _soon(streams: CallStreams, mine: _Labelled, theirs: _Labelled, at: int) -> bool | None:
     """Whether the rank issued call ``at`` before it can have gone through what lies, in other groups, between its peers' two calls:
     then nothing was skipped, and this one came on top. None where nothing lies between them.
     """
-    near = (mine.get(at - 1), mine[at], theirs.get(at - 1), theirs.get(at + 1))
-    if any(one is None for one in near):
+    own, peers = _way(streams, mine, at - 1, at), _way(streams, theirs, at - 1, at + 1)
+    return None if own is None or peers is None or peers < 3 else own < peers - 1
+
+
+def _stepped(streams: CallStreams, mine: _Labelled, theirs: _Labelled, at: int) -> bool:
+    """Whether the rank issued far more between the calls around ``at`` than its peers: then the call is another step's, not on top."""
+    own, peers = _way(streams, mine, at - 1, at + 1), _way(streams, theirs, at - 1, at)
+    return own is not None and peers is not None and own > peers + 1
+
+
+def _way(streams: CallStreams, calls: _Labelled, start: int, end: int) -> int | None:
+    """How many calls of any group lie from one number to another in their rank's order; None where either is not recorded."""
+    if start not in calls or end not in calls:
         return None
-    before, here, start, end = (one[1] for one in near if one is not None)
-    peer = int(streams.case.call_rank[end])
-    places = [streams.position(r, row) for r, row in ((rank, before), (rank, here), (peer, start), (peer, end))]
-    if any(place is None for place in places):
-        return None
-    mine_before, mine_here, their_start, their_end = (place for place in places if place is not None)
-    between = their_end - their_start - 1
-    return mine_here - mine_before < between if between > 1 else None
+    rank = int(streams.case.call_rank[calls[start][1]])
+    first, last = streams.position(rank, calls[start][1]), streams.position(rank, calls[end][1])
+    return last - first if first is not None and last is not None else None
 
 
 def _fit(

@@ -190,6 +190,8 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
         if told_of.rank is None and killed(told_of) and own_end(case, presence, Signs(-1), told_of):
             yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
     for told in case.of(SchedulerEvent):
+        if told.what == "time-limit" and before_alarm(presence, told):
+            yield Failure(CauseClass.DIED, Ranks(), (told,), presence.time(told), certain=False)
         if told.what == "node-failure" or (told.what in ("preempted", "evicted") and before_alarm(presence, told)):
             host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
             ranks = Ranks([told.rank]) if told.rank is not None else _on_host(case, host) or _hostless(case, told)

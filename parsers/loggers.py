@@ -205,10 +205,10 @@ _ZONE = rf"(?: ?(?P<zone>[+-]\d\d:?\d\d|(?:{_NAMES})\b))?"
 _MON = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 
 NATIVE = Form(
-    re.compile(_RANK + r"\[(?P<sev>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{9})? " + _C_FILE), _native
+    re.compile(_RANK + r"\[(?P<sev>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9})? " + _C_FILE), _native
 )
 HEADLESS = Form(  # a copy that lost its first bracket
-    re.compile(_RANK + r"(?P<sev>[FEWIV])(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{9} " + _C_FILE), _native
+    re.compile(_RANK + r"(?P<sev>[FEWIV])(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9} " + _C_FILE), _native
 )
 PADDED = Form(
     re.compile(

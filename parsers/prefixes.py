@@ -46,7 +46,7 @@ _OPENING = {
 _LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
 _GLUED = re.compile(
     r"(?:\[default\d{1,4}\]:)?(?:\[rank\d{1,7}[\[\]]{1,3}: ?)?"
-    r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
+    r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
     r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
 )
 

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from nccldoctor.events import Event
+from nccldoctor.events import Event, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import seams
-from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Parsed
+from nccldoctor.parsers.base import LINE_PARSERS, Line, LineParser, Parsed, common
 from nccldoctor.parsers.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.literals import Literals, literals_of
 from nccldoctor.parsers.repeats import distinct, with_groups
@@ -150,7 +150,23 @@ class _Scan:
                 break
             done, first = self._shift(limit), False
         lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
+        self._last_words()
         return self._result(lines)
+
+    def _last_words(self) -> None:
+        """The last line of a file that one rank wrote, whatever it says, if it has a time: the rank was alive then."""
+        buffer = self.buffer
+        end = len(buffer.data[max(buffer.low, buffer.high - REACH) : buffer.high].rstrip()) + max(
+            buffer.low, buffer.high - REACH
+        )
+        if self.source.rank is None or end <= buffer.low:
+            return
+        start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
+        number = self.number - buffer.data.count(b"\n", end, buffer.high)
+        for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
+            told = line.mark.time is not None and not any(e.place.line == number for e in self.events[-4:])
+            if told and line.body.strip():
+                self.events.append(Note(**common(line), what="last-line", detail=line.body.strip()[:200]))
 
     def close(self) -> None:
         """Untie what holds each other, buffer and lines: the collector is off while files are read."""

@@ -142,6 +142,27 @@ def test_a_sign_of_life_or_an_end_is_not_frozen(scenario: str) -> None:
     assert play(scenario, 3).cause != "frozen"
 
 
+def test_a_line_of_the_stall_is_a_sign_of_life_whatever_it_says() -> None:
+    """Nothing knows the words of the last line, but it has a time."""
+    early = "".join(step_line(3, n, f"09:59:{n:02d}") for n in range(3))
+    logs = {f"logs/rank_{r}.log": step_line(r, 49, "09:59:00") + gave_up(r, 50, at="10:30:00") for r in range(3)}
+    silent = read(logs | {"logs/rank_3.log": early})
+    busy = read(logs | {"logs/rank_3.log": early + "2026-01-11 10:25:01,123 botocore: retrying upload (attempt 9)\n"})
+    assert silent.cause != "not-arrived", str(silent)
+    assert (busy.cause, busy.ranks) == ("not-arrived", "3"), str(busy)
+
+
+def test_a_job_that_the_scheduler_ended_at_its_limit_is_not_well() -> None:
+    lines = "".join(f"{r}: " + step_line(r, 5, "10:00:00") for r in range(4))
+    ruling = read(
+        {
+            "slurm-7.out": lines
+            + "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-11T10:05:00 DUE TO TIME LIMIT ***\n"
+        }
+    )
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+
+
 def test_the_one_rank_that_left_nothing_is_named_and_why_is_open() -> None:
     found = job("stopped", 2)
     culprit = found.truth["culprit_ranks"][0]

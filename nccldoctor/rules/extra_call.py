@@ -34,6 +34,7 @@ def _by_count(facts: Facts, stall: Stall) -> Draft | None:
     if not found:
         return None
     call = found[0][2]
+    known = facts.case.groups[call.group].learned != "assumed"
     evidence = [recorded(facts, row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in found[:3]]
     evidence += waiting_evidence(facts, call)
     ranks = Ranks(rank for rank, _, _ in found)
@@ -42,7 +43,7 @@ def _by_count(facts: Facts, stall: Stall) -> Draft | None:
         f"{names(ranks).capitalize()} issued one call too many"
         + (f" {where}" if where else f": {describe(facts, call)}"),
         tuple(evidence),
-        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        Confidence.HIGH if len(ranks) == 1 and known else Confidence.MEDIUM,
         "a record of the same call on its peers",
         ranks=ranks,
         call=call,

@@ -55,6 +55,12 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     closed = bool(alive & facts.presence.logged) or bool(said)
     whole = accounted(facts, stall) or len(alive) == len(stall.ranks)
     few = bool(stall.shown) or 3 * len(alive) <= len(facts.case.world)
+    if (
+        stall.call is not None
+        and stall.call.pair is not None
+        and facts.case.groups[stall.call.group].learned == "assumed"
+    ):
+        few = False  # whose other end it is was told from a grid that nobody recorded
     ceiling = Confidence.LOW if stall.guessed else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Draft(
         CAUSE,

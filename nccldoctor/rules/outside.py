@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 from nccldoctor.align import Facts
@@ -26,6 +25,9 @@ from nccldoctor.presence import Signs
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
 from nccldoctor.waits import StuckCall
+
+WELL_INTO = 60.0
+"""Seconds after the stalled call was issued from which on a line is one of the stall, whatever the clocks."""
 
 
 def others_wait(facts: Facts, stall: Stall) -> list[Evidence]:
@@ -124,11 +126,10 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
     out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
         not out
-        and not math.isnan(facts.presence.alarm)
-        and signs.last >= facts.presence.alarm
         and signs.last_event is not None
+        and signs.last >= min(facts.presence.alarm, facts.presence.began + WELL_INTO)
     ):
-        out.append(quote(signs.last_event, f"rank {rank} still wrote lines after the first complaint"))
+        out.append(quote(signs.last_event, f"rank {rank} still wrote lines while the others waited"))
     out += [
         quote(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
         for e in signs.exits
