@@ -11,6 +11,7 @@ from nccldoctor.align import Facts
 from nccldoctor.case import Case
 from nccldoctor.events import (
     CollectiveMismatch,
+    CommInit,
     GpuError,
     IbError,
     KernelEvent,
@@ -90,11 +91,13 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     """Hypotheses that were looked at: ruled out with the evidence, or not checked for want of an input."""
     case = facts.case
     kernel = bool(_kernel_hosts(case)) or any(s.kind is SourceKind.KERNEL_LOG for s in case.sources)
-    nccl = bool(facts.presence.logged)
+    # Where nobody knows why a call does not end, silence about the network proves nothing unless NCCL itself was heard.
+    told = verdict.cause not in (CauseClass.UNFINISHED, CauseClass.UNDETERMINED) or any(True for _ in case.of(CommInit))
+    nccl = bool(facts.presence.logged) and told
     dumps = bool(facts.presence.dumped)
     rows = [
         _row("network", CauseClass.NETWORK, verdict, _transport_complains(case), nccl,
-             "no transport error in the logs", "logs of the ranks, or a kernel log, would tell"),
+             "no transport error in the logs", "logs of the ranks with NCCL_DEBUG=WARN, or a kernel log, would tell"),
         _row("GPU fault", CauseClass.HARDWARE, verdict, any(not e.software and e.weight == "fault" for e in case.of(GpuError)), kernel,
              "no device error in the kernel log", "the kernel log of each host would tell (dmesg -T)"),
         _row("out of memory", CauseClass.DIED, verdict, _killed_for_memory(case), kernel or bool(facts.presence.exited),

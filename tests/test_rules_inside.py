@@ -181,3 +181,10 @@ def test_a_rank_that_only_went_on_is_not_in_these_classes() -> None:
         f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)
     }
     assert read(files).cause == "none"
+
+
+def test_silence_about_the_network_rules_nothing_out_where_nobody_knows_why() -> None:
+    ruling = read(everybody_waits())
+    assert ruling.cause == "unfinished", str(ruling)
+    rows = {row["hypothesis"]: row["ruled_out"] for row in ruling.document["ruled_out"]}
+    assert rows["network"] is False
