@@ -105,7 +105,10 @@ def write(path: Path, megabytes: int, relevant: float) -> None:
 
 def cpu(command: list[str]) -> float:
     """CPU seconds of a whole process."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    # Into a pipe: GNU grep stops at the first line where nobody would read the second.
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        while process.stdout is not None and process.stdout.read(1 << 20):
+            pass
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):  # grep: 1 means that nothing was found
