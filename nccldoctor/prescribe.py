@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nccldoctor.capture import capture
 from nccldoctor.case import Case
 from nccldoctor.catalogue.load import BUILT_IN_NAME, plain
-from nccldoctor.catalogue.words import fill, step_line
+from nccldoctor.catalogue.words import step_line, worded
 from nccldoctor.draft import names
 from nccldoctor.events import Note
 from nccldoctor.folklore import avoid, settings_seen
@@ -48,7 +48,7 @@ class Prescription:
 @dataclass(frozen=True, slots=True)
 class Fit:
     """How one remedy fits one finding. ``score`` is share met x strength x prior; ``specific`` whether a condition is
-    met that few causes share.
+    met that few causes share; ``refuted`` the share of its signs that were looked for and are not there.
     """
 
     entry: Entry
@@ -57,6 +57,7 @@ class Fit:
     fit: str
     score: float
     specific: bool
+    refuted: float = 0.0
 
     @property
     def met(self) -> int:
@@ -116,7 +117,7 @@ def weigh(entry: Entry, scene: Scene) -> Fit | None:
     score = share * strength * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
-    return Fit(entry, scene.finding, tuple(checks), fit, score, specific)
+    return Fit(entry, scene.finding, tuple(checks), fit, score, specific, 0.0 if checks[-1].met else refuted)
 
 
 def _fits(scenes: Iterable[Scene], catalogue: Catalogue) -> list[Fit]:
@@ -140,7 +141,8 @@ def _order(fit: Fit) -> tuple[int, bool, float, str]:
 
 
 def _chosen(fits: list[Fit]) -> list[Fit]:
-    """What is worth showing, in this order: shown causes, causes with something telling, guesses, fallbacks.
+    """What is worth showing, in this order: shown causes, causes with something telling, guesses that are met in full,
+    fallbacks, guesses of which the input does not show the telling part.
 
     A guess that rests on the class of the finding alone is noise beside anything else; where nothing fits, the nearest
     misses help.
@@ -151,10 +153,18 @@ def _chosen(fits: list[Fit]) -> list[Fit]:
     shown = [fit for fit in specific if fit.fit == "strong"]
     shown += [fit for fit in specific if fit.fit == "possible" and fit.specific]
     told = any(fit.fit == "strong" for fit in fitting)
-    guesses = [] if told else [fit for fit in specific if fit.fit == "possible" and not fit.specific and fit.met >= 2]
+    guesses = [] if told else [fit for fit in specific if _worth_a_guess(fit)]
     explained = {fit.finding.id for fit in shown if fit.fit == "strong"}
-    shown += guesses[:GUESSES] + [fit for fit in general if fit.finding.id not in explained]
+    guesses = guesses[:GUESSES]
+    shown += [fit for fit in guesses if fit.met == len(fit.checks)]
+    shown += [fit for fit in general if fit.finding.id not in explained]
+    shown += [fit for fit in guesses if fit.met < len(fit.checks)]
     return (shown or [fit for fit in fits if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
+
+
+def _worth_a_guess(fit: Fit) -> bool:
+    """Whether more than the class fits, and less than half of the remedy's signs were looked for in vain."""
+    return fit.fit == "possible" and not fit.specific and fit.met >= 2 and fit.refuted < 0.5
 
 
 def _grounded(fit: Fit) -> bool:
@@ -216,12 +226,12 @@ def _advice(fit: Fit, sightings: Sightings) -> RemedyAdvice:
         fit=fit.fit,
         conditions_met=fit.met,
         conditions=len(fit.checks),
-        confirm=tuple(step_line(step, known) for step in remedy.confirm),
-        fix=tuple(step_line(step, known) for step in remedy.fix),
-        prevent=tuple(step_line(step, known) for step in remedy.prevent),
-        avoid=tuple(Avoid(fill(warn.what, known), fill(warn.why, known)) for warn in remedy.avoid),
+        confirm=tuple(step_line(step, known, in_words=True) for step in remedy.confirm),
+        fix=tuple(step_line(step, known, in_words=True) for step in remedy.fix),
+        prevent=tuple(step_line(step, known, in_words=True) for step in remedy.prevent),
+        avoid=tuple(Avoid(worded(warn.what, known), worded(warn.why, known)) for warn in remedy.avoid),
         sources=tuple(source.url for source in remedy.sources),
-        summary=fill(remedy.summary, known),
+        summary=worded(remedy.summary, known),
         topic=fit.entry.topic,
         checks=fit.checks,
         origin=plain(fit.entry.origin),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from nccldoctor.predicates.sightings import Sightings, short
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
-TRANSIENT = ("preempted", "node-failure", "requeue", "evicted")
+TRANSIENT = ("preempted", "node-failure", "requeue")
+_TAKEN = re.compile(r"TaintManager|EvictionByEvictionAPI")
+"""An eviction for the node's sake. Every other one is the kubelet's, for want of a resource."""
+_OVERUSED = re.compile(r"was using|larger consumption|exceeds (?:its|the)\b")
 _CORDON_SHOWN = 16
 
 
@@ -39,7 +43,17 @@ def _broken_link(finding: Finding, seen: Sightings) -> bool:
 def _taken_away(finding: Finding, seen: Sightings) -> bool:
     if finding.cause is not CauseClass.DIED:
         return False
-    return any(event.what in TRANSIENT for event in seen.of(SchedulerEvent)) and not _faulty(finding, seen)
+    told = any(event.what in TRANSIENT for event in seen.of(SchedulerEvent)) or _evicted(seen, _TAKEN)
+    return told and not _faulty(finding, seen)
+
+
+def _evicted(seen: Sightings, why: re.Pattern[str]) -> bool:
+    """Whether a pod was evicted in these words."""
+    return any(event.what == "evicted" and why.search(event.detail or event.text) for event in seen.of(SchedulerEvent))
+
+
+def _used_too_much(finding: Finding, seen: Sightings) -> bool:
+    return finding.cause is CauseClass.DIED and _evicted(seen, _OVERUSED)
 
 
 def _ran_out(finding: Finding, seen: Sightings) -> bool:
@@ -67,6 +81,11 @@ _TABLE: tuple[_Row, ...] = (
     ),
     _Row(_broken_link, "after-replacing-node", "the same host's link fails again and again", cordon=True),
     _Row(_faulty, "after-replacing-node", "the host's kernel log shows a device fault", cordon=True),
+    _Row(
+        _used_too_much,
+        "after-fix",
+        "a pod was evicted for what it used itself; the same run will use as much again",
+    ),
     _Row(
         _taken_away,
         "now",

@@ -44,6 +44,10 @@ CASES = {
         lambda: Job().say(5, "loss is nan, checking the weights").late(5),
         lambda: Job().say(0, "loss is nan, checking the weights").late(5),
     ),
+    "all-in-unexplained": (
+        lambda: Job().stuck(seq=3000),
+        lambda: Job().late(5, seq=3000),
+    ),
     "container-topology": (
         lambda: Job(steps=0).nccl(5, "transport/p2p.cc:275 NCCL WARN failed to open CUDA IPC handle : 201 invalid device context").stuck(seq=1),
         lambda: Job().nccl(5, "transport/p2p.cc:275 NCCL WARN failed to open CUDA handle : 201 invalid device context").stuck(seq=5001),
@@ -91,6 +95,10 @@ CASES = {
     "preemption-node-failure": (
         lambda: Job().raw("slurm-4477.out", "slurmstepd: error: *** JOB 4477 ON node0 CANCELLED AT 2026-11-20T10:00:15 DUE TO PREEMPTION ***").ends({5: -9}, 1),
         lambda: Job().raw("slurm-4477.out", "srun: job 4477 has been allocated resources").ends({5: -9}, 1),
+    ),
+    "pod-evicted": (
+        lambda: Job().raw("events.txt", "2m11s Warning Evicted pod/w-2 The node was low on resource: ephemeral-storage. Container pytorch was using 212Gi, request is 0, has larger consumption of ephemeral-storage.").ends({5: -9}, 1),
+        lambda: Job().raw("events.txt", "2m11s Warning TaintManagerEviction pod/w-2 Marking for deletion Pod ml/w-2").ends({5: -9}, 1),
     ),
     "stack-limit-unlimited": (
         lambda: Job(steps=0).versions(nccl="2.20.5").launch("export NCCL_SET_CPU_STACK_SIZE=0").ends({5: -11}, 1),

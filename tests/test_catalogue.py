@@ -17,7 +17,7 @@ from nccldoctor.catalogue.lines import line_of
 from nccldoctor.catalogue.load import BUILT_IN, load
 from nccldoctor.catalogue.remedy import TOPICS, Step, made
 from nccldoctor.catalogue.schema import clause, json_schema
-from nccldoctor.catalogue.words import code, explain, fill, fill_command, step_line
+from nccldoctor.catalogue.words import code, explain, fill, fill_command, step_line, worded
 from nccldoctor.errors import CatalogueError
 from nccldoctor.predicates.base import catalogue_name
 from nccldoctor.settings import look_up
@@ -217,6 +217,17 @@ def test_a_host_name_from_a_log_does_not_become_a_command():
 def test_a_value_does_not_become_markup():
     assert fill("on {{ host }}", {"host": "[x](javascript:alert(1))\x1b"}) == r"on \[x\](javascript:alert(1))"
     assert fill("on {{ host }}", {}) == "on <host>"
+
+
+def test_a_sentence_of_a_report_has_no_blanks():
+    assert worded("drain {{ host }} and ask call {{ seq }} of {{ group }}", {"group": "dp"}) == (
+        "drain the host at fault and ask the stalled call of dp"
+    )
+    assert worded("see rank {{ rank }} on host {{ host }}", {"rank": "5", "host": "n1"}) == "see rank 5 on host n1"
+
+
+def test_every_placeholder_has_its_words():
+    assert "<" not in worded(" ".join(f"{{{{ {name} }}}}" for name in schema.PLACEHOLDERS), {})
 
 
 def test_a_step_reads_as_one_line():

@@ -72,6 +72,10 @@ ROWS = {
         scenes.finding("frozen"),
         [kernel(GpuError, xid=79)],
     ),
+    "a pod was evicted for what it used itself": (
+        scenes.finding("died"),
+        [at_work(SchedulerEvent, what="evicted", detail="Container a was using 212Gi, request is 0")],
+    ),
     "a process died, and the scheduler had preempted it or lost its node": (
         scenes.finding("died"),
         [at_work(SchedulerEvent, what="preempted")],

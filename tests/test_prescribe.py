@@ -254,6 +254,40 @@ def test_a_guess_is_never_strong_and_guesses_are_few():
         assert any(c.met is None and c.says for c in remedy.checks), "what is missing is named"
 
 
+def test_a_guess_without_its_sign_comes_behind_the_fallback():
+    late = ask(scenes.case(kinds=[SourceKind.RECORDER]), scenes.finding(stalled=stalled(seq=23)))
+    assert late.remedies[0].id == "busy-elsewhere"
+    assert "rank0-data-prep" not in {r.id for r in late.remedies}, "rank 5 is not the main process"
+    everybody = scenes.finding("unfinished", ranks=[], stalled=stalled(seq=11, missing=[]))
+    assert ask(scenes.case(kinds=[SourceKind.RECORDER]), everybody).remedies[0].id == "all-in-unexplained"
+    silent = scenes.finding("frozen", ranks=[0], stalled=stalled(missing=[0]))
+    assert ask(scenes.case(kinds=[SourceKind.RECORDER]), silent).remedies[0].id == "busy-elsewhere"
+
+
+def test_half_of_its_signs_looked_for_in_vain_make_no_guess():
+    found = scenes.finding(stalled=stalled(numel=1))
+    unseen = ask(scenes.case(kinds=[SourceKind.RECORDER]), found).remedies
+    assert "uneven-inputs-ddp" in {r.id for r in unseen}
+    busy = event(Phase, 5, text="epoch 3 began", what="training")
+    seen = ask(scenes.case([busy], kinds=BOTH), found).remedies
+    assert seen[0].id == "busy-elsewhere"
+    assert "uneven-inputs-ddp" not in {r.id for r in seen}
+
+
+def test_what_is_not_known_is_told_in_words():
+    unknown = ask(scenes.case([raised("ValueError", rank=None)]), scenes.finding("raised", ranks=[]))
+    assert unknown.remedies[0].id == "rank-crash-first"
+    assert unknown.remedies[0].confirm[0].startswith("Read the first traceback of the rank at fault")
+    nameless = ask(scenes.case(), scenes.finding("op-mismatch", stalled=stalled(group="")))
+    assert nameless.remedies[0].id == "control-flow-divergence"
+    assert "of the group on rank 5" in nameless.remedies[0].confirm[0]
+    nowhere = ask(scenes.case([scenes.stack(5, LOADER)], rank_host={}, rank_pid={}))
+    step = nowhere.remedies[0].confirm[0]
+    assert "--pid <pid>" in step
+    assert "fill in <pid> first" in step, "a command keeps its blanks"
+    assert "on the host at fault" in step
+
+
 def test_a_shown_cause_drives_out_guesses():
     answer = ask(scenes.case([scenes.stack(5, LOADER)], kinds=BOTH))
     assert answer.remedies[0].fit == "strong"
@@ -432,6 +466,22 @@ def test_preemption_alone_allows_a_restart():
     assert action("died", gone).restart == "now"
     assert action("died", gone, kernel(GpuError, "Xid 79", xid=79)).restart == "after-replacing-node"
     assert action("died", gone, confidence="low").restart == "unknown"
+
+
+LOW = "The node was low on resource: ephemeral-storage. Container pytorch was using 212Gi, request is 0."
+
+
+@pytest.mark.parametrize(
+    ("said", "restart"),
+    [
+        (LOW, "after-fix"),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 20Gi.", "after-fix"),
+        ("Reason:  Evicted", "unknown"),
+        ("TaintManagerEviction pod/w-2 Marking for deletion", "now"),
+    ],
+)
+def test_an_eviction_for_ones_own_use_comes_back(said: str, restart: str):
+    assert action("died", event(SchedulerEvent, None, text=said, what="evicted", detail=said)).restart == restart
 
 
 def test_want_of_memory_comes_back():

@@ -35,6 +35,16 @@ def quote_of(what: tuple[str, ...]) -> str:
     return redacted(quoting(LINE), what).findings[0].evidence[0].quote
 
 
+@pytest.mark.parametrize("said", ["requeue with --signal=B:USR1@300", "--signal=TERM@60,", "#SBATCH --signal USR1@90"])
+def test_a_signal_is_no_user(said: str) -> None:
+    assert redacted(quoting(said), ("users",)).findings[0].evidence[0].quote == said
+
+
+@pytest.mark.parametrize("said", ["anna@10.0.0.7 left", "anna@300gpus left", "anna@n1 left"])
+def test_a_user_of_any_host_goes(said: str) -> None:
+    assert "anna" not in redacted(quoting(said), ("users",)).findings[0].evidence[0].quote
+
+
 def test_hosts_by_any_of_their_names() -> None:
     quote = quote_of(("hosts",))
     assert quote.lower().count("gpu-a018") == 1

@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"\{\{\s*([a-z_]{1,40})\s*\}\}")
 _UNSAFE = re.compile(r"[^\w.:/@,+ ()%-]")
 _LONGEST = 120
+_NAMELESS = {
+    "rank": "the rank at fault",
+    "ranks": "the rank at fault",
+    "host": "the host at fault",
+    "hosts": "the hosts at fault",
+    "pid": "its process",
+    "device": "its GPU",
+    "waiting_rank": "a waiting rank",
+    "waiting_host": "the host of a waiting rank",
+    "group": "the group",
+    "op": "the stalled call",
+    "seq": "the stalled call",
+}
+"""What a sentence of a report says for a value that is not known."""
+_NAMED = re.compile(r"(?:\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -28,6 +43,17 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         return as_text(held) if held else f"<{match.group(1).replace('_', ' ')}>"
 
     return _PLACEHOLDER.sub(value, text)
+
+
+def worded(text: str, values: Mapping[str, str]) -> str:
+    """A sentence for a report: as :func:`fill`, but what is not known is told in words, its noun included (``host
+    {{ host }}`` is *the host at fault*). A page of the catalogue keeps ``<host>``, which shows what is filled in.
+    """
+
+    def nameless(match: re.Match[str]) -> str:
+        return match.group() if values.get(match.group(1)) else _NAMELESS.get(match.group(1), match.group())
+
+    return fill(_NAMED.sub(nameless, text), values)
 
 
 def fill_command(command: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
@@ -65,19 +91,22 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def step_line(step: Step, values: Mapping[str, str]) -> str:
-    """One step as a line of CommonMark: what to do, the command, where, what to expect."""
-    parts = [fill(step.text, values)] if step.text else []
+def step_line(step: Step, values: Mapping[str, str], *, in_words: bool = False) -> str:
+    """One step as a line of CommonMark: what to do, the command, where, what to expect. ``in_words`` as in
+    :func:`worded`; a command keeps its blanks, and says so.
+    """
+    told = worded if in_words else fill
+    parts = [told(step.text, values)] if step.text else []
     if step.command:
         command, unknown = fill_command(step.command, values)
-        where = f" on {fill(step.where, values)}" if step.where else ""
+        where = f" on {told(step.where, values)}" if step.where else ""
         blanks = ", ".join(f"<{name.replace('_', ' ')}>" for name in unknown)
         notes = ([f"fill in {blanks} first"] if blanks else []) + (
             [] if step.read_only else ["this changes the machine"]
         )
         parts.append(f"run {code(command)}{where}" + (f" ({'; '.join(notes)})" if notes else ""))
     if step.expect:
-        parts.append(f"expect {fill(step.expect, values)}")
+        parts.append(f"expect {told(step.expect, values)}")
     line = ": ".join(parts)
     return line[:1].upper() + line[1:]
 

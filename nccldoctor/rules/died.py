@@ -22,6 +22,8 @@ from nccldoctor.rules.unheard import broke_first, draft, lost_by_peers, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
+BRIEF = 120
+"""Characters of a scheduler's message in a headline."""
 REFUTED = "lines, a dump or a stack of that rank from after its end"
 
 
@@ -103,7 +105,9 @@ def _how(events: Sequence[Event]) -> str:
     if isinstance(event, OutOfMemory):
         return f"killed because memory ran out ({event.process or event.scope})"
     if isinstance(event, SchedulerEvent):
-        return f"{event.what.replace('-', ' ')} ({event.detail[:80]})" if event.detail else event.what.replace("-", " ")
+        return (
+            f"{event.what.replace('-', ' ')} ({_brief(event.detail)})" if event.detail else event.what.replace("-", " ")
+        )
     if isinstance(event, ProcessExit):
         name = (
             event.signal
@@ -112,6 +116,15 @@ def _how(events: Sequence[Event]) -> str:
         )
         return f"killed by {name}" if name else f"exit code {event.exitcode}"
     return event.text[:80]
+
+
+def _brief(text: str) -> str:
+    """The sentences of a scheduler's message that fit, at least the first; a longer one is cut behind a word."""
+    flat = " ".join(text.split())
+    if len(flat) <= BRIEF:
+        return flat
+    whole = flat[: BRIEF + 1].rpartition(". ")[0]
+    return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
 
 
 def _says(event: Event) -> str:
