@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor import tar
-from nccldoctor.streams import Budget, Stream, opened, problem_of
+from nccldoctor.streams import REST, Budget, Stream, damaged, opened, problem_of
 
 ARCHIVES = ("zip", "tar")
 DEEPEST = 2
@@ -45,7 +45,7 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
     try:
         for count, (name, size, part) in enumerate(_zip(raw, budget, note) if kind == "zip" else _tar(raw, note)):
             if count == MOST_MEMBERS:
-                note(prefix, f"more than {MOST_MEMBERS} members, the rest was not read")
+                note(prefix, f"more than {MOST_MEMBERS} members{REST}")
                 return
             if _escapes(name):
                 note(prefix + name, "a path that leaves the archive, refused")
@@ -62,7 +62,7 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
         if problem := problem_of(raw):  # cut between two members
             note(prefix, problem)
     except Exception as error:  # damaged archives raise many types; the members before the damage are good
-        note(prefix, problem_of(raw) or f"damaged ({type(error).__name__}): what came before it was read")
+        note(prefix, problem_of(raw) or damaged(error))
 
 
 def _inner_zip(stream: Any, budget: Budget, note: Note, depth: int, prefix: str) -> Iterator[Member]:

@@ -17,7 +17,7 @@ from nccldoctor.hints import hints, rank_pattern
 from nccldoctor.kinds import is_own_report, kind_of
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.remote import find_remote
-from nccldoctor.streams import Budget, opened, problem_of, reader
+from nccldoctor.streams import Budget, is_loss, opened, problem_of, reader
 
 Opener = Callable[[], BinaryIO]
 
@@ -107,12 +107,13 @@ def _look(found: Found, lane: int, drafts: list[_Draft], gaps: list[Gap]) -> Non
             elif is_own_report(first.head):
                 gaps.append(Gap(found.path, "a report of this tool, skipped"))
             elif not first.head and problem_of(first.stream):
-                gaps.append(Gap(found.path, problem_of(first.stream)))
+                gaps.append(Gap(found.path, problem_of(first.stream), lost=True))
             else:
                 file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
                 drafts.append(_Draft(found.path, found.typed, found.size, first.head, opener, file))
     except OSError as error:
-        gaps.append(Gap(found.path, f"cannot be read: {error.strerror or type(error).__name__}"))
+        why = f"cannot be read: {error.strerror or type(error).__name__}"
+        gaps.append(Gap(found.path, why, lost=True))
 
 
 def _unpacking(found: Found) -> Opener:
@@ -143,7 +144,7 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
             mine.append(_Draft(prefix + name, hint_name, member.size, member.head, opener, None, lane, number))
     drafts.extend(sorted(mine, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
-        gaps.append(Gap(_several(found.path, names), why))
+        gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))
 
 
 def _member_opener(lane: Lane, number: int) -> Opener:

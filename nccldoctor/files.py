@@ -56,7 +56,8 @@ def find(paths: Sequence[str], remote: Callable[[str, bool], list[Found]]) -> tu
         else:
             files.extend(_local(path, "" if alone else labels[path], seen, gaps))
     if len(files) > MOST_FILES:
-        gaps.append(Gap("files", f"more than {MOST_FILES}: the last {len(files) - MOST_FILES} were not read"))
+        why = f"more than {MOST_FILES}: the last {len(files) - MOST_FILES} were not read"
+        gaps.append(Gap("files", why, lost=True))
     return files[:MOST_FILES], gaps
 
 
@@ -175,7 +176,7 @@ def _file(
     try:
         status = path.stat()
     except OSError as error:
-        gaps.append(Gap(printable(shown), f"cannot be read: {error.strerror}"))
+        gaps.append(Gap(printable(shown), f"cannot be read: {error.strerror}", lost=True))
         return
     if not stat.S_ISREG(status.st_mode):
         gaps.append(Gap(printable(shown), "no regular file (a pipe, socket or device), skipped"))
@@ -189,7 +190,7 @@ def _file(
 
 def _unreadable(top: Path, error: OSError) -> Gap:
     name = os.path.relpath(error.filename, top) if error.filename else top.name
-    return Gap(printable(Path(name).as_posix()), f"cannot be read: {error.strerror}")
+    return Gap(printable(Path(name).as_posix()), f"cannot be read: {error.strerror}", lost=True)
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:
@@ -214,6 +215,6 @@ def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
         with Path(path).open("rb") as pipe:
             data = pipe.read(_PIPE_LIMIT + 1)
     if len(data) > _PIPE_LIMIT:
-        gaps.append(Gap(shown, f"only its first {_PIPE_LIMIT >> 20} MB were read"))
+        gaps.append(Gap(shown, f"only its first {_PIPE_LIMIT >> 20} MB were read", lost=True))
         data = data[:_PIPE_LIMIT]
     return Found(shown, shown, len(data), lambda: reader(io.BytesIO(data)), lambda: io.BytesIO(data), None, True)

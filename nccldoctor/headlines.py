@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nccldoctor.case import Case
 from nccldoctor.draft import names
-from nccldoctor.model import CauseClass, Family, Finding, SourceKind
+from nccldoctor.model import CauseClass, Family, Finding, Gap, SourceKind
 from nccldoctor.ranks import Ranks
 
 LONGEST = 400
@@ -25,7 +25,7 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     """The findings, the verdict's headline replaced where the answer as a whole says more than its rule knew."""
     verdict = findings[0]
     if verdict.cause is CauseClass.UNDETERMINED and not case.events and not len(case.calls) and not case.dumps:
-        return (replace(verdict, headline=nothing_known([s.kind for s in case.sources])), *findings[1:])
+        return (replace(verdict, headline=nothing_known([s.kind for s in case.sources], case.gaps)), *findings[1:])
     parts = _parts(findings)
     if len(parts) > 1:
         words = [part.headline.rstrip(".") for part in parts]
@@ -67,9 +67,13 @@ def _parts(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return parts if apart else ()
 
 
-def nothing_known(kinds: Sequence[SourceKind]) -> str:
+def nothing_known(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> str:
     """Why files tell nothing: there are none, they are empty, of unknown format, or about something else."""
     count = f"{len(kinds):,} file{'' if len(kinds) == 1 else 's'}"
+    lost = [gap for gap in gaps if gap.lost]
+    if not kinds and lost:
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        return f"Nothing could be read: {lost[0].what}{more} is damaged, cut off or out of reach"
     if not kinds:
         return "No file was found: there is nothing to judge"
     if all(kind is SourceKind.EMPTY for kind in kinds):

@@ -116,7 +116,8 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
     for dump, rank in zip(batch.dumps, dump_rank, strict=True):
         ranks = Ranks([rank] if rank is not None else [])
         if dump.problem:
-            out.append(Gap(dump.path, dump.problem, ranks, dump.source))
+            lost = dump.problem.startswith(("truncated", "refused", "unreadable"))
+            out.append(Gap(dump.path, dump.problem, ranks, dump.source, lost))
         elif dump.wrapped:
             out.append(
                 Gap(f"{dump.path}: older calls", "the ring buffer was full and dropped them", ranks, dump.source)

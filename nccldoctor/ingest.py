@@ -162,9 +162,9 @@ def _read_text(one: Input, sampled: int) -> Parsed:
     try:
         parsed = _parse(one, sampled)
     except OSError as error:
-        return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200])
+        return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
-        return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}")
+        return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}", lost=True)
     return replace(parsed, source=replace(parsed.source, kind=_kind(parsed)))
 
 
@@ -181,7 +181,9 @@ def _parse(one: Input, sampled: int) -> Parsed:
             kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
             parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), sampled=sampled)
         problem = problem_of(stream)
-    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id))) if problem else parsed
+    if not problem:
+        return parsed
+    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id, lost=True)))
 
 
 def _owner(head: bytes, path: str) -> FileParser | None:
@@ -204,8 +206,8 @@ def _kind(parsed: Parsed) -> SourceKind:
     return SourceKind.LOG if parsed.lines and kinds else parsed.source.kind
 
 
-def _nothing(source: Source, kind: SourceKind, why: str) -> Parsed:
-    return Parsed(replace(source, kind=kind), gaps=(Gap(source.path, why, source=source.id),))
+def _nothing(source: Source, kind: SourceKind, why: str, lost: bool = False) -> Parsed:
+    return Parsed(replace(source, kind=kind), gaps=(Gap(source.path, why, source=source.id, lost=lost),))
 
 
 def _few(gaps: Iterator[Gap]) -> list[Gap]:

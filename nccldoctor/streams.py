@@ -27,6 +27,19 @@ PIECE = 64 << 10
 """Bytes asked for at once: the readers of a zip's members keep back what one call had made before it met damage."""
 
 
+REST = ": the rest was not read"
+
+
+def damaged(error: Exception) -> str:
+    """What is said of a stream that ended with an error."""
+    return f"damaged ({type(error).__name__}): what came before it was read"
+
+
+def is_loss(why: str) -> bool:
+    """Whether a reason says that a part of what was to be read is lost; other things are left aside on purpose."""
+    return why.startswith("damaged (") or why.endswith(REST)
+
+
 class Budget:
     """What one file of the input may still unpack to, all its members together."""
 
@@ -72,12 +85,12 @@ class Stream(io.RawIOBase):
         try:
             got = int(self.inner.readinto(view) or 0)
         except Exception as error:  # every decompressor has error types of its own
-            self.cut = f"damaged ({type(error).__name__}): what came before it was read"
+            self.cut = damaged(error)
             return 0
         if self.limit is not None:
             self.limit -= got
         if self.budget is not None and not self.budget.spend(got):
-            self.cut = f"{self.budget.why}: the rest was not read"
+            self.cut = f"{self.budget.why}{REST}"
             return 0
         return got
 

@@ -468,7 +468,7 @@ def test_archives_of_very_many_members_end(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(archives, "MOST_MEMBERS", 10)
     found = discover([write(tmp_path, {"a.tar": tar_of({f"r{n:02}.log": LOG for n in range(30)})})])
     assert len(found.inputs) == 10
-    assert gaps(found) == {"a.tar": "more than 10 members, the rest was not read"}
+    assert gaps(found) == {"a.tar": "more than 10 members: the rest was not read"}
 
 
 def test_a_damaged_archive_gives_what_came_before(tmp_path: Path):

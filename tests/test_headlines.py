@@ -11,7 +11,7 @@ from cases import Log, Tape, case, facts, said, world
 from nccldoctor.diagnose import diagnose
 from nccldoctor.events import Heartbeat
 from nccldoctor.headlines import LONGEST, headlined, nothing_known, stalls_of
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Finding, SourceKind
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Finding, Gap, SourceKind
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports import html, wording
 
@@ -34,6 +34,12 @@ def verdict_of(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Finding:
 )
 def test_why_files_tell_nothing(kinds: tuple[SourceKind, ...], words: str) -> None:
     assert nothing_known(kinds).startswith(words)
+
+
+def test_a_file_of_which_nothing_is_left_is_not_called_missing() -> None:
+    damaged = Gap("a.log.bz2", "damaged (EOFError): what came before it was read", lost=True)
+    assert nothing_known((), (damaged,)).startswith("Nothing could be read: a.log.bz2 is damaged")
+    assert nothing_known((), (Gap(".git", "hidden, skipped"),)).startswith("No file was found")
 
 
 def test_a_log_that_says_nothing_is_not_enough() -> None:

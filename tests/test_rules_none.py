@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
 import pytest
+from dumps import dump, entry
 from ruling import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
+
+import nccldoctor
+from nccldoctor.outcome import exit_code
 
 TRAIN = {f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)}
 
@@ -33,6 +42,54 @@ def test_parts_that_were_not_read_lower_the_confidence() -> None:
     ruling = read(files)
     assert ruling.cause == "none", str(ruling)
     assert ruling.sure < 3, str(ruling)
+
+
+CUT = gzip.compress("".join(TRAIN.values()).encode())[:-40]
+NOTES = gzip.compress(b"".join(b"shard %d copied\n" % n for n in range(999)))[:-40]
+
+
+def cut_tar() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        info = tarfile.TarInfo("notes.txt")
+        info.size = len(NOTES)
+        archive.addfile(info, io.BytesIO(NOTES))
+    return out.getvalue()[:-60]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("logs/worker.log.gz", NOTES, "logs/worker.log.gz (damaged)"),
+        ("logs/empty.log.gz", NOTES[:12], "logs/empty.log.gz (damaged)"),
+        ("logs/more.tar.gz", cut_tar(), "logs/more.tar.gz"),
+        ("nccl_trace_rank_3", dump(*[entry(seq) for seq in range(1, 9)])[:-40], "nccl_trace_rank_3 (truncated)"),
+    ],
+    ids=["cut log", "nothing left", "archive", "dump"],
+)
+def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, says: str) -> None:
+    healthy = {k: v for k, v in job("healthy", 2).files.items() if isinstance(v, str)}
+    assert read(healthy).verdict["confidence"] == "high"
+    ruling = read(healthy | {name: data})
+    verdict = ruling.verdict
+    assert (ruling.cause, verdict["confidence"]) == ("none", "low"), str(ruling)
+    assert "not everything could be read" in verdict["headline"]
+    assert says in verdict["headline"]
+
+
+def test_what_is_left_aside_on_purpose_costs_no_confidence() -> None:
+    healthy = {k: v for k, v in job("healthy", 2).files.items() if isinstance(v, str)}
+    ruling = read(healthy | {"logs/.hidden": "x\n", "logs/empty.log": "", "logs/model.bin": bytes(range(256)) * 9})
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
+
+
+def test_the_terminal_and_the_ticket_tell_of_the_cut_file(tmp_path: Path) -> None:
+    (tmp_path / "worker.log.gz").write_bytes(CUT)
+    found = nccldoctor.analyze(tmp_path)
+    for shown in (found.to_text(), found.to_markdown()):
+        assert "worker.log.gz" in shown
+        assert "Clean run" not in shown
+    assert exit_code(found.diagnosis) == 0
 
 
 def test_steps_and_nothing_else() -> None:

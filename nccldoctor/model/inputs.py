@@ -82,9 +82,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that is not known, and why: a missing dump, a cut file, a wrapped ring."""
+    """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
+
+    ``lost`` is true where a file was meant to be read and some of it, or all, could not be: it may hold anything.
+    """
 
     what: str
     why: str
     ranks: Ranks = field(default_factory=Ranks)
     source: int | None = None
+    lost: bool = False

@@ -10,13 +10,16 @@ from __future__ import annotations
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, quote, recorded
 from nccldoctor.events import ProcessExit
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
 from nccldoctor.rules.last_words import broken_off, ended_well
 from nccldoctor.rules.unfinished import on_gloo, scattered
 from nccldoctor.rules.unheard import stood_still
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NONE
+
+NAMED = 2
+"""Files named in the headline where something of them is lost."""
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
@@ -44,13 +47,21 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         if in_flight
         else "No stall and no failure in what was read"
     )
+    lost = [gap for gap in case.gaps if gap.lost]
     return Draft(
         CAUSE,
-        head,
+        f"{head}; not everything could be read: {_files(lost)}" if lost else head,
         tuple(evidence),
-        Confidence.LOW if in_flight else ceiling,
-        "a file of this job that was not read",
+        Confidence.LOW if in_flight or lost else ceiling,
+        f"what is lost of {_files(lost)}" if lost else "a file of this job that was not read",
     )
+
+
+def _files(lost: list[Gap]) -> str:
+    """The files of which something is lost: the sign of trouble stands mostly at the end, which is what a cut takes."""
+    reasons = {gap.what: gap.why.split(":")[0].split(" (")[0] for gap in lost}
+    named = [f"{what} ({why})" for what, why in reasons.items()][:NAMED]
+    return ", ".join(named) + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
 
 
 def _well(facts: Facts) -> list[Evidence]:
