@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nccldoctor.model import Avoid, Condition, Diagnosis, Family, RemedyAdvice
+from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, RemedyAdvice
 from nccldoctor.reports import wording
 from nccldoctor.reports.visible import line
 
@@ -80,7 +80,7 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
     if best is not None:
         steps += [Step("Confirm", text) for text in best.confirm[:1]]
         steps += [Step("Do", text) for text in best.fix[:1]]
-    elif finding.family is not Family.NONE and finding.refuted_by:
+    elif finding.refuted_by and (finding.family is not Family.NONE or finding.confidence is Confidence.LOW):
         steps.append(Step("Look for", as_text(finding.refuted_by)))
     if action.cordon:
         hosts = ", ".join(line(host, 80) for host in action.cordon[:HOSTS])

@@ -89,6 +89,7 @@ def test_the_terminal_and_the_ticket_tell_of_the_cut_file(tmp_path: Path) -> Non
     for shown in (found.to_text(), found.to_markdown()):
         assert "worker.log.gz" in shown
         assert "Clean run" not in shown
+        assert "what is lost of worker.log.gz (damaged)" in " ".join(shown.split())
     assert exit_code(found.diagnosis) == 0
 
 
