@@ -273,7 +273,12 @@ def test_a_lost_node_takes_all_its_ranks() -> None:
     assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks([2, 3]), True)
 
 
-@pytest.mark.parametrize("what", ["time-limit", "cancelled", "requeue"])
+def test_a_time_limit_ends_a_job_and_accuses_nobody() -> None:
+    found = one(said(SchedulerEvent, None, 100, what="time-limit", host="n1"))
+    assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks(), False)
+
+
+@pytest.mark.parametrize("what", ["cancelled", "requeue"])
 def test_what_schedulers_do_to_a_job_that_hangs(what: str) -> None:
     assert failures(said(SchedulerEvent, None, 100, what=what, host="n1")) == ()
 
