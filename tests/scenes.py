@@ -96,3 +96,21 @@ def finding(
         "stalled": call,
     }
     return Finding(**(values | more))
+
+
+def blames(rank: int, entered: tuple[int, ...]) -> tuple[Finding, ...]:
+    """A verdict as a rule would give it; which one does not matter here."""
+    call = Stalled("ALLREDUCE", 4, entered=Ranks(entered), missing=Ranks([rank]))
+    evidence = (Evidence(None, "", "so it is"),)
+    return (
+        Finding(
+            "F1",
+            CauseClass.NOT_ARRIVED,
+            Confidence.LOW,
+            "x",
+            evidence,
+            Ranks([rank]),
+            victims=Ranks(entered),
+            stalled=call,
+        ),
+    )

@@ -6,11 +6,10 @@ import pytest
 from cases import Tape, facts
 from hypothesis import given
 from hypothesis import strategies as st
+from scenes import blames
 
 from nccldoctor.call_excerpt import AFTER, BEFORE, aligned, call_excerpt
-from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Stalled
 from nccldoctor.pictures import StreamPair
-from nccldoctor.ranks import Ranks
 
 STEP = ("all_gather", "all_reduce", "reduce_scatter", "broadcast")
 
@@ -42,24 +41,6 @@ def test_every_call_stands_once_and_in_order(left: list[int], right: list[int]) 
     assert [a for a, _, _ in steps if a is not None] == list(range(len(left)))
     assert [b for _, b, _ in steps if b is not None] == list(range(len(right)))
     assert all((left[a] == right[b]) == (kind == "same") for a, b, kind in steps if a is not None and b is not None)
-
-
-def blames(rank: int, entered: tuple[int, ...]) -> tuple[Finding, ...]:
-    """A verdict as a rule would give it; which one does not matter here."""
-    call = Stalled("ALLREDUCE", 4, entered=Ranks(entered), missing=Ranks([rank]))
-    evidence = (Evidence(None, "", "so it is"),)
-    return (
-        Finding(
-            "F1",
-            CauseClass.NOT_ARRIVED,
-            Confidence.LOW,
-            "x",
-            evidence,
-            Ranks([rank]),
-            victims=Ranks(entered),
-            stalled=call,
-        ),
-    )
 
 
 def job(skips: int) -> StreamPair | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from cases import Log, Tape, facts, said
+from scenes import blames
 
 from nccldoctor.events import Stack
-from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Stalled
 from nccldoctor.pictures import TwoStacks
-from nccldoctor.ranks import Ranks
 from nccldoctor.two_stacks import FRAMES, two_stacks
 
 TAIL = ("main (/opt/train/train.py:388)", "<module> (/opt/train/train.py:401)")
@@ -25,24 +24,6 @@ REDUCE = (
 def tape(rank: int, stalls: bool = True) -> Tape:
     out = Tape(rank).calls(3)
     return out.call(done=False) if stalls else out
-
-
-def blames(rank: int, entered: tuple[int, ...]) -> tuple[Finding, ...]:
-    """A verdict as a rule would give it; which one does not matter here."""
-    call = Stalled("ALLREDUCE", 4, entered=Ranks(entered), missing=Ranks([rank]))
-    evidence = (Evidence(None, "", "so it is"),)
-    return (
-        Finding(
-            "F1",
-            CauseClass.NOT_ARRIVED,
-            Confidence.LOW,
-            "x",
-            evidence,
-            Ranks([rank]),
-            victims=Ranks(entered),
-            stalled=call,
-        ),
-    )
 
 
 def dumped(rank: int, *frames: str, **more: object) -> Log:

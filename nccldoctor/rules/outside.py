@@ -21,7 +21,7 @@ from nccldoctor.events import (
 from nccldoctor.failures import CLOSING
 from nccldoctor.model import Evidence
 from nccldoctor.parsers.frames import doing, is_waiting, split
-from nccldoctor.presence import Signs
+from nccldoctor.presence import Signs, of_the_job
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
 from nccldoctor.waits import StuckCall
@@ -121,7 +121,7 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
             out.append(found)
     answers = [e for e in signs.answered if isinstance(e, DumpSignal | DumpNote)]
     out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
-    own = [e for e in facts.case.of(DumpNote, rank) if e.what == "by-the-job"] if signs.dump == "none" else []
+    own = own_dumps(facts, rank) if signs.dump == "none" else []
     out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
     out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
@@ -136,6 +136,11 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
         if e.exitcode in CLOSING
     ][:1]
     return out
+
+
+def own_dumps(facts: Facts, rank: int) -> list[DumpNote]:
+    """The lines with which the training script of a rank says that it dumped by itself."""
+    return [e for e in facts.case.of(DumpNote, rank) if of_the_job(e)]
 
 
 def own_counters(facts: Facts, rank: int) -> WorkStatus | None:

@@ -54,18 +54,12 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OutOfStep | None:
     at = past[0] if past is not None else max(set(peers.values()), key=lambda a: (list(peers.values()).count(a), -a))
     agreeing = Ranks(p for p, place in peers.items() if place == at)
     row = int(rows[at])
-    if (
-        rank in call.behind
-        and call.pair is None
-        and not any(_belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :])
-    ):
+    swapped = call.pair is None and any(
+        _belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :]
+    )
+    if rank in call.behind and call.pair is None and not swapped:
         return None  # it issued the call, and not late
     expected = past[1] if past is not None else row_of(facts, call, min(agreeing))
-    swapped = (
-        any(_belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :])
-        if call.pair is None
-        else False
-    )
     later = _beyond(facts, rank, at, expected if past is not None else None)
     more = surplus(facts, call, rank, row)
     told = more is not None or swapped or later or not _same_place(facts, row, expected)

@@ -16,7 +16,7 @@ from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.outside import busy_with, lives
+from nccldoctor.rules.outside import busy_with, lives, own_dumps
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -120,7 +120,7 @@ def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Draft:
     said, told = "", False
     for rank in list(found.ranks)[:3]:
         doing, more = busy_with(facts, rank)
-        said, told = said or doing, told or bool(doing) or any(_own_dump(facts, rank))
+        said, told = said or doing, told or bool(doing) or bool(own_dumps(facts, rank))
         evidence += more + [e for e in lives(facts, rank) if e.where not in {x.where for x in more}]
         last = facts.presence.signs(rank).last_event
         if last is not None and last.place not in {e.where for e in evidence}:
@@ -135,7 +135,3 @@ def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Draft:
         REFUTED,
         ranks=found.ranks,
     )
-
-
-def _own_dump(facts: Facts, rank: int) -> list[DumpNote]:
-    return [e for e in facts.case.of(DumpNote, rank) if e.what == "by-the-job"]
