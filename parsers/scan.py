@@ -155,11 +155,12 @@ class _Scan:
 
     def _last_words(self) -> None:
         """The last line of a file that one rank wrote, whatever it says, if it has a time: the rank was alive then."""
+        if self.source.rank is None:
+            return
         buffer = self.buffer
-        end = len(buffer.data[max(buffer.low, buffer.high - REACH) : buffer.high].rstrip()) + max(
-            buffer.low, buffer.high - REACH
-        )
-        if self.source.rank is None or end <= buffer.low:
+        low = max(buffer.low, buffer.high - REACH)
+        end = low + len(buffer.data[low : buffer.high].rstrip())
+        if end <= buffer.low:
             return
         start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
         number = self.number - buffer.data.count(b"\n", end, buffer.high)
