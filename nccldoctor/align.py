@@ -11,6 +11,7 @@ import numpy as np
 
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
+from nccldoctor.clocks import QUARTER
 from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
 from nccldoctor.excuse import excuses
 from nccldoctor.failures import Failure, failures
@@ -53,7 +54,7 @@ def align(case: Case) -> Facts:
     streams = CallStreams(case, both)
     excuse = excuses(case, streams, signs, graph)
     broken = failures(case, signs)
-    ends = stalls(graph, order, graph.roots - excuse.excused)
+    ends = tuple(s for s in stalls(graph, order, graph.roots - excuse.excused) if not _passed_on(case, s, signs))
     if excuse.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     return Facts(
@@ -66,6 +67,20 @@ def align(case: Case) -> Facts:
         stalls=tuple(replace(_led(case, both, streams, s), guessed=excuse.guessed) for s in ends),
         order=order,
     )
+
+
+def _passed_on(case: Case, stall: Stall, signs: Presence) -> bool:
+    """Whether everybody in the calls of the stall finished after they were issued: a dump shows a call open until its work is
+    retired. The zone of a quiet log is not known: a finish counts where it follows within a quarter of an hour's half.
+    """
+    for call in stall.calls:
+        issued = float(case.calls.created_ns[call.row]) / 1e9 if call.row >= 0 else math.nan
+        for rank in call.inside:
+            own = signs.signs(rank)
+            since = (max(map(signs.time, own.phases[-1:]), default=math.nan) - issued) % QUARTER
+            if not own.parted or since > QUARTER / 2:
+                return False
+    return bool(stall.calls)
 
 
 def _led(case: Case, both: Fronts, streams: CallStreams, stall: Stall) -> Stall:

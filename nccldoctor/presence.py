@@ -37,6 +37,7 @@ from nccldoctor.events import (
     WorkStatus,
 )
 from nccldoctor.model import SourceKind
+from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.ranks import Ranks
 
 ALARMS = (BlockingWaitTimeout, CollectiveTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
@@ -44,6 +45,9 @@ ALARMS = (BlockingWaitTimeout, CollectiveTimeout, DesyncReport, HeartbeatStuck, 
 
 OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, SchedulerEvent)
 """Kinds about a rank that somebody else writes: no sign of its life."""
+
+AT_THE_END = (ExceptionRaised, NcclError, StoreError)
+"""Complaints that mean nothing once every rank has finished: whoever hosts the store leaves, and others still ask it."""
 
 BY_LAUNCHER = frozenset({"closing-signal", "death-signal", "forced-kill"})
 """Tear-down lines that the launcher writes about a rank."""
@@ -85,8 +89,14 @@ class Signs:
 
     @property
     def finished(self) -> bool:
-        """Whether it said that it was done, or its process ended with 0."""
-        return any(p.what == "finished" for p in self.phases) or any(e.exitcode == 0 for e in self.exits)
+        """Whether the last that it said of its work is that it was done, or its process ended with 0."""
+        return any(p.what == "finished" for p in self.phases[-1:]) or any(e.exitcode == 0 for e in self.exits)
+
+    @property
+    def parted(self) -> bool:
+        """Whether it finished and complained of nothing, and no stack shows it waiting."""
+        troubled = self.alarms or self.own or any(e.exitcode for e in self.exits)
+        return self.finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,8 @@ def presence(case: Case) -> Presence:
             )
     ranks = sorted(set(by_rank) | set(dumps) | files)
     of = {r: _signs(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
-    alarms = [e for e in case.events if _complains(e)]
+    end = _end(case, of, when)
+    alarms = [e for e in case.events if _complains(e) and not (isinstance(e, AT_THE_END) and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
     first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
     begins = [
@@ -151,6 +162,14 @@ def presence(case: Case) -> Presence:
         per_rank_logs=len(files) >= 2,
         when=when,
     )
+
+
+def _end(case: Case, of: Mapping[int, Signs], when: Mapping[int, float]) -> float:
+    """When the last rank of the job had finished; NaN where one did not, or none says when."""
+    if not case.world or not all(r in of and of[r].parted for r in case.world):
+        return math.nan
+    said = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]
+    return max((when[id(e)] for e in said if not math.isnan(when[id(e)])), default=math.nan)
 
 
 def _complains(event: Event) -> bool:

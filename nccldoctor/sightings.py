@@ -117,6 +117,7 @@ _TEAR_DOWN = {
     "watchdog-terminated": "its watchdog thread ended after a timeout",
     "process-down": "took itself down after a timeout",
     "terminate-called": "aborted after an unhandled C++ error",
+    "exit-barrier": "its workers done, the launcher found the store gone",
 }
 
 

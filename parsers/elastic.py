@@ -70,6 +70,7 @@ class Agent(LineParser):
         " did not exit after ",
         " death signal, shutting down",
         "will restart worker group",
+        "Error waiting on exit barrier",
         "Setting OMP_NUM_THREADS environment variable",
         "Rendezvous complete for workers",
     )
@@ -96,6 +97,15 @@ class Agent(LineParser):
             "signal SIGTERM\n",
             ({"kind": "tear-down", "what": "closing-signal", "pid": 99753, "detail": "SIGTERM"},),
             "pytorch torch/distributed/elastic/multiprocessing/api.py 2.4",
+        ),
+        Sample(
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Error waiting on exit barrier. "
+            "Elapsed: 3.6 seconds\n"
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Traceback (most recent call last):\n"
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] torch.distributed.DistNetworkError: "
+            "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n",
+            ({"kind": "tear-down", "what": "exit-barrier", "pid": 99742}, {"kind": "store-error", "operation": "recv"}),
+            "pytorch torch/distributed/elastic/agent/server/api.py 2.13: the agent of the store's node left first",
         ),
         Sample(
             "[default] Rendezvous complete for workers. Result:\n  restart_count=0\n  master_addr=node0\n"
@@ -126,6 +136,8 @@ class Agent(LineParser):
             yield Note(**common(line, what="abandoned-process", pid=int(match["pid"]), detail=body.strip()[:500]))
         elif match := _stopped().search(body):
             yield TearDown(**common(line, what="death-signal", detail=_signal(match)))
+        elif "Error waiting on exit barrier" in body:
+            yield TearDown(**common(line, what="exit-barrier", detail=body.strip()[:200]))
         elif match := _restart().search(body):
             left = f"{match['left']} attempts left" if match["left"] else f"{match['nodes']} new nodes"
             yield Note(**common(line, what="restart", detail=left))

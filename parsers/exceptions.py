@@ -22,6 +22,7 @@ _IGNORED = (
     "Error in sys.excepthook",
 )
 _IN_TABLE = "traceback : "
+_PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
 
@@ -133,6 +134,8 @@ def _traceback(header: Line) -> Iterator[Event]:
     before = above.body.strip() if above is not None else ""
     if "Original " + tracebacks.HEADER in header.body and _worker().search(before):
         return  # told with the exception that carries it
+    if _PARTING in before:
+        return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
     chained = any(separator in before for separator in tracebacks.SEPARATORS)
     below = tuple(exception_chains.chain(header)) if chained else ()
     if any(_IN_TABLE in line.body for line in (header, *below)):

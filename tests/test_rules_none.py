@@ -104,6 +104,62 @@ def test_dumps_of_a_running_job_blame_nobody(seed: int) -> None:
     assert not ruling.blamed, str(ruling)
 
 
+STORE_GONE = (
+    "[W528 22:26:49.170670168 TCPStore.cpp:138] [c10d] recvValueWithTimeout failed on SocketImpl(fd=3, "
+    "addr=[::ffff:10.0.0.2]:54888, remote=[::ffff:10.0.0.1]:29500): Failed to recv, got 0 bytes. Connection was likely "
+    "closed. Did the remote server shutdown or crash?\n"
+    "E0528 22:26:49.837000 812 torch/distributed/elastic/agent/server/api.py:1004] {says}\n"
+    "E0528 22:26:49.837000 812 torch/distributed/elastic/agent/server/api.py:1004] Traceback (most recent call last):\n"
+    "E0528 22:26:49.837000 812 torch/distributed/elastic/agent/server/api.py:1004]     store.wait([last_member_key])\n"
+    "E0528 22:26:49.837000 812 torch/distributed/elastic/agent/server/api.py:1004] torch.distributed.DistNetworkError: "
+    "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n"
+)
+
+
+WORLD_OF_FOUR = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+
+
+def parting(open_on: frozenset[int], end: str = "training finished", says: str = "bye") -> dict[str, str | bytes]:
+    """Four ranks that finish, each a dump written before, where the last call of ``open_on`` is not yet retired."""
+    pending = {"state": "scheduled", "retired": False, "time_discovered_completed_ns": None}
+    files: dict[str, str | bytes] = {"torchrun.log": STORE_GONE.format(says=says)}
+    for rank in range(4):
+        calls = [
+            entry(seq, "gloo:all_reduce", **(pending if seq == 8 and rank in open_on else {})) for seq in range(1, 9)
+        ]
+        files[f"dumps/fr_trace_{rank}"] = dump(*calls, pg_config=WORLD_OF_FOUR, pg_status={})
+        files[f"rank_{rank}.log"] = f"2026-05-28 22:26:42,314 INFO [rank {rank}] train: {end}\n"
+    return files
+
+
+@pytest.mark.parametrize("says", ["Error waiting on exit barrier. Elapsed: 3.7 seconds", "Unhandled at the end"])
+@pytest.mark.parametrize("open_on", [frozenset(), frozenset({1}), frozenset({0, 1, 2, 3})])
+def test_a_job_that_finished_holds_no_stall(open_on: frozenset[int], says: str) -> None:
+    ruling = read(parting(open_on, says=says))
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
+
+
+@pytest.mark.parametrize("end", ["evaluation starts", "step=8 loss=0.5"])
+def test_a_store_that_goes_before_the_end_is_a_complaint(end: str) -> None:
+    assert read(parting(frozenset({1, 2}), end)).cause != "none"
+
+
+def test_a_call_issued_after_the_work_was_done_still_hangs() -> None:
+    files = parting(frozenset({0, 1, 2, 3}))
+    early = {f"rank_{r}.log": f"2026-05-28 22:20:00,314 INFO [rank {r}] train: training finished\n" for r in range(4)}
+    ruling = read({k: v for k, v in files.items() if k != "torchrun.log"} | early)
+    stack = "Current thread 0x00007f6b04aa6b80 (most recent call first):\n" + "".join(
+        f'  File "{path}", line 9 in {name}\n'
+        for path, name in (
+            ("/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", "all_reduce"),
+            ("/opt/train/train.py", "evaluate"),
+        )
+    )
+    stuck = read(files | {f"stacks/stacks_{r}.txt": stack for r in range(4)})
+    assert ruling.verdict["confidence"] != "high", str(ruling)
+    assert stuck.cause != "none", str(stuck)
+
+
 def test_one_timeout_is_enough_to_be_not_well() -> None:
     ruling = read(TRAIN | {"logs/rank_2.log": TRAIN["logs/rank_2.log"] + gave_up(2, 50)})
     assert ruling.cause != "none", str(ruling)

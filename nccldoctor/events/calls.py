@@ -95,7 +95,8 @@ class DumpNote(Event):
 class TearDown(Event):
     """Lines of a process that is being taken down: ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
-    launcher: the job was stopped from outside), ``forced-kill``. A consequence, never a cause.
+    launcher: the job was stopped from outside), ``forced-kill``, ``exit-barrier`` (an agent of the launcher, its workers done, found
+    the store gone). A consequence, never a cause.
     """
 
     kind: ClassVar[str] = "tear-down"

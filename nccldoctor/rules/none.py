@@ -39,7 +39,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     seen = facts.presence.logged | facts.presence.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
     idle = all(c.passed and not c.missing | c.unknown for c in facts.waits.calls.values())
-    ended = bool(facts.presence.logged) and (ended_well(facts) or (frozenset(world) <= facts.presence.dumped and idle))
+    over = ended_well(facts) and not facts.stalls
+    ended = bool(facts.presence.logged) and (over or (frozenset(world) <= facts.presence.dumped and idle))
     told = bool(facts.presence.logged) or not on_gloo(facts)  # gloo records no sends, and counts failed calls as done
     ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
     head = (
