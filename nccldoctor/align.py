@@ -12,7 +12,7 @@ import numpy as np
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
 from nccldoctor.clocks import QUARTER
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
+from nccldoctor.events import CallTimeout
 from nccldoctor.excuse import excuses
 from nccldoctor.failures import Failure, failures
 from nccldoctor.first_waits import Key
@@ -131,7 +131,7 @@ def _order(case: Case, graph: Waits, signs: Presence) -> dict[Key, float]:
     out: dict[Key, float] = {}
     printed: dict[tuple[int, int | None], float] = {}
     for event in case.events:
-        if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.rank is not None:
+        if isinstance(event, CallTimeout) and event.rank is not None:
             when = signs.time(event) - (event.ran_ms or 0) / 1e3
             if not math.isnan(when):
                 printed.setdefault((event.rank, event.seq), when)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from nccldoctor.case import Case
 from nccldoctor.events import (
-    BlockingWaitTimeout,
-    CollectiveTimeout,
+    CallTimeout,
     CommInit,
     Event,
     Note,
@@ -156,7 +155,7 @@ def _ends(event: Event) -> bool:
     """Whether a rank stops with it: it gave up on a call, was taken down, or ended badly."""
     if isinstance(event, ProcessExit):
         return bool(event.exitcode or event.signal)
-    return isinstance(event, CollectiveTimeout | BlockingWaitTimeout | TearDown)
+    return isinstance(event, CallTimeout | TearDown)
 
 
 def _starts(event: Event) -> bool:

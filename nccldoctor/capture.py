@@ -10,6 +10,7 @@ import numpy as np
 
 from nccldoctor import exports
 from nccldoctor.case import Case
+from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.predicates.environment import release
 
@@ -73,7 +74,7 @@ def _stacks(case: Case) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    limit = min((e.timeout_ms for e in case.events if getattr(e, "timeout_ms", None)), default=600_000) // 1000  # type: ignore[attr-defined]
+    limit = min((e.timeout_ms for e in case.of(CallTimeout) if e.timeout_ms), default=600_000) // 1000
     seconds = max(30, int(limit * 0.8))
     return [
         f"faulthandler.dump_traceback_later({seconds}, repeat=True)  # in the training script, re-armed each step: "

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.columns import Batch, Calls, DumpHead, Vocabulary
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event
+from nccldoctor.events import CallTimeout, Event
 from nccldoctor.groups import Groups
 from nccldoctor.model import Gap, Group, Source
 from nccldoctor.ranks import Ranks
@@ -120,11 +120,11 @@ class Case:
             if isinstance(event, cls) and (rank is None or event.rank == rank):
                 yield event
 
-    def timeouts(self, seq: int) -> list[CollectiveTimeout | BlockingWaitTimeout]:
+    def timeouts(self, seq: int) -> list[CallTimeout]:
         """All lines that give up on a call of this number, in input order, whatever the group."""
         self._sort()
         events = (self.events[place] for place in self._of_number.get(seq, ()))
-        return [e for e in events if isinstance(e, CollectiveTimeout | BlockingWaitTimeout)]
+        return [e for e in events if isinstance(e, CallTimeout)]
 
     def _sort(self) -> None:
         """Note once where the events of each kind stand: rules ask for some rank by rank, and there may be millions."""
@@ -132,5 +132,5 @@ class Case:
             return
         for place, event in enumerate(self.events):
             self._of_kind.setdefault(type(event), []).append(place)
-            if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.seq is not None:
+            if isinstance(event, CallTimeout) and event.seq is not None:
                 self._of_number.setdefault(event.seq, []).append(place)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import site
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, WorkStatus
+from nccldoctor.events import CallTimeout, Event, WorkStatus
 from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Evidence, Group, Place, Stalled
 from nccldoctor.operations import op_type
@@ -178,7 +178,7 @@ def _named(facts: Facts, call: StuckCall) -> Stalled:
     )
 
 
-def timeouts_of(facts: Facts, call: StuckCall) -> list[CollectiveTimeout | BlockingWaitTimeout]:
+def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
     """Timeout lines of ranks inside a call, under its number."""
     entered = call.entered
     return [

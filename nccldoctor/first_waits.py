@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from nccldoctor.case import Case
 from nccldoctor.clocks import YEARLESS
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
+from nccldoctor.events import CallTimeout
 from nccldoctor.fronts import UNORDERED, Front, Fronts
 from nccldoctor.transfers import Transfer
 
@@ -97,7 +97,7 @@ def pairs(transfer: Transfer) -> list[Key]:
 def _enqueued_at(case: Case, front: Front) -> float:
     """When a call known from a timeout line was issued, in seconds; for ordering within one rank only."""
     event = front.event
-    if not isinstance(event, CollectiveTimeout | BlockingWaitTimeout) or event.time is None:
+    if not isinstance(event, CallTimeout) or event.time is None:
         return 0.0
     stamp = (
         event.time.replace(year=2000)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nccldoctor.case import Case
 from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, DumpSignal, Event, WorkStatus
+from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.gloo import failed
 from nccldoctor.transfers import Mask, Transfer, kinds, transfers
 
@@ -219,7 +219,7 @@ def _add_lines(case: Case, by: dict[tuple[int, int], Front]) -> None:
             continue
         if isinstance(event, WorkStatus):
             _line(case, by, event, event.failed, event.last_enqueued, event.last_completed)
-        elif isinstance(event, CollectiveTimeout | BlockingWaitTimeout):
+        elif isinstance(event, CallTimeout):
             _line(case, by, event, event.seq, None, None)
         elif isinstance(event, DumpSignal):
             _line(case, by, event, None, event.last_enqueued, event.last_completed)
@@ -277,7 +277,7 @@ def group_of(case: Case, event: Event) -> int | None:
         event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)
     ) or event.rank is None:
         return None
-    if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.seq is not None:
+    if isinstance(event, CallTimeout) and event.seq is not None:
         mine = (case.call_rank == event.rank) & (case.calls.seq == event.seq) & (case.call_group >= 0)
         rows = np.flatnonzero(mine)
         if event.numel_in is not None and len(rows) > 1:

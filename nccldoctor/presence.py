@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.case import Case
 from nccldoctor.events import (
-    BlockingWaitTimeout,
+    CallTimeout,
     CollectiveTimeout,
     DesyncReport,
     DumpNote,
@@ -40,7 +40,7 @@ from nccldoctor.model import SourceKind
 from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.ranks import Ranks
 
-ALARMS = (BlockingWaitTimeout, CollectiveTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
+ALARMS = (CallTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
 """Lines with which a waiting rank complains."""
 
 OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, SchedulerEvent)

@@ -11,6 +11,7 @@ from nccldoctor.call_streams import LIBRARY
 from nccldoctor.events import (
     KINDS,
     BlockingWaitTimeout,
+    CallTimeout,
     CollectiveTimeout,
     DesyncReport,
     DumpNote,
@@ -75,7 +76,7 @@ def _stack(event: Event) -> str:
 
 
 def _timeout(event: Event) -> str:
-    if not isinstance(event, CollectiveTimeout | BlockingWaitTimeout):
+    if not isinstance(event, CallTimeout):
         return "timeout"
     call = f" of {event.op}" if event.op else ""
     number = f" #{event.seq}" if event.seq is not None else ""
@@ -169,7 +170,7 @@ _WORDS: Mapping[type, Callable[[Event], str]] = {
 }
 
 _MARKS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((CollectiveTimeout, BlockingWaitTimeout, MonitoredBarrier, HeartbeatStuck), "timeout"),
+    ((CallTimeout, MonitoredBarrier, HeartbeatStuck), "timeout"),
     ((ProcessExit,), "exit"),
     ((ExceptionRaised,), "exception"),
     ((DumpSignal, DumpNote), "dump"),

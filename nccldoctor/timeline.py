@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nccldoctor.align import Facts
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event
+from nccldoctor.events import CallTimeout, Event
 from nccldoctor.model import Family, Finding
 from nccldoctor.pictures import Mark, Stretch, Timeline, TimeRow
 from nccldoctor.ranks import Ranks
@@ -215,7 +215,7 @@ def _waits_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
         ):
             return max(float(facts.case.calls.created_ns[front.row]) / 1e9, frame.start)
     for event in facts.presence.signs(rank).alarms:
-        if isinstance(event, CollectiveTimeout | BlockingWaitTimeout) and event.ran_ms is not None:
+        if isinstance(event, CallTimeout) and event.ran_ms is not None:
             at = facts.presence.time(event) - event.ran_ms / 1e3
             if not math.isnan(at):
                 return max(at, frame.start)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.case import Case
 from nccldoctor.circles import sink_cycles
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
+from nccldoctor.events import CallTimeout
 from nccldoctor.first_waits import Key, first_waits, pairs
 from nccldoctor.fronts import Front, Fronts
 from nccldoctor.ranks import Ranks
@@ -141,11 +141,7 @@ def _lines(case: Case) -> dict[tuple[int, int], set[tuple[str | None, int | None
     """What each rank gave up on: (rank, number) to (operation, elements). Lines of 2.2 to 2.5 name no group."""
     out: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
     for event in case.events:
-        if (
-            isinstance(event, CollectiveTimeout | BlockingWaitTimeout)
-            and event.rank is not None
-            and event.seq is not None
-        ):
+        if isinstance(event, CallTimeout) and event.rank is not None and event.seq is not None:
             out[(event.rank, event.seq)].add((event.op, event.numel_in))
     return out
 
@@ -181,7 +177,7 @@ def _standing(
 
 def _exact(front: Front) -> bool:
     """Whether a front known from lines is a counter, not merely a call that timed out: only a counter shows absence."""
-    return not isinstance(front.event, CollectiveTimeout | BlockingWaitTimeout)
+    return not isinstance(front.event, CallTimeout)
 
 
 def _transfers(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:

@@ -11,9 +11,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, DumpSignal, Event, HeartbeatStuck, WorkStatus
+from nccldoctor.events import (
+    CallTimeout,
+    CollectiveTimeout,
+    DumpSignal,
+    Event,
+    HeartbeatStuck,
+    WorkStatus,
+)
 
-_TOLD_ONCE = (CollectiveTimeout, BlockingWaitTimeout, WorkStatus, DumpSignal, HeartbeatStuck)
+_TOLD_ONCE = (CallTimeout, WorkStatus, DumpSignal, HeartbeatStuck)
 
 
 _LOOKED_AT = 64
@@ -69,7 +76,7 @@ def _soon(first: Event, later: Event) -> bool:
 
 
 def _key(event: Event) -> tuple[Any, ...]:
-    if isinstance(event, CollectiveTimeout | BlockingWaitTimeout):
+    if isinstance(event, CallTimeout):
         return ("timeout", event.op, event.seq)  # the exception repeats the watchdog's text
     return (event.kind, event.rank, *event.details().values())
 
@@ -86,7 +93,7 @@ def _same(first: Event, later: Event) -> bool:
         return False
     if first.group is not None and later.group is not None and first.group != later.group:
         return False
-    if isinstance(first, CollectiveTimeout | BlockingWaitTimeout):
+    if isinstance(first, CallTimeout):
         mine, its = first.details(), later.details()
         return all(_agree(mine[name], its[name]) for name in mine)
     return _together(first, later)  # the same fields, their key says

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, GroupRef
+from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeout, Event, GroupRef
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
 from nccldoctor.parsers.pg_prefix import PATTERN, group_of, member
 from nccldoctor.parsers.wraps import begins, continued, joined, mended
@@ -228,7 +228,7 @@ class Timeout(LineParser):
             if at >= 0 and _ECHO.search(text):
                 yield self._event(line, BlockingWaitTimeout, text, at)
 
-    def _event(self, line: Line, cls: type[CollectiveTimeout] | type[BlockingWaitTimeout], text: str, at: int) -> Event:
+    def _event(self, line: Line, cls: type[CallTimeout], text: str, at: int) -> Event:
         fields = work_fields(text[at : at + _SPAN])
         group, group_rank = member(text[:at])
         if group is None:

@@ -7,6 +7,7 @@ from log_reading import events, parsed
 
 from nccldoctor.events import (
     BlockingWaitTimeout,
+    CallTimeout,
     CollectiveTimeout,
     DumpNote,
     DumpSignal,
@@ -39,7 +40,7 @@ def timeout(text: str) -> CollectiveTimeout:
     return event
 
 
-def fields(e: CollectiveTimeout | BlockingWaitTimeout) -> tuple[object, ...]:
+def fields(e: CallTimeout) -> tuple[object, ...]:
     return e.op, e.seq, e.numel_in, e.numel_out, e.timeout_ms, e.ran_ms
 
 

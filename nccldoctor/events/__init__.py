@@ -10,6 +10,7 @@ from __future__ import annotations
 from nccldoctor.events.base import KINDS, Event, GroupRef, kind
 from nccldoctor.events.calls import (
     BlockingWaitTimeout,
+    CallTimeout,
     CollectiveMismatch,
     CollectiveTimeout,
     DesyncReport,
@@ -51,6 +52,7 @@ from nccldoctor.events.records import (
 __all__ = [
     "KINDS",
     "BlockingWaitTimeout",
+    "CallTimeout",
     "CollCall",
     "CollectiveMismatch",
     "CollectiveTimeout",

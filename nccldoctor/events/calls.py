@@ -9,14 +9,12 @@ from nccldoctor.events.base import Event, kind
 from nccldoctor.ranks import Ranks
 
 
-@kind
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectiveTimeout(Event):
-    """The watchdog of a rank gave up on a call it waited in. The rank that prints it is a waiter: the culprit is
-    usually silent. ``ran_ms`` can exceed ``timeout_ms`` by much where the watchdog itself was stuck.
+class CallTimeout(Event):
+    """A rank gave up on a call it waited in: it is a waiter, the culprit is usually silent. ``ran_ms`` can exceed ``timeout_ms`` by
+    much where the watchdog itself was stuck.
     """
 
-    kind: ClassVar[str] = "collective-timeout"
     op: str | None = None
     seq: int | None = None
     numel_in: int | None = None
@@ -28,17 +26,18 @@ class CollectiveTimeout(Event):
 
 @kind
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockingWaitTimeout(Event):
-    """``wait()`` gave up on a call (blocking wait mode, or an explicit wait). Same fields as *collective-timeout*."""
+class CollectiveTimeout(CallTimeout):
+    """The watchdog of a rank gave up on a call."""
+
+    kind: ClassVar[str] = "collective-timeout"
+
+
+@kind
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingWaitTimeout(CallTimeout):
+    """``wait()`` gave up on a call (blocking wait mode, or an explicit wait)."""
 
     kind: ClassVar[str] = "blocking-wait-timeout"
-    op: str | None = None
-    seq: int | None = None
-    numel_in: int | None = None
-    numel_out: int | None = None
-    timeout_ms: int | None = None
-    ran_ms: int | None = None
-    shape: str | None = None
 
 
 @kind

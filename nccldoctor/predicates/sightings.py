@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from nccldoctor.case import Case
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout, Event, Heartbeat, Phase, Progress, Stack
+from nccldoctor.events import (
+    CallTimeout,
+    Event,
+    Heartbeat,
+    Phase,
+    Progress,
+    Stack,
+)
 from nccldoctor.model import Place, Source, SourceKind
 from nccldoctor.ranks import Ranks
 
@@ -161,7 +168,7 @@ def _timed(case: Case) -> Iterator[tuple[Event, float]]:
 
 
 def _first_timeout(case: Case) -> _FirstTimeout:
-    found = [(e, s) for e, s in _timed(case) if isinstance(e, CollectiveTimeout | BlockingWaitTimeout)]
+    found = [(e, s) for e, s in _timed(case) if isinstance(e, CallTimeout)]
     second = min((s for _, s in found if not math.isnan(s)), default=math.nan)
     return _FirstTimeout(second, found[0][0].place if found else None)
 

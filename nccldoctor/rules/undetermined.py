@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote, verb, waiting_evidence
 from nccldoctor.events import (
-    BlockingWaitTimeout,
-    CollectiveTimeout,
+    CallTimeout,
     DesyncReport,
     DumpSignal,
     Event,
@@ -75,10 +74,8 @@ def _fired(signal: DumpSignal) -> str:
 
 def stalled_line(facts: Facts) -> Stalled | None:
     """The call that the first complaint is about, from lines alone."""
-    found: list[CollectiveTimeout | BlockingWaitTimeout] = [
-        e
-        for e in facts.case.events
-        if isinstance(e, CollectiveTimeout | BlockingWaitTimeout) and (e.op or e.seq is not None)
+    found: list[CallTimeout] = [
+        e for e in facts.case.events if isinstance(e, CallTimeout) and (e.op or e.seq is not None)
     ]
     ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _one_group(found) else found
     for event in ordered[:1]:

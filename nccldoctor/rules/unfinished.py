@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, stalled_of, verb, waiting_evidence
-from nccldoctor.events import BlockingWaitTimeout, CollectiveTimeout
+from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import EARLY
@@ -32,9 +32,7 @@ def _other_calls(facts: Facts, call: StuckCall) -> bool:
     """
     if call.row >= 0:
         return False
-    lines: list[CollectiveTimeout | BlockingWaitTimeout] = [*facts.case.of(CollectiveTimeout)]
-    lines += facts.case.of(BlockingWaitTimeout)
-    given_up = {e.seq for e in lines if e.rank in call.entered and e.seq is not None}
+    given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
     return bool(given_up - {call.seq})
 
 
