@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from nccldoctor.events import Setting
 from nccldoctor.model import Place
-from nccldoctor.setting_checks import CHECKS, Judgement, Kind, contradictions, differences, not_read, unknown
+from nccldoctor.setting_checks import CHECKS, Judgement, Kind, not_read, unknown
+from nccldoctor.setting_pairs import contradictions, differences
 from nccldoctor.setting_table import Known, known, look_up, nearest
 
 _MOST = 10_000

@@ -12,7 +12,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from nccldoctor.parsers.loggers import LEVELS, Draft, Form, moment, number
+from nccldoctor.parsers.loggers import LEVELS, Draft, Form
+from nccldoctor.parsers.moments import moment, number
 
 STRONG = re.compile(
     # what ordinary text does not begin with: in front of it even a weak label counts as one

@@ -13,6 +13,7 @@ from nccldoctor.parsers import launchers as la
 from nccldoctor.parsers import loggers as lo
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.loggers import Draft
+from nccldoctor.parsers.moments import with_zone
 
 SEPARATOR = " / "
 """Between the parts of ``Mark.stream``: what holds several writers, then the writer."""
@@ -130,7 +131,7 @@ def _tail(draft: Draft, text: str, at: int) -> int:
 
 def _finished(draft: Draft) -> Mark:
     if draft.time is not None and draft.collected is not None:
-        draft.time = lo.with_zone(draft.time, draft.collected)
+        draft.time = with_zone(draft.time, draft.collected)
     writer = draft.process
     if not writer and draft.rank is not None:
         writer = f"rank{draft.rank}"
