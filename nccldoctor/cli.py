@@ -245,12 +245,13 @@ def explain(name: str) -> None:
 @click.option(
     "--to", type=click.Path(file_okay=False, path_type=Path), help="Folder for the files (default: incident/NAME)."
 )
-@click.option("--force", is_flag=True, help="Replace the report of an earlier run.")
+@click.option("--force", is_flag=True, help="Replace any other file of the report's name.")
 @click.pass_context
 def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, force: bool) -> None:
     """Write a bundled incident to a folder and analyse it. Needs no network.
 
-    The report goes beside that folder, as NAME.html.
+    The report goes beside that folder, as NAME.html; that of an earlier run is
+    replaced.
 
     \b
     Examples:
@@ -258,6 +259,7 @@ def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, f
       nccldoctor demo
       nccldoctor demo rank0-sampling --to /tmp/rank0
     """
+    from nccldoctor import deliver
     from nccldoctor import demo as bundled
 
     if listing:
@@ -268,9 +270,9 @@ def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, f
     written = bundled.write(name, folder)
     report = folder.with_name(f"{folder.name}.html")
     click.echo(
-        f"wrote {len(written)} files to {folder}; the same as: nccldoctor analyze {folder} -o {report}\n", err=True
+        f"{len(written)} files are in {folder}; the same as: nccldoctor analyze {folder} -o {report}\n", err=True
     )
-    ctx.invoke(analyze, paths=(str(folder),), output=report, force=force)
+    ctx.invoke(analyze, paths=(str(folder),), output=report, force=force or deliver.is_report(report))
 
 
 cli.add_command(catalogue_commands.catalogue)

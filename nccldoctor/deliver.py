@@ -14,6 +14,9 @@ from nccldoctor.errors import OutputError
 
 SUFFIXES = (".html", ".json", ".md", ".zip")
 
+_HEAD = 4096
+"""Bytes of a page in which its title stands."""
+
 
 class Result(Protocol):
     """What can be written: an :class:`~nccldoctor.incident.Incident`."""
@@ -79,6 +82,15 @@ def check(target: Path, force: bool) -> None:
         probe.unlink()
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place") from error
+
+
+def is_report(target: Path) -> bool:
+    """Whether a file is a page that nccldoctor wrote, as its title says."""
+    try:
+        with target.open("rb") as file:
+            return b" \xc2\xb7 nccldoctor</title>" in file.read(_HEAD)
+    except OSError:
+        return False
 
 
 def write(result: Result, target: Path) -> int:

@@ -262,8 +262,13 @@ def test_demo_lists_and_writes(tmp_path: Path) -> None:
     assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == set(
         demo.contents(demo.DEFAULT)
     )
-    assert run("demo", "--to", folder).exit_code == 2, "a report is not replaced unasked"
-    assert run("demo", "--to", folder, "--force").exit_code == 1, "the same files may lie there already"
+    again = run("demo", "--to", folder)
+    assert again.exit_code == 1, "the same files and the report of an earlier run may lie there already"
+    assert again.stdout == result.stdout
+    (tmp_path / "it.html").write_text("a letter")
+    assert run("demo", "--to", folder).exit_code == 2, "what somebody else wrote is not replaced unasked"
+    assert (tmp_path / "it.html").read_text() == "a letter"
+    assert run("demo", "--to", folder, "--force").exit_code == 1
     assert run("demo", "healthy", "--to", folder, "--force").exit_code == 2
     assert run("demo", "nothing").exit_code == 2
 
