@@ -1,21 +1,18 @@
+"""Which remedy comes first, and which must not come."""
+
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
 import scenes
+from advice import BOTH, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
 
-from nccldoctor.capture import buffer_size
-from nccldoctor.catalogue.load import load
-from nccldoctor.columns import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.events import (
-    CollectiveTimeout,
-    ExceptionRaised,
     GpuError,
     HeartbeatStuck,
     IbError,
     KernelEvent,
-    Note,
     OutOfMemory,
     Phase,
     ProcessExit,
@@ -23,41 +20,11 @@ from nccldoctor.events import (
     SchedulerEvent,
     StoreError,
 )
-from nccldoctor.model import Confidence, SourceKind, Stalled
+from nccldoctor.model import SourceKind, Stalled
 from nccldoctor.predicates import survey
-from nccldoctor.prescribe import GUESSES, SHOWN, prescribe, values
+from nccldoctor.prescribe import GUESSES, SHOWN, values
 from nccldoctor.ranks import Ranks
 
-CATALOGUE = load()
-BOTH = (SourceKind.LOG, SourceKind.KERNEL_LOG)
-
-
-def ask(case, *findings):
-    return prescribe(findings or (scenes.finding(),), None, case, CATALOGUE)
-
-
-def event(cls, rank=5, line=10, text="a line", path="train.log", source=0, **fields):
-    return cls(place=scenes.at(path, line, source), text=text, rank=rank, **fields)
-
-
-def raised(type_, message="", rank=5, **more):
-    return event(
-        ExceptionRaised, rank=rank, text=f"{type_}: {message}", type=type_, message=message, origin="own", **more
-    )
-
-
-def kernel(cls, text, **fields):
-    return event(cls, None, 4, text, "dmesg", 1, host="node1", **fields)
-
-
-def stalled(op="ALLREDUCE", seq=5000, numel=4096, missing=(5,), group="default_pg"):
-    late = Ranks(missing)
-    return Stalled(
-        op, seq, group=group, numel_in=numel, entered=Ranks(range(8)) - late, missing=late, timeout_ms=600_000
-    )
-
-
-LOADER = "_try_get_data (torch/utils/data/dataloader.py:1251)"
 FIRST = [
     ("dataloader-stall", scenes.finding(), [scenes.stack(5, "poll (selectors.py:1)", LOADER)], {}),
     (
@@ -357,195 +324,6 @@ def test_each_stall_gets_its_own_remedy():
 def test_the_same_input_gives_the_same_answer():
     case = scenes.case([scenes.stack(5, LOADER), scenes.setting("NCCL_TIMEOUT", "3600")])
     assert ask(case) == ask(case)
-
-
-# What not to do
-
-
-SHOTGUN = [
-    ("NCCL_TIMEOUT", "300"),
-    ("NCCL_BLOCKING_WAIT", "1"),
-    ("NCCL_ASYNC_ERROR_HANDLING", "1"),
-    ("NCCL_IB_DISABLE", "1"),
-    ("NCCL_P2P_DISABLE", "1"),
-    ("NCCL_DEBUG_SUBSYS", "ALL"),
-    ("NCCL_SOCKET_IFNAME", "^docker0,lo"),
-    ("find_unused_parameters", "True"),
-    ("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"),
-    ("NCCL_DEBUG", "INFO"),
-    ("NCCL_TIMEOUT_MINUTES", "30"),
-]
-
-
-def test_folklore_is_answered_where_it_is_seen():
-    case = scenes.case([scenes.setting(name, value, line) for line, (name, value) in enumerate(SHOTGUN, 1)])
-    avoid = {a.what: a for a in ask(case).avoid}
-    for line, (name, value) in enumerate(SHOTGUN[:8], 1):
-        assert avoid[f"{name}={value}"].where == f"launch.sh:{line}"
-        assert avoid[f"{name}={value}"].why
-    for name, value in SHOTGUN[8:]:
-        assert f"{name}={value}" not in avoid
-
-
-def note(what, detail, line=7):
-    return Note(place=scenes.at("fix.md", line, 2), text=f"set `{detail}`", what=what, detail=detail)
-
-
-def test_advice_in_a_note_is_answered_too():
-    avoid = {
-        a.what: a
-        for a in ask(scenes.case([note("advice", "NCCL_TIMEOUT=1200000"), note("advice", "barrier", 9)])).avoid
-    }
-    assert avoid["NCCL_TIMEOUT=1200000"].where == "fix.md:7"
-    assert any(a.where == "fix.md:9" and "barrier" in a.what for a in avoid.values())
-
-
-def test_a_variable_that_the_program_reads_is_no_folklore():
-    case = scenes.case([scenes.setting("NCCL_TIMEOUT", "1800"), note("reads-variable", "NCCL_TIMEOUT")])
-    assert ask(case).avoid == ()
-
-
-def test_a_long_limit_reads_as_code():
-    case = scenes.case([scenes.setting("init_process_group(timeout=)", "3600 s")])
-    assert [a.what for a in ask(case).avoid] == ["init_process_group(timeout=3600 s)"]
-
-
-def test_folklore_that_is_not_seen_is_not_mentioned():
-    assert ask(scenes.case([scenes.setting("NCCL_DEBUG", "WARN")])).avoid == ()
-
-
-def test_a_wrong_unit_is_advised_against_even_without_folklore():
-    avoid = ask(scenes.case([scenes.setting("NCCL_IB_TIMEOUT", "1800")])).avoid
-    assert [a.what for a in avoid] == ["NCCL_IB_TIMEOUT=1800"]
-    assert "exponent" in avoid[0].why
-
-
-def test_a_stated_need_excuses_find_unused_parameters():
-    error = raised("RuntimeError", "Expected to have finished reduction in the prior iteration")
-    assert ask(scenes.case([error, scenes.setting("find_unused_parameters", "True")])).avoid == ()
-
-
-# May it be restarted
-
-
-def action(cause, *events, kinds=BOTH, **more):
-    return ask(scenes.case(events, kinds=kinds), scenes.finding(cause, **more)).action
-
-
-@pytest.mark.parametrize(
-    "cause", ["op-mismatch", "size-mismatch", "missed-call", "order-inversion", "unmatched-p2p", "raised"]
-)
-def test_a_fault_of_the_program_needs_a_fix(cause):
-    assert action(cause).restart == "after-fix"
-
-
-def test_a_faulty_device_takes_its_host_out():
-    got = action("hardware", kernel(GpuError, "Xid 79", xid=79))
-    assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
-
-
-def test_a_link_that_fails_again_takes_its_host_out_and_one_flap_does_not():
-    def down(line):
-        return dataclasses.replace(
-            kernel(KernelEvent, "mlx5_0: Link down", what="link-down"), place=scenes.at("dmesg", line, 1)
-        )
-
-    twice = action("network", down(1), down(2))
-    assert (twice.restart, twice.cordon) == ("after-replacing-node", ("node1",))
-    assert action("network", down(1)).restart == "unknown"
-    assert action("network", down(1)).cordon == ()
-
-
-def test_a_peer_that_does_not_answer_is_no_fault_of_ones_own_port():
-    errors = [event(IbError, rank, text="status 12", status=12, what="completion", host="node1") for rank in (4, 5, 6)]
-    assert action("network", *errors).restart == "unknown"
-
-
-def test_preemption_alone_allows_a_restart():
-    gone = event(SchedulerEvent, None, text="PREEMPTION", what="preempted")
-    assert action("died", gone).restart == "now"
-    assert action("died", gone, kernel(GpuError, "Xid 79", xid=79)).restart == "after-replacing-node"
-    assert action("died", gone, confidence="low").restart == "unknown"
-
-
-LOW = "The node was low on resource: ephemeral-storage. Container pytorch was using 212Gi, request is 0."
-
-
-@pytest.mark.parametrize(
-    ("said", "restart"),
-    [
-        (LOW, "after-fix"),
-        ("Pod ephemeral local storage usage exceeds the total limit of containers 20Gi.", "after-fix"),
-        ("Reason:  Evicted", "unknown"),
-        ("TaintManagerEviction pod/w-2 Marking for deletion", "now"),
-    ],
-)
-def test_an_eviction_for_ones_own_use_comes_back(said: str, restart: str):
-    assert action("died", event(SchedulerEvent, None, text=said, what="evicted", detail=said)).restart == restart
-
-
-def test_want_of_memory_comes_back():
-    assert action("died", kernel(OutOfMemory, "Killed process", scope="host")).restart == "after-fix"
-
-
-@pytest.mark.parametrize(
-    "cause",
-    ["not-arrived", "frozen", "died", "device-stalled", "unfinished", "network", "init", "straggler", "undetermined"],
-)
-def test_what_is_not_known_is_not_restarted_blindly(cause):
-    got = action(cause)
-    assert got.restart == "unknown"
-    assert got.why
-    assert got.cordon == ()
-
-
-def test_the_most_restrictive_finding_decides():
-    case = scenes.case([kernel(GpuError, "Xid 79", xid=79)], kinds=BOTH)
-    fix = scenes.finding("raised", ranks=[1])
-    broken = scenes.finding("hardware", id="F2")
-    unsure = dataclasses.replace(broken, confidence=Confidence.LOW)
-    assert ask(case, fix, broken).action.restart == "after-replacing-node"
-    assert ask(case, fix, unsure).action.restart == "after-fix"
-
-
-# What to capture next time
-
-
-def test_capture_names_both_variables_for_the_version_seen():
-    def exports(torch):
-        return [
-            line.split("=")[0].removeprefix("export ")
-            for line in ask(scenes.case(torch=torch)).capture
-            if line.startswith("export TORCH")
-        ]
-
-    assert exports("2.9.1")[:2] == ["TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"]
-    assert exports("2.7.0")[0] == "TORCH_NCCL_TRACE_BUFFER_SIZE"
-    assert "TORCH_FR_BUFFER_SIZE" not in exports("2.7.0")
-    assert "TORCH_FR_BUFFER_SIZE" in exports(None)
-    assert exports("2.1.2") == []
-
-
-def test_capture_does_not_ask_for_what_is_there():
-    head = DumpHead(0, "dump", "dict", "2.9", 100, False, "nccl", "", (), (), True)
-    whole = scenes.case([scenes.stack(r, LOADER) for r in range(8)])
-    whole = dataclasses.replace(whole, batch=Batch((head,) * 8, Calls.empty(), Vocabulary()), dump_rank=tuple(range(8)))
-    lines = "\n".join(ask(whole).capture)
-    assert "BUFFER_SIZE" not in lines
-    assert "faulthandler" not in lines
-
-
-def test_a_ring_that_wrapped_is_made_larger():
-    head = DumpHead(0, "dump", "dict", "2.9", 2000, True, "nccl", "", (), (), True)
-    wrapped = dataclasses.replace(scenes.case(), batch=Batch((head,), Calls.empty(), Vocabulary()), dump_rank=(0,))
-    assert buffer_size(wrapped) == 4000
-    assert any("=4000" in line for line in ask(wrapped).capture)
-    assert buffer_size(scenes.case()) == 2000
-
-
-def test_capture_arms_stacks_before_the_limit():
-    slow = CollectiveTimeout(place=scenes.at(), text="", rank=0, op="ALLREDUCE", seq=1, timeout_ms=1_800_000)
-    assert any("dump_traceback_later(1440" in line for line in ask(scenes.case([slow])).capture)
 
 
 def test_progress_after_a_save_takes_the_blame_from_it():
