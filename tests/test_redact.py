@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import diagnoses
+import diagnosis_parts
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,6 +131,6 @@ def test_thousands_of_hosts_are_quick() -> None:
 
 
 def test_a_host_that_only_the_story_names_goes_too() -> None:
-    story = diagnoses.telling("nfs: server not responding on login-07", "login-07.corp.example")
+    story = diagnosis_parts.telling("nfs: server not responding on login-07", "login-07.corp.example")
     told = redacted(replace(diagnoses.lagging(), story=story), ("hosts",))
     assert "login-07" not in html.page(told) + machine.to_json(told) + markdown.full(told)

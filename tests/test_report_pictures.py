@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import diagnoses
+import diagnosis_parts
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +63,7 @@ def test_small_jobs_need_no_picture_of_all() -> None:
 
 
 def test_the_heat_map_marks_the_culprit_and_what_never_came() -> None:
-    chart = heat.heat_map(diagnoses.drifting(8, 5), FIVE)
+    chart = heat.heat_map(diagnosis_parts.drifting(8, 5), FIVE)
 
     assert chart is not None
     assert [label.text for label in chart.labels if label.kind == "culprit"] == ["rank 5"]
@@ -74,7 +75,7 @@ def test_the_heat_map_marks_the_culprit_and_what_never_came() -> None:
 
 
 def test_the_overview_keeps_a_single_late_rank_of_thousands() -> None:
-    chart = heat.heat_map(diagnoses.drifting(16384, 12345), Ranks([12345]))
+    chart = heat.heat_map(diagnosis_parts.drifting(16384, 12345), Ranks([12345]))
 
     assert chart is not None
     assert chart.overview is not None
@@ -83,7 +84,7 @@ def test_the_overview_keeps_a_single_late_rank_of_thousands() -> None:
 
 
 def test_quiet_times_are_cut_and_named() -> None:
-    chart = timeline.time_chart(diagnoses.stalling(8, 5), FIVE)
+    chart = timeline.time_chart(diagnosis_parts.stalling(8, 5), FIVE)
 
     assert chart is not None
     assert len(chart.cuts) == 1
@@ -92,7 +93,7 @@ def test_quiet_times_are_cut_and_named() -> None:
 
 
 def test_symbols_at_the_end_of_a_timeline_stay_in_the_picture_and_apart() -> None:
-    base = diagnoses.stalling(8, 5)
+    base = diagnosis_parts.stalling(8, 5)
     marks = tuple(Mark("timeout", base.end, f"event {n}") for n in range(8))
     chart = timeline.time_chart(replace(base, rows=(replace(base.rows[0], marks=marks), *base.rows[1:])), FIVE)
 
@@ -124,7 +125,7 @@ def test_symbols_of_one_moment_do_not_hide_each_other() -> None:
 
 
 def test_a_missing_call_is_a_hole_and_is_said() -> None:
-    chart = streams.stream_chart(diagnoses.skipping("ALLREDUCE"))
+    chart = streams.stream_chart(diagnosis_parts.skipping("ALLREDUCE"))
 
     assert chart is not None
     assert [box.kind for box in chart.boxes if box.kind == "gap"] == ["gap", "gap"]

@@ -6,6 +6,7 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 import diagnoses
+import diagnosis_parts
 import pytest
 
 from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
@@ -186,7 +187,7 @@ def test_the_story_is_told_in_order_with_one_cause_marked():
 
 
 def test_a_long_story_is_cut_and_keeps_its_cause():
-    story = diagnoses.telling("trouble")
+    story = diagnosis_parts.telling("trouble")
     long = replace(diagnoses.lagging(), story=(*story[2:] * 40, story[0]))
     page = html.page(long)
 
