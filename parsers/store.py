@@ -43,7 +43,8 @@ def _wait() -> re.Pattern[str]:
 @cache
 def _clients() -> re.Pattern[str]:
     return re.compile(
-        r"Timed out after \d{1,9} seconds waiting for clients\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) clients joined"
+        r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) "
+        r"(?:clients|workers) joined"
     )
 
 
@@ -95,6 +96,7 @@ class Store(LineParser):
         "Socket Timeout",
         "waitForInput: ",
         "waiting for clients. ",
+        "waiting for workers. ",
         "in store based barrier",
         "store-based barrier",
         "The client socket has ",
@@ -200,9 +202,13 @@ def _set_up(line: Line) -> Event:
 
 
 def _store_barrier(line: Line, match: re.Match[str]) -> Event:
-    """Its rank is the global one. Lines of ranks that still wait are notes: the others may come yet."""
-    missing = max(0, int(match["all"]) - int(match["here"]))
+    """Its rank is the global one. Lines of ranks that still wait are notes: the others may come yet; where more came than belong, waiting
+    does not help.
+    """
+    missing = int(match["all"]) - int(match["here"])
     fields = common(line, rank=int(match["rank"]))
+    if missing < 0:
+        return StoreError(**fields, operation="crowded", key=match["key"], missing=0)
     if "Waiting" in line.body:
         detail = f"{missing} of {match['all']} not there yet, key {match['key']}"
         return Note(**fields, what="store-barrier-waiting", detail=detail)

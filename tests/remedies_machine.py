@@ -15,6 +15,11 @@ def crash(error: str, rank: int = 5) -> Job:
     return Job().raises(rank, error, "train_step").ends({rank: 1}, rank // 4)
 
 
+def joined(here: int, key: str) -> Job:
+    told = f"store based barrier on rank: 5, for key: {key} (world_size=8, worker_count={here}, timeout=0:30:00)"
+    return Job(steps=0).raises(5, f"RuntimeError: Timed out initializing process group in {told}").ends({5: 1}, 1)
+
+
 CASES = {
     "fabric-manager-down": (
         lambda: Job(steps=0).nccl(5, "init.cc:9 NCCL WARN Cuda failure 802 'system not yet initialized'").raises(5, "RuntimeError: CUDA error: system not yet initialized").ends({5: 1}, 1),
@@ -117,5 +122,9 @@ CASES = {
             "This typically indicates a NCCL/CUDA API (e.g., CudaEventDestroy) hang blocking the watchdog, and could be triggered by another thread holding the GIL inside a CUDA api "
             "(for example, CudaEventDestroy), or other deadlock-prone behaviors.").stack(5, "cudaFree (libcudart.so.12)", "empty_cache (torch/cuda/memory.py:170)"),
         lambda: Job().stack(5, "cudaFree (libcudart.so.12)", "empty_cache (torch/cuda/memory.py:171)").late(5),
+    ),
+    "rank-never-joined": (
+        lambda: joined(6, "store_based_barrier_key:1"),
+        lambda: joined(6, "store_based_barrier_key:7"),
     ),
 }  # fmt: skip

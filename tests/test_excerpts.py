@@ -98,6 +98,10 @@ BARRIER = (
     "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: {r}, "
     "key: store_based_barrier_key:1 (world_size={world}, worker_count={here}, timeout=0:30:00)\n"
 )
+GAVE_UP = (
+    "RuntimeError: Timed out initializing process group in store based barrier on rank: {r}, for key: "
+    "store_based_barrier_key:1 (world_size={world}, worker_count={here}, timeout=0:30:00)\n"
+)
 
 
 def test_who_is_not_at_the_stores_barrier_is_named_where_all_others_are_heard() -> None:
@@ -116,6 +120,14 @@ def test_one_that_did_not_join_is_one_rank() -> None:
         "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.\n"
     )
     assert "1 rank did not join" in found.verdict["headline"], str(found)
+
+
+@pytest.mark.parametrize("line", [BARRIER, GAVE_UP])
+def test_more_than_belong_at_the_stores_barrier_are_of_another_run(line: str) -> None:
+    found = excerpt(line.format(r=1, world=4, here=12))
+    assert (found.cause, found.ranks) == ("init", ""), str(found)
+    assert "12 checked in where 4 belong" in found.verdict["headline"]
+    assert found.document["remedies"][0]["id"] == "stale-store-elastic"
 
 
 def test_a_barrier_that_let_everybody_pass_is_no_trouble() -> None:

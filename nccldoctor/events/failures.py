@@ -152,8 +152,8 @@ class CudaError(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreError(Event):
     """The TCP store failed: ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
-    barrier, connect, clients-missing, recv, send, set-up; ``key`` the key waited for; ``missing`` how many did not join.
-    *recv* and *send* only say that the process that hosts the store is gone.
+    barrier, connect, clients-missing, crowded (more came than belong), recv, send, set-up; ``key`` the key waited for; ``missing`` how
+    many did not join. *recv* and *send* only say that the process that hosts the store is gone.
     """
 
     kind: ClassVar[str] = "store-error"

@@ -16,12 +16,12 @@ from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, 
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, seen_in
-from nccldoctor.rules.set_up import at_barrier, counted, gave_up
+from nccldoctor.rules.set_up import at_barrier, counted, crowded, gave_up
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.INIT
 
-SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "set-up", "wait"})
+SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "set-up", "wait"})
 """Operations of the store that belong to setting a group up."""
 
 
@@ -150,6 +150,8 @@ def _store(facts: Facts) -> Draft | None:
     who = (
         f"{names(absent)} never entered its first call"
         if absent
+        else too_many
+        if (too_many := crowded(found)) is not None
         else f"{names(unjoined)} did not join"
         if unjoined
         else f"{missing} rank{'s' if missing > 1 else ''} did not join"

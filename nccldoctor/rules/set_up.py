@@ -47,6 +47,15 @@ def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
     return absent, size - here
 
 
+def crowded(events: Sequence[StoreError]) -> str | None:
+    """That more came to the store's barrier than the group has members, in words; None where nobody says so."""
+    hits = [m for e in events if e.operation == "crowded" and (m := _COUNTED.search(e.text))]
+    if not hits:
+        return None
+    here, size = max((int(m["here"]), int(m["all"])) for m in hits)
+    return f"{here:,} checked in where {size:,} belong, so that another job or an earlier attempt uses the same store"
+
+
 def at_barrier(facts: Facts) -> Draft | None:
     """The last lines say that ranks wait for others at the store, and nothing came after: set-up that was cut off, or hangs."""
     waiting = [e for e in facts.case.of(Note) if e.what == "store-barrier-waiting"]
