@@ -84,7 +84,8 @@ def _unparsed(case: Case) -> Iterator[str]:
     left = sum(r.candidates - r.understood for r in case.readings)
     first = next((r for r in case.readings if r.first_unknown), None)
     if left > 0 and first is not None:
-        yield f"{left} lines that look like signals were not understood, first {first.first_unknown_at}: {first.first_unknown[:120]}"
+        lines = "1 line that looks like a signal was" if left == 1 else f"{left} lines that look like signals were"
+        yield f"{lines} not understood, first {first.first_unknown_at}: {first.first_unknown[:120]}"
 
 
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:

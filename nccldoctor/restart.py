@@ -71,7 +71,7 @@ def _faulty(finding: Finding, seen: Sightings) -> bool:
 
 _TABLE: tuple[_Row, ...] = (
     _Row(_class("none"), "unknown", "nothing wrong was found in what was read: there is nothing to restart for"),
-    _Row(_class("undetermined"), "unknown", "the cause is not known; the coverage says which input would tell"),
+    _Row(_class("undetermined"), "unknown", "the cause is not known"),
     _Row(_unsure, "unknown", "the finding is not sure enough to act on: confirm it first"),
     _Row(
         _class("hardware"),

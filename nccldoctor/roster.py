@@ -89,7 +89,8 @@ def job(facts: Facts) -> Job:
     hosts: Mapping[str, None] = dict.fromkeys(
         sorted({*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)})
     )
-    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, case.groups)
+    guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
+    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, case.groups, guessed)
 
 
 def alarm(facts: Facts) -> Alarm | None:

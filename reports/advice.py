@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, RemedyAdvice
-from nccldoctor.reports import wording
+from nccldoctor.reports import missing, wording
 from nccldoctor.reports.visible import line
 
 OPEN = 5
@@ -21,7 +21,7 @@ SETTINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do now; ``label`` is Confirm, Do, Look for, Hand over, Capture, Restart; ``text`` is CommonMark."""
+    """One thing to do now; ``label`` is Missing, Confirm, Do, Look for, Hand over, Capture, Restart; ``text`` is CommonMark."""
 
     label: str
     text: str
@@ -73,14 +73,16 @@ class Dont:
 
 
 def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
-    """One thing to confirm, one to do, one to hand over, and whether to restart; never empty."""
+    """What to get first, one thing to confirm, one to do, one to hand over, and whether to restart; never empty."""
     finding, action = diagnosis.verdict, diagnosis.action
-    steps: list[Step] = []
+    steps = [Step("Missing", _closed(f"{as_text(item.what)}: {item.where}")) for item in missing.wanted(diagnosis)]
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     if best is not None:
         steps += [Step("Confirm", text) for text in best.confirm[:1]]
         steps += [Step("Do", text) for text in best.fix[:1]]
-    elif finding.refuted_by and (finding.family is not Family.NONE or finding.confidence is Confidence.LOW):
+    elif (
+        not steps and finding.refuted_by and (finding.family is not Family.NONE or finding.confidence is Confidence.LOW)
+    ):
         steps.append(Step("Look for", as_text(finding.refuted_by)))
     if action.cordon:
         hosts = ", ".join(line(host, 80) for host in action.cordon[:HOSTS])
@@ -99,6 +101,10 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
 
 def _sentence(text: str) -> str:
     shown = as_text(text)
+    return _closed(shown)
+
+
+def _closed(shown: str) -> str:
     return shown[:1].upper() + shown[1:] + ("" if not shown or shown.endswith((".", "!", "?", "…")) else ".")
 
 

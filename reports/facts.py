@@ -27,7 +27,8 @@ def tone(finding: Finding) -> str:
 def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     """What job this is, as far as the input says: pairs of a name and a value."""
     job, call = diagnosis.job, diagnosis.verdict.stalled
-    out = [("World", wording.plural(job.world_size, "rank") if job.world_size is not None else "size not known")]
+    world = wording.plural(job.world_size, "rank") if job.world_size is not None else "size not known"
+    out = [("World", world + (" (guessed from the highest)" if job.world_guessed else ""))]
     if job.hosts:
         out.append(("Hosts", line(job.hosts[0], 60) if len(job.hosts) == 1 else str(len(job.hosts))))
     if job.groups:
@@ -40,7 +41,7 @@ def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
 
 def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
     """Who, in which call, for how long, how far it spread: always four."""
-    return _who(diagnosis), _call(diagnosis.verdict), _time(diagnosis), _reach(diagnosis)
+    return _who(diagnosis), _call(diagnosis), _time(diagnosis), _reach(diagnosis)
 
 
 def _who(diagnosis: Diagnosis) -> Fact:
@@ -51,7 +52,7 @@ def _who(diagnosis: Diagnosis) -> Fact:
         value = "nobody" if finding.family is Family.NONE else "cannot be told"
         return Fact(label, value, "" if finding.family is Family.NONE else "the evidence names nobody")
     states = [state for state in diagnosis.ranks if state.rank in named]
-    return Fact(label, wording.ranks_phrase(named, 4), _where(states, len(named)))
+    return Fact(label, wording.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
 
 
 def _where(states: list[RankState], named: int) -> str:
@@ -64,17 +65,16 @@ def _where(states: list[RankState], named: int) -> str:
     return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "") or "host not known"
 
 
-def _call(finding: Finding) -> Fact:
-    call = finding.stalled
+def _call(diagnosis: Diagnosis) -> Fact:
+    finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if call is None and finding.cause is CauseClass.INIT:
         return Fact("Stalled call", "group set-up", "no call can start before it")
     if call is None:
         return Fact("Stalled call", "none seen", "no call is seen to stall")
-    members = len(call.entered | call.missing)
     parts = [line(call.group, 60)] if call.group else []
     parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
-    parts += [f"{len(call.entered):,} of {members:,} arrived"] if members else []
+    parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
     return Fact(label, wording.call_name(call.op, call.seq), " · ".join(parts) or "group not known")
 
@@ -118,7 +118,8 @@ def _reach(diagnosis: Diagnosis) -> Fact:
         return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "who waits cannot be told")
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else wording.plural(hit, "rank")
-    return Fact(label, value, " · ".join(parts) or "at fault or waiting")
+    waits = any(finding.victims for finding in diagnosis.findings)
+    return Fact(label, value, " · ".join(parts) or ("at fault or waiting" if waits else "nobody is seen to wait"))
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -188,6 +188,7 @@ def _avoid(advice: Avoid) -> dict[str, Any]:
 def _job(job: Job) -> dict[str, Any]:
     return {
         "world_size": job.world_size,
+        "world_guessed": job.world_guessed,
         "hosts": [text(h) for h in job.hosts],
         "torch": optional(job.torch),
         "nccl": optional(job.nccl),

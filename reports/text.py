@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Role
-from nccldoctor.reports import advice, progress, prose, wording
+from nccldoctor.reports import advice, missing, progress, prose, wording
 from nccldoctor.reports.visible import line
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
         device = [line(first.device, 40)] if first and first.device else []
         inside = device + ([f"pid {first.pid}"] if first and first.pid is not None else [])
         within = f" ({', '.join(inside)})" if inside else ""
-        detail = host + within if len(named) == 1 else ""
+        detail = (host + within if len(named) == 1 else "") + wording.others_may_be(diagnosis)
         yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
         if first and len(named) == 1 and first.last_sign:
             yield "Last seen", line(first.last_sign, 200), ""
@@ -103,6 +103,8 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
     yield "Class", f"{finding.cause.value}: {title}", ""
     yield "Confidence", wording.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
+    if missing.wanted(diagnosis):
+        yield "Read", missing.read(diagnosis), ""
 
 
 def stalled_detail(diagnosis: Diagnosis) -> str:
@@ -110,10 +112,9 @@ def stalled_detail(diagnosis: Diagnosis) -> str:
     call = diagnosis.verdict.stalled
     if call is None:
         return ""
-    members = len(call.entered | call.missing)
     parts = [f"group {line(call.group, 60)}"] if call.group else []
     parts += [f"numel {call.numel_in:,}"] if call.numel_in is not None and call.numel_in >= 0 else []
-    parts += [f"{len(call.entered):,} of {members:,} ranks arrived"] if members else []
+    parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     parts += [f"limit {wording.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []
     return wording.stalled_name(call) + (f"  {', '.join(parts)}" if parts else "")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Finding, Link
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import advice, facts, markdown, progress, stack_view, story_view, tables, wording
+from nccldoctor.reports import advice, facts, markdown, missing, progress, stack_view, story_view, tables, wording
 from nccldoctor.reports.charts import fronts, heat, streams, timeline, wait_graph
 from nccldoctor.reports.exhibits import Exhibit, Piece, Reason, exhibits, pieces, reasons
 from nccldoctor.reports.visible import line, visible
@@ -101,7 +101,7 @@ def build(diagnosis: Diagnosis) -> View:
         more_others=max(len(diagnosis.findings) - OTHERS - 1, 0),
         steps=advice.first_steps(diagnosis),
         why=reasons(tuple(e for e in shown.shown if e.finding == verdict.id)),
-        refuted_by=line(verdict.refuted_by, 300),
+        refuted_by=line(missing.named(diagnosis) or verdict.refuted_by, 300),
         chain=tuple(wait_graph.in_words(link) for link in chain[:LINKS]),
         more_links=max(len(chain) - LINKS, 0),
         graph=wait_graph.wait_graph(chain, *blamed),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from nccldoctor.headlines import stalls_of
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Role, Stalled
+from nccldoctor.observers import observers
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports.visible import line
 
@@ -103,6 +104,26 @@ def stalled_name(call: Stalled) -> str:
     return call_name(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
 
 
+def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
+    """``3 of 4 ranks arrived``, of how many only as surely as it is known; "" where nothing tells."""
+    members, world = call.entered | call.missing, diagnosis.job.world_size
+    if not members:
+        return ""
+    learned = next((group.learned for group in diagnosis.job.groups if group.label == call.group), "")
+    if learned == "log" or (learned == "assumed" and world is None):
+        return f"{plural(len(call.entered), 'rank')} arrived, of how many is not known"
+    guessed = diagnosis.job.world_guessed and len(members) == world
+    noun = "known rank" if guessed else "rank"
+    return f"{len(call.entered):,} of {plural(len(members), noun)} arrived"
+
+
+def others_may_be(diagnosis: Diagnosis) -> str:
+    """What to add to suspects that are merely the ranks heard of; "" where they are all there can be."""
+    finding = diagnosis.verdict
+    open_ = finding.suspects and not finding.ranks and diagnosis.job.world_size is None
+    return ", or one that was not heard of" if open_ else ""
+
+
 def duration(ms: float) -> str:
     """``250 ms``, ``90 s``, ``10 min 02 s``, ``2 h 05 min``."""
     if ms < 1000:
@@ -141,23 +162,28 @@ def size(count: int) -> str:
 
 
 def agreement(finding: Finding) -> tuple[int, int]:
-    """How many independent observers agree with a finding, and how many contradict it."""
+    """How many independent kinds of evidence agree with a finding, and how many contradict it: ranks that say the same of
+    one call are one kind.
+    """
     sides = []
     for supports in (True, False):
-        items = [e for e in finding.evidence if e.supports is supports]
-        named = {e.observer for e in items if e.observer}
-        sides.append(len(named) + sum(1 for e in items if not e.observer))
+        unnamed = any(e.supports is supports and not e.observer for e in finding.evidence)
+        sides.append(len(observers(finding.evidence, finding.ranks, supports=supports)) + unnamed)
     return sides[0], sides[1]
 
 
 def confidence(finding: Finding) -> str:
-    """``high — 3 independent signals agree, 0 contradict``."""
+    """``high — 3 independent kinds of evidence agree, 0 contradict``."""
     word = "cannot tell" if finding.confidence is Confidence.CANNOT_TELL else finding.confidence.value
     if finding.family in (Family.NONE, Family.UNDETERMINED):
         return word
     agree, contradict = agreement(finding)
-    signals = "independent signal agrees" if agree == 1 else "independent signals agree"
-    return f"{word} — {agree:,} {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
+    ranks = {e.observer.partition(":")[2] for e in finding.evidence if e.supports and e.observer}
+    if not finding.ranks and agree == 1 and len(ranks) > 1:  # who says that all are in a call are those who are in it
+        signals = f"the records of {len(ranks)} ranks agree"
+    else:
+        signals = "1 kind of evidence agrees" if agree == 1 else f"{agree} independent kinds of evidence agree"
+    return f"{word} — {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
 
 
 def lede(diagnosis: Diagnosis) -> str:
@@ -176,23 +202,26 @@ def _effect(diagnosis: Diagnosis) -> str:
         files = plural(len(diagnosis.sources), "file")
         return f"Nothing in the {files} read is a sign of a stall or a failure. Coverage says what was looked for."
     if finding.family is Family.UNDETERMINED:
-        return "What was read does not tell who is at fault; coverage says what is missing."
+        return "What was read does not tell who is at fault." if diagnosis.ranks else ""
     call, waiting = finding.stalled, len(finding.victims)
     if call is None and finding.cause is CauseClass.INIT:
         return "No call can start before the group is up: its members wait in the set-up itself."
     if not waiting or call is None:
         return ""
-    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _ran_out(call) else ""
-    return f"{plural(waiting, 'rank')} waited, directly or behind others, in {stalled_name(call)}{limit}."
+    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _ran_out(diagnosis, call) else ""
+    behind = "" if finding.victims <= call.entered else ", or behind those who did,"
+    return f"{plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
 
 
-def _ran_out(call: Stalled) -> bool:
-    """Whether the wait lasted for its limit, as far as its times tell: a job may be ended before."""
+def _ran_out(diagnosis: Diagnosis, call: Stalled) -> bool:
+    """Whether the wait lasted for its limit, as far as its times tell, else whether anybody complained: a job may be ended
+    before, and a dump may be taken while it goes on.
+    """
     if call.timeout_ms is None or call.timeout_ms <= 0:
         return False
     since, until = call.since, call.until
     if since is None or until is None or (since.tzinfo is None) != (until.tzinfo is None) or until < since:
-        return True
+        return diagnosis.alarm is not None
     return (until - since).total_seconds() * 1000 >= EARLY * call.timeout_ms
 
 
@@ -220,7 +249,8 @@ def situation(diagnosis: Diagnosis) -> str:
     if finding.family is Family.UNDETERMINED and not diagnosis.ranks:
         return "Not enough data"
     if not finding.ranks and len(finding.suspects) > 1:
-        return f"{len(finding.suspects):,} suspects that cannot be told apart"
+        least = "" if diagnosis.job.world_size is not None else "at least "
+        return f"{least}{len(finding.suspects):,} suspects that cannot be told apart"
     parts = stalls_of(diagnosis.findings)
     if len(parts) > 1:
         return f"{len(parts)} independent stalls"

@@ -109,7 +109,7 @@ def test_the_situation_in_words() -> None:
     cases = (
         (diagnoses.healthy(), "Clean run"),
         (replace(diagnoses.undetermined(), ranks=()), "Not enough data"),
-        (diagnoses.undetermined(), "3 suspects that cannot be told apart"),
+        (diagnoses.undetermined(), "at least 3 suspects that cannot be told apart"),
         (diagnoses.two_stalls(), "2 independent stalls"),
         (of(CauseClass.DIED), "A crash, not a hang"),
         (of(CauseClass.RAISED), "A crash, not a hang"),

@@ -25,7 +25,7 @@ def test_the_summary_says_who_where_how_sure_and_what_to_do():
     assert out.startswith("Rank 5 (gpu-a018, GPU 1) never entered ALLREDUCE #18723")
     assert "Lagging rank  rank 5 on gpu-a018 (GPU 1, pid 48213)" in out
     assert "ALLREDUCE #18723  group dp_1, numel 6,553,600, 3 of 4 ranks arrived, limit 10 min" in out
-    assert "high — 4 independent signals agree, 1 contradicts" in out
+    assert "high — 3 independent kinds of evidence agree, 1 contradicts" in out
     assert "Rank 4 raised the first alarm, but it only waits." in out
     assert "ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'" in out
     assert "NCCL_TIMEOUT=1200000: Neither NCCL nor PyTorch reads it. (seen in launch.sh:12)" in out

@@ -14,13 +14,17 @@ from nccldoctor.ranks import Ranks
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is known about the job as a whole."""
+    """What is known about the job as a whole.
+
+    ``world_guessed`` where nothing states ``world_size``: then it is one more than the highest rank that was heard of.
+    """
 
     world_size: int | None
     hosts: tuple[str, ...]
     torch: str | None
     nccl: str | None
     groups: tuple[Group, ...]
+    world_guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
