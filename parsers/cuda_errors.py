@@ -1,4 +1,5 @@
-"""Errors that CUDA reports to a process: PyTorch's ``CUDA error: …``, NCCL's ``Cuda failure …``.
+"""Errors that CUDA reports to a process: PyTorch's ``CUDA error: …`` (before 1.5 ``cuda runtime error (39) : …``), NCCL's
+``Cuda failure …``, and the driver's ``CUDA_ERROR_…: …`` as Triton, CuPy and others print it.
 
 Texts are those of ``cudaGetErrorString`` (CUDA 11 to 13). Sources of the forms: pytorch
 ``c10/cuda/CUDAException.cpp``, NVIDIA/nccl ``src/include/checks.h`` (v2.3.5 to v2.30.7). Kernels run later than the
@@ -34,7 +35,12 @@ _CLEAN_UP = ("driver shutting down", "cuda driver is being unloaded")
 
 @cache
 def _torch() -> re.Pattern[str]:
-    return re.compile(r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})")
+    return re.compile(
+        r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})"
+        r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\n]{1,200}?)(?: at \S{1,300}:\d{1,6})?$"
+        r"|CUDA_ERROR_[A-Z_]{3,60}: (?P<driver>[^\n]{1,200})",
+        re.M,
+    )
 
 
 @cache
@@ -55,7 +61,7 @@ def is_software(text: str) -> bool:
 class CudaErrorParser(LineParser):
     """One event for each line that quotes a CUDA error."""
 
-    literals = ("CUDA error: ", "CUDA driver error: ", "Cuda failure", "CUDA failure")
+    literals = ("CUDA error: ", "CUDA driver error: ", "Cuda failure", "CUDA failure", "cuda runtime error (", "CUDA_ERROR_")
     samples = (
         Sample(
             "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error:"
@@ -101,7 +107,8 @@ class CudaErrorParser(LineParser):
         hit = _nccl().search(line.body) or _torch().search(line.body)
         if hit is None:
             return
-        text = hit["text"].strip().rstrip(".")
+        told = hit.groupdict()
+        text = (told["text"] or told.get("old") or told.get("driver") or "").strip().rstrip(".")
         if not text or any(part in text.lower() for part in _CLEAN_UP):
             return
         found = messages(line.body)

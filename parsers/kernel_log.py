@@ -136,7 +136,7 @@ class XidParser(LineParser):
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each Xid, and for a lost GPU in other words (as Xid 79)."""
+        """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
         if hit := _xid().search(line.raw):
             xid, text = int(hit["xid"]), hit["text"].strip()
             pid, worth = _pid().search(text), weight(xid, text)
@@ -150,7 +150,10 @@ class XidParser(LineParser):
             )
         elif hit := _lost().search(line.raw):
             told = hit["text"] if "off the bus" in hit["text"] else _told_below(line)
-            if told:
+            if "RmInitAdapter failed" in hit["text"]:
+                message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
+                yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=message)
+            elif told:
                 yield GpuError(
                     **fields(line, pid=None),
                     xid=79,

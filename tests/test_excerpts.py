@@ -46,6 +46,28 @@ def test_an_error_that_a_worker_logs_before_it_aborts() -> None:
     assert excerpt(logged).cause != "raised"
 
 
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution", "nvlink-error"),
+        ("RuntimeError: cuda runtime error (39) : uncorrectable ECC error encountered at /w/THCGeneral.cpp:313", "gpu-ecc"),
+        ("failed call to cuCtxCreate: CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered", "gpu-ecc"),
+        ("[   24.1] NVRM: GPU 0000:3a:00.0: RmInitAdapter failed! (0x24:0x65:1423)", "gpu-fell-off-bus"),
+    ],
+)
+def test_an_error_of_a_board_is_hardware_also_where_no_rank_is_told(error: str, remedy: str) -> None:
+    found = excerpt(error + "\n")
+    assert (found.cause, found.ranks) == ("hardware", ""), str(found)
+    assert found.sure < 3
+    assert found.document["remedies"][0]["id"] == remedy
+
+
+def test_memory_that_nccl_does_not_get_is_no_secret() -> None:
+    found = excerpt("n7:81:99 [2] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\nn7:81:99 [2] NCCL INFO init.cc:9 -> 1\n")
+    assert found.cause in ("init", "raised"), str(found)
+    assert found.document["remedies"][0]["id"] == "cuda-oom-one-rank"
+
+
 @pytest.mark.parametrize(("code", "signal"), [(-9, "SIGKILL"), (-11, "SIGSEGV")])
 def test_a_kill_under_a_local_rank_is_an_end_of_nobody_in_particular(code: int, signal: str) -> None:
     found = excerpt(TORCHRUN.format(code=code))

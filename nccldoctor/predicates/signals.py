@@ -34,6 +34,8 @@ def _speaks_of(scene: Scene, who: Who) -> Callable[[Seen], bool]:
     if who == "anyone":
         return lambda seen: True
     survey, ranks = scene.sightings, scene.ranks(who)
+    if who == "culprit" and not ranks:
+        return lambda seen: seen.rank is None  # a process that nobody names may be the culprit that nobody can name
     if who != "culprit-host":
         return lambda seen: seen.rank in ranks
     if not ranks:
