@@ -87,8 +87,8 @@ def _hardware(case: Case, presence: Presence) -> Iterator[Failure]:
                 event
             )
     for cuda in case.of(CudaError):
-        if not cuda.software and cuda.rank is not None and before_alarm(presence, cuda):
-            board.setdefault(str(cuda.rank), []).append(cuda)
+        if not cuda.software and before_alarm(presence, cuda):
+            board.setdefault(str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid)), []).append(cuda)
     for events in board.values():
         first = events[0]
         ranks = Ranks([first.rank] if first.rank is not None else [])

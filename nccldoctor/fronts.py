@@ -236,6 +236,8 @@ def _line(
     group = group_of(case, event)
     if group is None or event.rank is None or _garbage(enqueued) or _garbage(completed):
         return
+    if failed is enqueued is completed is None:  # the line is cut before its counters: it says nothing of any call
+        return
     front = by.get((group, event.rank))
     if front is not None and front.known_by in ("dump", "status"):
         return
