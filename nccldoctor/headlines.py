@@ -18,7 +18,7 @@ READABLE = 160
 """Characters up to which each of them is told in full; beyond, its details are left to the findings."""
 
 _MAIN = re.compile(r"(?::|;|,) ")
-_WHO = re.compile(r"(.{0,40}?)\b([Rr]anks? \d[\d,-]{0,80})( (?:never|stopped|skipped|issued|ended|left|died)\b.{0,400})")
+_WHO = re.compile(r"(.{0,40}?)\b([Rr]anks? \d[\d,-]{0,80})( (?:never|stopped|skipped|issued|ended|left|died|ran)\b.{0,400})")
 
 
 def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:

@@ -13,6 +13,7 @@ from nccldoctor.events import (
     BlockingWaitTimeout,
     CallTimeout,
     CollectiveTimeout,
+    CommInit,
     DesyncReport,
     DumpNote,
     DumpSignal,
@@ -133,6 +134,58 @@ def _gpu(event: Event) -> str:
     return f"Xid {event.xid}" if event.xid is not None else f"device error: {event.message}"
 
 
+_COMM = {
+    "start": "began to set up a communicator",
+    "complete": "its communicator came up",
+    "abort": "aborted a communicator",
+    "destroy": "closed a communicator",
+    "revoke": "gave a communicator up",
+    "bootstrap": "looked for the others of a communicator",
+}
+
+
+def _comm(event: Event) -> str:
+    if not isinstance(event, CommInit) or event.what not in _COMM:
+        return event.text
+    return _COMM[event.what] + (f" of {event.nranks} ranks" if event.nranks else "")
+
+
+_CONNECTION = {
+    "closed": "a peer closed its connection",
+    "reset": "a connection to a peer was reset",
+    "timed-out": "a connection to a peer timed out",
+    "unreachable": "could not reach a peer",
+    "refused": "a peer refused a connection",
+    "stranger": "something that is no peer answered",
+    "setup": "could not make a connection",
+}
+
+
+def _connection(event: Event) -> str:
+    how = event.how if isinstance(event, SocketError) else ""
+    return _CONNECTION.get(how, "a connection failed")
+
+
+_FABRIC = {
+    "completion": "a transfer failed",
+    "port": "its port or adapter failed",
+    "async": "the adapter reported a dead queue",
+    "notice": "the adapter reported an event",
+    "stall": "a transfer did not complete",
+    "speed": "the link became slower",
+    "setup": "a queue or a registration could not be made",
+    "fabric": "the libfabric plug-in reported an error",
+}
+
+
+def _infiniband(event: Event) -> str:
+    if not isinstance(event, IbError):
+        return "InfiniBand error"
+    status = f", status {event.status}" if event.status is not None else ""
+    device = f" on {event.hca}" if event.hca else ""
+    return f"InfiniBand: {_FABRIC.get(event.what, 'error')}{device}{status}"
+
+
 def _words(text: str) -> Callable[[Event], str]:
     return lambda _: text
 
@@ -155,14 +208,15 @@ _WORDS: Mapping[type, Callable[[Event], str]] = {
     WorkStatus: _words("printed its counters after a timeout"),
     HeartbeatStuck: _words("heartbeat monitor: the watchdog stood still"),
     DumpSignal: _words("told to dump its flight recorder"),
-    DumpNote: _words("wrote of its flight-recorder dump"),
+    DumpNote: _words("logged that it dumps its flight recorder"),
     DesyncReport: _words("printed a desync report"),
     MonitoredBarrier: _words("monitored barrier gave up"),
     OutOfMemory: _named("out of memory", "scope"),
     NcclError: _named("NCCL error", "code"),
     NcclWarn: _words("NCCL warning"),
-    IbError: _named("InfiniBand", "what"),
-    SocketError: _named("connection", "how"),
+    CommInit: _comm,
+    IbError: _infiniband,
+    SocketError: _connection,
     KernelEvent: _named("kernel", "what"),
     SchedulerEvent: _named("scheduler", "what"),
     StoreError: _named("store error", "operation"),

@@ -54,6 +54,9 @@ class Reason:
     ids: tuple[str, ...]
 
 
+_COMMON = 99
+"""Numbers up to this stand for many things in a line: they are marked as a call's only where they are called so."""
+
 _DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b(?!.{0,240} its ).{1,240})")
 """What several ranks may have done alike; in the past tense, which is the same of one and of many."""
 
@@ -112,7 +115,8 @@ def pieces(text: str, finding: Finding) -> tuple[Piece, ...]:
         if finding.stalled.op:
             words.append(re.escape(finding.stalled.op[:80]))
         if finding.stalled.seq is not None:
-            words.append(rf"#?\b{finding.stalled.seq}\b")
+            seq = finding.stalled.seq
+            words.append(rf"#?\b{seq}\b" if seq > _COMMON else rf"#{seq}\b|(?<=SeqNum=){seq}\b")
     if not text:
         return ()
     if not words:

@@ -21,6 +21,7 @@ ROWS = 12
 FINDINGS = 5
 _LABEL = 14
 _NUMBERS = (3, 4)
+_SPARED = (2, 1)
 _PLAIN = str.maketrans({"\u2014": "-", "\u2013": "-", "─": "-", "…": "...", "→": "->", "“": '"', "”": '"'})
 
 
@@ -142,16 +143,25 @@ def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         role = wording.role_word(row.role, _cause(diagnosis, row.role))
         cells.append([wording.few(row.ranks, 4), hosts, line(row.group or "", 24), *fronts, role])
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    columns = _fitting(widths, width)
     for number, texts in enumerate(cells):
-        padded = [c.rjust(widths[n]) if n in _NUMBERS else c.ljust(widths[n]) for n, c in enumerate(texts)]
-        text = "  ".join(padded)
+        text = "  ".join(texts[n].rjust(widths[n]) if n in _NUMBERS else texts[n].ljust(widths[n]) for n in columns)
         style = "dim" if number == 0 else _STYLES.get(rows[number - 1].role, "")
         yield (Span(text[:width].rstrip(), style),)
         if number == 0:
-            yield (Span("─" * min(sum(widths) + 2 * (len(widths) - 1), width), "dim"),)
+            yield (Span("─" * min(len(text), width), "dim"),)
     if len(rows) > ROWS:
         left = sum(len(row.ranks) for row in rows[ROWS:])
         yield (Span(f"and {wording.plural(left, 'rank')} more", "dim"),)
+
+
+def _fitting(widths: list[int], room: int) -> list[int]:
+    """The columns of the rank table that fit: where it is too wide, the group goes first, then the host."""
+    columns = list(range(len(widths)))
+    for least in _SPARED:
+        if sum(widths[n] + 2 for n in columns) - 2 > room:
+            columns.remove(least)
+    return columns
 
 
 _STYLES = {Role.CULPRIT: "bold red", Role.SUSPECT: "yellow", Role.VICTIM: ""}

@@ -12,6 +12,7 @@ import pytest
 from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports import facts, html, prose, tables, view, wording
+from nccldoctor.reports.exhibits import pieces
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
 
@@ -208,6 +209,15 @@ def test_key_words_of_quotes_are_marked():
     assert "<mark>18723</mark>" in page
     assert "<mark>rank 5</mark>" in page
     assert "<em>Rank 5</em>" in page
+
+
+def test_a_small_number_is_marked_only_where_it_is_the_calls():
+    verdict = diagnoses.lagging().verdict
+    finding = replace(verdict, stalled=replace(verdict.stalled, seq=7))
+
+    marked = [p.text for p in pieces("the 7 others wait in #7, SeqNum=7, for rank 5", finding) if p.key]
+
+    assert marked == ["#7", "7", "rank 5"]
 
 
 def test_shapes_carry_their_colours():

@@ -107,3 +107,13 @@ def test_visible_text_is_bounded_encodable_and_shows_everything(value, limit):
 )
 def test_values_of_secrets_are_masked(found, shown):
     assert visible.visible(found) == shown
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 100])
+def test_a_narrow_terminal_keeps_the_role_of_each_rank(width):
+    out = text.plain(diagnoses.lagging(), width=width, ascii_only=False).splitlines()
+
+    (head,) = (row for row in out if row.startswith("ranks"))
+    assert head.endswith("role")
+    assert any(row.startswith("5 ") and row.endswith("lagging") for row in out)
+    assert ("group" in head) == (width >= 60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ruling import (
     gave_up,
@@ -233,7 +235,7 @@ def test_an_exception_of_its_own(seed: int, evidence: str) -> None:
     ruling = play("uncaught", seed, evidence=evidence)
     assert (ruling.cause, ruling.verdict["confidence"]) == ("raised", "high"), str(ruling)
     assert ruling.ranks == ",".join(map(str, ruling.truth["culprit_ranks"]))
-    assert "Error" in ruling.verdict["headline"]
+    assert re.search(r"Error|ran out of GPU memory", ruling.verdict["headline"])
 
 
 def test_a_traceback_before_the_timeouts_of_the_others() -> None:
@@ -244,6 +246,30 @@ def test_a_traceback_before_the_timeouts_of_the_others() -> None:
     ruling = read(files)
     assert (ruling.cause, ruling.ranks, ruling.at) == ("raised", "3", ("ALLREDUCE", 50)), str(ruling)
     assert "ValueError" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "words"),
+    [
+        (
+            "torch.OutOfMemoryError",
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB",
+            "Rank 3 ran out of GPU memory (it tried to allocate 2.00 GiB) at main",
+        ),
+        ("RuntimeError", "CUDA error: out of memory", "Rank 3 ran out of GPU memory at main"),
+        ("MemoryError", "", "Rank 3 ran out of host memory at main"),
+        (
+            "RuntimeError",
+            "[enforce fail at alloc_cpu.cpp:116] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.",
+            "Rank 3 ran out of host memory (it tried to allocate 64 bytes) at main",
+        ),
+        ("RuntimeError", "the file is out of memory-mapped pages", "Rank 3 left through RuntimeError: the file is out of"),
+    ],
+)
+def test_want_of_memory_is_said_in_words(kind: str, message: str, words: str) -> None:
+    ruling = read(waiting(0, 1, 2) | {"logs/rank_3.log": raised(3, kind, message)})
+    assert (ruling.cause, ruling.ranks) == ("raised", "3"), str(ruling)
+    assert ruling.verdict["headline"].startswith(words)
 
 
 def test_an_exception_of_a_rank_that_lingers() -> None:

@@ -9,6 +9,7 @@ What would refute it: steps of that rank after the exception, or the same except
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from nccldoctor.align import Facts
@@ -22,6 +23,10 @@ from nccldoctor.rules.unheard import lost_by_peers
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.RAISED
+
+_GPU_FULL = re.compile(r"(?:CUDA|HIP)(?: error:)? out of memory")
+_HOST_FULL = re.compile(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
+_TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
@@ -52,13 +57,12 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
     evidence += missed
     error = first.events[0]
-    what = _what(error)
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Draft(
         CAUSE,
-        f"{who[0].upper()}{who[1:]} left through {what}{where}{wait}",
+        f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
         tuple(evidence),
         Confidence.HIGH
         if ranks and (first.certain or missed or stall.kind is StallKind.ABSENT)
@@ -80,6 +84,19 @@ def _last_words(facts: Facts, failure: Failure) -> bool:
 
 def _who(rank: int | None) -> str:
     return f"rank {rank}" if rank is not None else "a rank"
+
+
+def _did(event: object) -> str:
+    """What the rank did, as one says it: want of memory is no exception to a reader, but a full board."""
+    text = event.message if isinstance(event, ExceptionRaised | CudaError) else ""
+    kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
+    tried = _TRIED.search(text)
+    detail = f" (it tried to allocate {tried[1]})" if tried else ""
+    if kind == "OutOfMemoryError" or _GPU_FULL.search(text):
+        return f"ran out of GPU memory{detail}"
+    if kind == "MemoryError" or _HOST_FULL.search(text):
+        return f"ran out of host memory{detail}"
+    return f"left through {_what(event)}"
 
 
 def _what(event: object) -> str:

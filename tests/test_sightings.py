@@ -1,0 +1,25 @@
+"""The last sign of a rank in a reader's words, never the raw line of a library."""
+
+import pytest
+import scenes
+
+from nccldoctor.events import CommInit, DumpNote, IbError, SocketError
+from nccldoctor.sightings import sighting
+
+RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nranks 8 cudaDev 7 busId db000 - Init START"
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (CommInit(place=scenes.at(), text=RAW, what="start", nranks=8), "began to set up a communicator of 8 ranks"),
+        (CommInit(place=scenes.at(), text=RAW, what="complete"), "its communicator came up"),
+        (SocketError(place=scenes.at(), text="x", how="closed"), "a peer closed its connection"),
+        (SocketError(place=scenes.at(), text="x", how="other"), "a connection failed"),
+        (IbError(place=scenes.at(), text="x", what="port", hca="mlx5_2"), "InfiniBand: its port or adapter failed on mlx5_2"),
+        (IbError(place=scenes.at(), text="x", what="completion", status=12), "InfiniBand: a transfer failed, status 12"),
+        (DumpNote(place=scenes.at(), text="x", what="written"), "logged that it dumps its flight recorder"),
+    ],
+)
+def test_a_line_in_a_readers_words(event, words) -> None:
+    assert sighting(event) == words
