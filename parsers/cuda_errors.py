@@ -61,7 +61,14 @@ def is_software(text: str) -> bool:
 class CudaErrorParser(LineParser):
     """One event for each line that quotes a CUDA error."""
 
-    literals = ("CUDA error: ", "CUDA driver error: ", "Cuda failure", "CUDA failure", "cuda runtime error (", "CUDA_ERROR_")
+    literals = (
+        "CUDA error: ",
+        "CUDA driver error: ",
+        "Cuda failure",
+        "CUDA failure",
+        "cuda runtime error (",
+        "CUDA_ERROR_",
+    )
     samples = (
         Sample(
             "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error:"

@@ -46,7 +46,9 @@ _FORMS = (
     _Form("horovod", r"Process (?P<rank>\d{1,7}) exit with status code (?P<code>-?\d{1,6})", True),
     _Form("vllm", r"Worker \S{1,100} pid (?P<pid>\d{1,10}) died, exit code: (?P<code>-?\d{1,6})", True),
     _Form("vllm", r"Worker proc [A-Za-z]\w{0,60}-(?P<rank>\d{1,5}) died unexpectedly"),
+    _Form("vllm", r"Engine core proc \S{1,100} died unexpectedly"),
     _Form("ray", _RAY + r".{0,600}?worker with pid (?P<pid>\d{1,10})"),
+    _Form("ray", _RAY + r".{0,600}?Worker IP address: (?P<host>\S{1,64}).{0,60}?Worker PID: (?P<pid>\d{1,10})"),
     _Form("ray", _RAY + r"|The actor is dead because its worker process has died"),
     _Form("accelerate", _SCRIPT + r"returned non-zero exit status (?P<code>\d{1,3})"),
     _Form("accelerate", _SCRIPT + r"died with <Signals\.(?P<signal>SIG\w{2,6}):"),
@@ -140,6 +142,8 @@ def _exit(line: Line, form: _Form, match: re.Match[str]) -> Event:
     if form.reporter == "spawn" and "following error" in match[0]:
         code = 1
     fields: dict[str, Any] = {"pid": None}  # the line's own is the parent's
+    if form.reporter == "ray" and not told:
+        told |= _actor_above(line)
     for name in ("rank", "pid"):
         if name in told:
             fields[name] = int(told[name])
@@ -153,6 +157,20 @@ def _exit(line: Line, form: _Form, match: re.Match[str]) -> Event:
         first=form.first,
         reporter=form.reporter,
     )
+
+
+@cache
+def _actor_field() -> re.Pattern[str]:
+    return re.compile(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
+
+
+def _actor_above(line: Line) -> dict[str, str]:
+    """The process and the address of an actor, which Ray lists above the sentence that it died."""
+    out: dict[str, str] = {}
+    for above in line.preceding(8):
+        if match := _actor_field().match(above.body):
+            out["pid" if match["pid"] else "host"] = match[2] or match[4]
+    return out
 
 
 def _code_below(line: Line) -> int | None:

@@ -50,7 +50,10 @@ def test_an_error_that_a_worker_logs_before_it_aborts() -> None:
     ("error", "remedy"),
     [
         ("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution", "nvlink-error"),
-        ("RuntimeError: cuda runtime error (39) : uncorrectable ECC error encountered at /w/THCGeneral.cpp:313", "gpu-ecc"),
+        (
+            "RuntimeError: cuda runtime error (39) : uncorrectable ECC error encountered at /w/THCGeneral.cpp:313",
+            "gpu-ecc",
+        ),
         ("failed call to cuCtxCreate: CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered", "gpu-ecc"),
         ("[   24.1] NVRM: GPU 0000:3a:00.0: RmInitAdapter failed! (0x24:0x65:1423)", "gpu-fell-off-bus"),
     ],
@@ -63,7 +66,9 @@ def test_an_error_of_a_board_is_hardware_also_where_no_rank_is_told(error: str, 
 
 
 def test_memory_that_nccl_does_not_get_is_no_secret() -> None:
-    found = excerpt("n7:81:99 [2] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\nn7:81:99 [2] NCCL INFO init.cc:9 -> 1\n")
+    found = excerpt(
+        "n7:81:99 [2] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\nn7:81:99 [2] NCCL INFO init.cc:9 -> 1\n"
+    )
     assert found.cause in ("init", "raised"), str(found)
     assert found.document["remedies"][0]["id"] == "cuda-oom-one-rank"
 
@@ -112,6 +117,38 @@ def test_a_dump_signal_is_no_healthy_job(source: str) -> None:
     )
     assert found.cause == "undetermined", str(found)
     assert not found.blamed
+
+
+GONE = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. RayTask ID: ff Worker IP "
+    "address: 10.1.2.3 Worker port: 10004 Worker PID: 4711 Worker exit type: SYSTEM_ERROR\n"
+)
+
+
+def test_a_worker_that_ray_merely_misses_has_ended_and_nobody_says_how() -> None:
+    found = excerpt(GONE)
+    assert (found.cause, found.ranks, found.sure) == ("died", "", 1), str(found)
+    assert "pid 4711) on 10.1.2.3" in found.verdict["headline"]
+
+
+def test_a_worker_that_ray_misses_after_a_timeout_is_no_cause() -> None:
+    gave_up = (
+        "(T pid=9, ip=10.1.2.4) [rank1]:[E1104 05:06:07.100000000 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=2, NumelOut=2, Timeout(ms)=600000) ran for 600010 "
+        "milliseconds before timing out.\n"
+    )
+    assert excerpt(gave_up, GONE).cause != "died"
+
+
+def test_an_answer_to_the_dump_signal_that_is_cut_puts_nobody_outside() -> None:
+    head = "[rank{r}]:[E1104 05:06:07.100000000 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank {r}] Received a dump signal "
+    found = excerpt(
+        head.format(r=1)
+        + "due to a collective timeout from this local rank and we will try our best to dump the debug info. Last "
+        "enqueued NCCL work: 812, last completed NCCL work: 811.This is most likely caused by\n",
+        head.format(r=5) + "due to a collective timeout from  rank 1 and we will try our best to dump the deb\n",
+    )
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
 
 
 # --- a start that failed ------------------------------------------------------------------------------------------
