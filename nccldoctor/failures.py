@@ -39,6 +39,9 @@ WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
+NOTICED = frozenset({"ray", "vllm"})
+"""Parents that see a process gone and do not learn how it ended."""
+
 FLUSH = 5
 """The completion status that only follows another error of the same queue pair (rdma-core, ibv_wc_status)."""
 
@@ -189,6 +192,7 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
     for told_of in case.of(ProcessExit):
         if told_of.rank is None and killed(told_of) and own_end(case, presence, Signs(-1), told_of):
             yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
+    yield from _unsaid(case, presence)
     for told in case.of(SchedulerEvent):
         if told.what == "time-limit" and before_alarm(presence, told):
             yield Failure(CauseClass.DIED, Ranks(), (told,), presence.time(told), certain=False)
@@ -196,6 +200,16 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
             host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
             ranks = Ranks([told.rank]) if told.rank is not None else _on_host(case, host) or _hostless(case, told)
             yield Failure(CauseClass.DIED, ranks, (told,), presence.time(told), certain=bool(ranks))
+
+
+def _unsaid(case: Case, presence: Presence) -> Iterator[Failure]:
+    """Ends that a parent merely noticed, where no rank complained of anything: an abort after a complaint is none of its own."""
+    if presence.first_alarm is not None and not isinstance(presence.first_alarm, ExceptionRaised):
+        return
+    for event in case.of(ProcessExit):
+        if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
+            ranks = Ranks([event.rank] if event.rank is not None else [])
+            yield Failure(CauseClass.DIED, ranks, (event,), presence.time(event), certain=False)
 
 
 def _hostless(case: Case, event: SchedulerEvent) -> Ranks:

@@ -80,7 +80,8 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)] + lost_by_peers(facts, ranks)
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else _process(first.events[0])
-    ceiling = Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
+    unsaid = isinstance(first.events[0], ProcessExit) and first.events[0].exitcode is first.events[0].signal is None
+    ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Draft(
         CAUSE,
         f"{who[0].upper()}{who[1:]} ended: {_how(first.events)}{wait}",
@@ -97,7 +98,8 @@ def _process(event: Event) -> str:
     """A process whose global rank is not known, as its launcher calls it."""
     local = event.local_rank if isinstance(event, ProcessExit) else None
     name = f"local rank {local}" if local is not None else "a process"
-    return f"{name} (pid {event.pid})" if event.pid is not None else name
+    where = f" on {event.host}" if event.host is not None else ""
+    return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
 
 
 def _how(events: Sequence[Event]) -> str:
@@ -114,6 +116,8 @@ def _how(events: Sequence[Event]) -> str:
             or FATAL.get(event.exitcode or 0)
             or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
         )
+        if name is None and event.exitcode is None:
+            return "nobody says how"
         return f"killed by {name}" if name else f"exit code {event.exitcode}"
     return event.text[:80]
 
