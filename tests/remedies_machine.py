@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cases import Tape, world
 from remedy_jobs import Job
 
 ERROR = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2355, unhandled cuda error, NCCL version 2.21.5"
@@ -13,6 +14,22 @@ def xid(number: int, text: str, node: int = 1) -> Job:
 
 def crash(error: str, rank: int = 5) -> Job:
     return Job().raises(rank, error, "train_step").ends({rank: 1}, rank // 4)
+
+
+def stopped(rank: int, logged: str = "") -> Job:
+    """Dumps of a job in which one GPU finished nothing more, while its host went on."""
+    tapes = [Tape(r, world(8)).calls(60).calls(1, done=r != rank).calls(20, done=False) for r in range(8)]
+    job = Job().tapes(*tapes)
+    return job.kernel(rank // 4, logged) if logged else job
+
+
+def started(*ranks: int, done: bool = False) -> Job:
+    """NCCL's lines of a communicator that these ranks began to set up."""
+    job = Job(steps=0)
+    for rank in ranks:
+        init = f"ncclCommInitRank comm 0x5{rank} rank {rank} nranks 8 cudaDev {rank % 4} nvmlDev {rank % 4} busId {rank % 4 + 1}a000 commId 0x61b1 - Init"
+        job.nccl(rank, f"NCCL INFO {init} START", *([f"NCCL INFO {init} COMPLETE"] if done else []))
+    return job
 
 
 def joined(here: int, key: str) -> Job:
@@ -28,6 +45,14 @@ CASES = {
     "gpu-ecc": (
         lambda: xid(48, "DBE (double bit error)"),
         lambda: xid(13, "Graphics Exception: ESR 0x505224=0x0"),
+    ),
+    "gpu-stopped-unexplained": (
+        lambda: stopped(5),
+        lambda: stopped(5, "NVRM: Xid (PCI:0000:3a:00): 79, pid=4005, name=python, GPU has fallen off the bus."),
+    ),
+    "absent-at-start": (
+        lambda: started(0, 1, 2, 3, 4, 6, 7),
+        lambda: started(*range(8), done=True).stuck(seq=3000),
     ),
     "gpu-fell-off-bus": (
         lambda: xid(79, "GPU has fallen off the bus."),
