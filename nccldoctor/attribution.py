@@ -15,6 +15,7 @@ from nccldoctor.columns import DumpHead
 from nccldoctor.events import (
     Event,
     GpuError,
+    InspectorRecord,
     ProcessExit,
     Setting,
     Stack,
@@ -102,9 +103,7 @@ def _name(event: Event, ranks: Mapping[int, int | None], census: Census, sources
 
 def _rank_of(event: Event, own: int | None, census: Census, host: str | None) -> int | None:
     if event.pid is not None:
-        rank = census.by_pid.get((host, event.pid)) if host is not None else None
-        if rank is None and event.pid not in census.shared_pids:
-            rank = census.by_pid.get((None, event.pid))
+        rank = census.rank_of(host, event.pid)
         if rank is not None:
             return rank
     if isinstance(event, GpuError) and host:
@@ -118,6 +117,8 @@ def _rank_of(event: Event, own: int | None, census: Census, host: str | None) ->
         return None
     if own is not None:
         return own
+    if isinstance(event, InspectorRecord):
+        return None  # its rank counts inside some communicator
     return _default_group_rank(event)
 
 

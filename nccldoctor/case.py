@@ -13,6 +13,7 @@ import numpy.typing as npt
 from nccldoctor.columns import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.groups import Groups
+from nccldoctor.launches import Launches
 from nccldoctor.model import Gap, Group, Source
 from nccldoctor.ranks import Ranks
 
@@ -58,7 +59,7 @@ class Case:
     and the index of its group in ``groups`` (-1 unknown). ``dump_rank`` gives the rank of each dump.
     ``seconds`` gives each event a place on one clock (index as in ``events``), NaN where it has no time;
     ``order`` of events is that of the input. ``rank_host`` and ``rank_pid`` say where a rank ran. ``skews`` are the clocks
-    by which ``seconds`` and the times of ``calls`` were set right.
+    by which ``seconds`` and the times of ``calls`` were set right. ``launches`` are the counts of NCCL's own observers.
     """
 
     sources: tuple[Source, ...]
@@ -73,6 +74,7 @@ class Case:
     seconds: npt.NDArray[np.float64]
     gaps: tuple[Gap, ...] = ()
     skews: tuple[Skew, ...] = ()
+    launches: tuple[Launches, ...] = ()
     rank_host: Mapping[int, str] = field(default_factory=dict)
     rank_pid: Mapping[int, int] = field(default_factory=dict)
     rank_device: Mapping[int, str] = field(default_factory=dict)

@@ -9,15 +9,17 @@ from nccldoctor.events import (
     CommInit,
     Event,
     GpuError,
+    InspectorRecord,
     KernelEvent,
     OutOfMemory,
     Phase,
     ProcessExit,
+    RasStatus,
     RendezvousError,
     SchedulerEvent,
 )
 
-OUTSIDE = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RendezvousError, SchedulerEvent)
+OUTSIDE = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, RendezvousError, SchedulerEvent)
 """Kinds that speak of a process but are written by somebody else: a file's own rank says nothing about them."""
 
 
@@ -33,6 +35,13 @@ class Census:
     by_device: dict[tuple[str, str], int] = field(default_factory=dict)
     by_task: dict[int, int] = field(default_factory=dict)
     shared_pids: set[int] = field(default_factory=set)
+
+    def rank_of(self, host: str | None, pid: int) -> int | None:
+        """The rank of a process; by its id alone where only one host has it, or calls itself otherwise."""
+        found = self.by_pid.get((host, pid)) if host is not None else None
+        if found is None and pid not in self.shared_pids:
+            found = self.by_pid.get((None, pid))
+        return found
 
     def learn(self, rank: int, host: str | None, pid: int | None, local: int | None, device: str | None) -> None:
         """Note what one line says of one rank; the first word stands."""
@@ -78,22 +87,35 @@ def bus(address: str | None) -> str | None:
 
 def learn(events: Iterable[Event], census: Census) -> None:
     """Read the lines that tie a rank to a host, a process or a board."""
-    inits: list[CommInit] = []
+    inits: list[CommInit | InspectorRecord] = []
     for event in events:
         if isinstance(event, ProcessExit) and event.rank is not None:
             census.learn(event.rank, event.host, event.pid, event.local_rank, None)
-        elif isinstance(event, CommInit) and event.nranks:
+        elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
             inits.append(event)
         elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
             census.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and not isinstance(event, OUTSIDE):
             census.learn(event.rank, event.host, event.pid, None, None)
     _tasks(events, census)
+    _seats([e for e in events if isinstance(e, RasStatus)], census)
     biggest = max((e.nranks or 0 for e in inits), default=0)
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
             rank = event.rank if event.rank is not None else event.group_rank
-            census.learn(rank, event.host, event.pid, event.nvml_dev, bus(event.bus_id))
+            board = (event.nvml_dev, bus(event.bus_id)) if isinstance(event, CommInit) else (None, None)
+            census.learn(rank, event.host, event.pid, *board)
+
+
+def _seats(events: list[RasStatus], census: Census) -> None:
+    """RAS names processes: in a communicator that holds all GPUs of the job, under their global ranks."""
+    total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
+    sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
+    for event in events if total else ():
+        size = event.nranks or sizes.get((event.place.source, event.table))
+        if event.comm_id is not None and size == total:
+            for rank, host, pid in event.processes:
+                census.learn(rank, host, pid, None, None)
 
 
 def _tasks(events: Iterable[Event], census: Census) -> None:

@@ -152,13 +152,31 @@ class GroupStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CommState:
+    """A communicator as NCCL dumped it (``nccl_comm_state``): ``rank`` of ``nranks``, the number of its ``newest`` call and of the
+    first one that did not finish (-1: none); ``op``, ``numel`` and ``dtype`` of that one, else of the newest. ``uneven``: not all members
+    issue all its calls.
+    """
+
+    comm: str
+    rank: int
+    nranks: int
+    newest: int
+    unfinished: int
+    op: str
+    numel: int
+    dtype: str
+    uneven: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DumpHead:
     """One recorder dump without its entries.
 
     ``form`` is ``list`` (2.2), ``dict`` or ``json``; ``version`` is the recorder's own ("" for a list).
     ``problem`` says why there are no entries, or not all: "" where nothing is wrong.
     ``wrapped`` is true where the ring had dropped its oldest entries.
-    ``backend`` is the prefix of the recorded names (nccl, gloo, ...).
+    ``backend`` is the prefix of the recorded names (nccl, gloo, ...). ``comms`` are the communicators as NCCL itself dumped them.
     """
 
     source: int
@@ -173,6 +191,7 @@ class DumpHead:
     status: tuple[GroupStatus, ...]
     has_frames: bool
     problem: str = ""
+    comms: tuple[CommState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

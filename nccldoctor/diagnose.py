@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.align import Facts
+from nccldoctor.counted import left_behind
 from nccldoctor.draft import MOST_QUOTES, Draft, observers, stalled_of
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Link, SourceKind
@@ -14,6 +15,7 @@ from nccldoctor.ranks import Ranks
 from nccldoctor.rules import RULES
 from nccldoctor.rules.outside import outside_by_stack, waits_by_stack
 from nccldoctor.rules.unheard import stood_still
+from nccldoctor.second_opinion import heard
 from nccldoctor.stalls import Stall, StallKind
 
 ORDER = [Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW, Confidence.CANNOT_TELL]
@@ -59,7 +61,7 @@ def _quiet(facts: Facts) -> bool:
         or facts.failures
         or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.presence.of.values())
     )
-    return logged and not troubled and not _unborn(facts) and not stood_still(facts)
+    return logged and not troubled and not _unborn(facts) and not stood_still(facts) and not left_behind(facts)
 
 
 def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
@@ -83,7 +85,7 @@ def _judge(facts: Facts, stall: Stall) -> Draft:
     for rule in RULES:
         draft: Draft | None = rule.judge(facts, stall)
         if draft is not None and draft.evidence:
-            return draft
+            return heard(facts, draft)
     raise AssertionError("the last rule always holds")
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import site
+from nccldoctor.counted import counted, issued, stalled_by_counts
 from nccldoctor.events import CallTimeout, Event, WorkStatus
 from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Evidence, Group, Place, Stalled
@@ -165,6 +166,9 @@ def _named(facts: Facts, call: StuckCall) -> Stalled:
             missing=call.missing | call.unknown,
             timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
         )
+    counts = counted(facts, call)
+    if counts is not None:
+        return stalled_by_counts(call, group, counts)
     line = next(iter(timeouts_of(facts, call)), None)
     return Stalled(
         op=line.op if line else None,
@@ -204,7 +208,7 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
     if not out:
         lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
         out += [quote(e, f"rank {e.rank} waits in {what}") for e in lines[:most]]
-    return out
+    return out or issued(facts, call, what, most)
 
 
 def describe(facts: Facts, call: StuckCall | None) -> str:

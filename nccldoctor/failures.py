@@ -28,6 +28,7 @@ from nccldoctor.events import (
     KernelEvent,
     OutOfMemory,
     ProcessExit,
+    RasStatus,
     SchedulerEvent,
     SocketError,
 )
@@ -192,6 +193,7 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
     for told_of in case.of(ProcessExit):
         if told_of.rank is None and killed(told_of) and own_end(case, presence, Signs(-1), told_of):
             yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
+    yield from _dead(case, presence)
     yield from _unsaid(case, presence)
     for told in case.of(SchedulerEvent):
         if told.what == "time-limit" and before_alarm(presence, told):
@@ -200,6 +202,23 @@ def _died(case: Case, presence: Presence) -> Iterator[Failure]:
             host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
             ranks = Ranks([told.rank]) if told.rank is not None else _on_host(case, host) or _hostless(case, told)
             yield Failure(CauseClass.DIED, ranks, (told,), presence.time(told), certain=bool(ranks))
+
+
+def _dead(case: Case, presence: Presence) -> Iterator[Failure]:
+    """Processes that RAS gave up on: it cannot tell an end from a stopped process or a lost host, and says so after a minute or more,
+    when a job that aborts itself has left by its own hand.
+    """
+    told: dict[int | tuple[str | None, int | None], RasStatus] = {}
+    for event in case.of(RasStatus):
+        if event.what == "DEAD" and (event.rank is not None or event.pid is not None):
+            told.setdefault(event.rank if event.rank is not None else (event.host, event.pid), event)
+    for event in told.values():
+        signs = presence.signs(event.rank) if event.rank is not None else Signs(-1)
+        left = signs.alarms or signs.echoes or signs.teardown or signs.exits or signs.finished or signs.own
+        if not left and before_alarm(presence, event):
+            ranks = Ranks([event.rank] if event.rank is not None else [])
+            near = Ranks() if ranks else _on_host(case, event.host)
+            yield Failure(CauseClass.DIED, ranks, (event,), presence.time(event), near, certain=False)
 
 
 def _unsaid(case: Case, presence: Presence) -> Iterator[Failure]:

@@ -31,7 +31,7 @@ class Front:
     ``pending`` is the first call that did not complete (None: all did), ``row`` its row in the table of calls (-1: known from
     a line or a counter only), ``position`` its place in the rank's own order over all groups, ``started`` whether its kernel is
     known to run. ``oldest`` is the first number still in the ring: what was before it is not known.
-    ``known_by`` is ``dump``, ``status`` (counters of a dump) or ``log``; ``event`` the line it was learned from.
+    ``known_by`` is ``dump``, ``status`` (counters of a dump), ``log``, or who counted launches; ``event`` the line it was learned from.
     """
 
     group: int
@@ -86,6 +86,7 @@ def fronts(case: Case) -> Fronts:
     _add_status(case, by, calls, p2p)
     open_transfers = transfers(case, calls, valid & p2p & ~member & ~done, member)
     _add_lines(case, by)
+    _add_launches(case, by)
     recorded = frozenset(
         r
         for r, d in zip(case.dump_rank, case.dumps, strict=True)
@@ -259,6 +260,29 @@ def _line(
         known_by="log",
         event=(front.event if front and front.event else event),
     )
+
+
+def _add_launches(case: Case, by: dict[tuple[int, int], Front]) -> None:
+    """What NCCL's own observers counted, where nothing else numbers the calls. What not everybody issued cannot end; where all
+    issued as much, only a second query shows that it does not.
+    """
+    for one in case.launches:
+        if one.group < 0 or one.moving:
+            continue
+        least = min(one.last.values())
+        behind = bool(one.behind)
+        stands = behind or one.steady or bool(one.silent)
+        for rank, number in one.last.items():
+            ahead = number > least or (stands and not behind)
+            by[one.group, rank] = Front(
+                one.group,
+                rank,
+                number,
+                one.first - 1 if stands else least,
+                one.first if ahead else None,
+                known_by=one.observer,
+                event=one.said.get(rank),
+            )
 
 
 def _garbage(counter: int | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from nccldoctor.columns import Batch, Calls
 from nccldoctor.events import Event, GroupRef, StoreError
 from nccldoctor.families import complete
 from nccldoctor.grid import partition
+from nccldoctor.launches import Launches
 from nccldoctor.model import Group
 from nccldoctor.ranks import Ranks
 
@@ -65,6 +66,20 @@ def gather(
     _logged(events, shelf, world)
     by_pg_id = _numbers(batch, dump_rank, events, shelf, named)
     return Groups(tuple(shelf.groups), dict(shelf.local), by_pg_id), _codes(batch.calls, local)
+
+
+def with_communicators(groups: Groups, found: Sequence[Launches]) -> tuple[Groups, tuple[Launches, ...]]:
+    """The groups with one for each communicator whose calls nothing but NCCL's own observers counts; finer counts come first."""
+    out, placed = list(groups.all), []
+    taken: set[str] = set()
+    for one in found:
+        index = -1
+        if one.comm not in taken:
+            taken.add(one.comm)
+            index = len(out)
+            out.append(Group(index, one.comm, "communicator", one.members, "nccl"))
+        placed.append(replace(one, group=index))
+    return replace(groups, all=tuple(out)), tuple(placed)
 
 
 def _named(calls: Calls) -> list[tuple[int, int, int]]:

@@ -8,14 +8,27 @@ from datetime import UTC, datetime
 import numpy as np
 
 from nccldoctor import clock_skew
-from nccldoctor.attribution import attribute
+from nccldoctor.attribution import Attributed, attribute
 from nccldoctor.case import Case, Reading
 from nccldoctor.census import Census
 from nccldoctor.clocks import YEARLESS, seconds
 from nccldoctor.columns import Batch
-from nccldoctor.events import Event, MonitoredBarrier, Setting, StoreError, Version
-from nccldoctor.groups import gather
+from nccldoctor.events import (
+    BlockingWaitTimeout,
+    CollectiveTimeout,
+    Event,
+    MonitoredBarrier,
+    RasStatus,
+    Setting,
+    StoreError,
+    Version,
+    WorkStatus,
+)
+from nccldoctor.groups import gather, with_communicators
 from nccldoctor.ingest import Ingested
+from nccldoctor.launch_lines import by_dumps, by_lines
+from nccldoctor.launch_reports import by_reports
+from nccldoctor.launches import Launches
 from nccldoctor.model import Gap
 from nccldoctor.parsers.base import Parsed
 from nccldoctor.ranks import Ranks
@@ -34,6 +47,9 @@ def identify(read: Ingested) -> Case:
     world = Ranks(range(size if size is not None else max(ranks, default=-1) + 1))
     learned = "world" if size is not None else "listed" if known and _listed(found.events, world) else "assumed"
     groups, call_group = gather(read.batch, found.dump_rank, found.events, world, learned)
+    counted = _launches(read.batch, found, len(world) if known else None)
+    if not _numbered(read.batch, found.events):
+        groups, counted = with_communicators(groups, counted)
     rank_of_dump = np.array([-1 if r is None else r for r in found.dump_rank], dtype=np.int32)
     calls = read.batch.calls
     call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
@@ -58,12 +74,29 @@ def identify(read: Ingested) -> Case:
             *clock_skew.gaps(skews),
         ),
         skews=skews,
+        launches=counted,
         rank_host=found.census.host,
         rank_pid=found.census.pid,
         rank_device=found.census.device,
         torch=_version(found.events, "torch"),
         nccl=_version(found.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
     )
+
+
+def _launches(batch: Batch, found: Attributed, world: int | None) -> tuple[Launches, ...]:
+    """What NCCL's own observers counted, the finest counts first."""
+    reports = [e for e in found.events if isinstance(e, RasStatus)]
+    return (
+        *by_dumps(zip(found.dump_rank, batch.dumps, strict=True)),
+        *by_lines(found.events),
+        *by_reports(reports, found.census.rank_of, world),
+    )
+
+
+def _numbered(batch: Batch, events: Sequence[Event]) -> bool:
+    """Whether PyTorch's own numbers tell where the ranks stand: NCCL's own observers then are witnesses, not the record."""
+    lines = (BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
+    return any(d.entries or d.status for d in batch.dumps) or any(isinstance(e, lines) for e in events)
 
 
 def _sizes(events: Sequence[Event]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     Progress,
+    RasStatus,
     SchedulerEvent,
     Stack,
     StoreError,
@@ -43,7 +44,7 @@ from nccldoctor.ranks import Ranks
 ALARMS = (CallTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
 """Lines with which a waiting rank complains."""
 
-OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, SchedulerEvent)
+OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent)
 """Kinds about a rank that somebody else writes: no sign of its life."""
 
 AT_THE_END = (ExceptionRaised, NcclError, StoreError)

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nccldoctor.columns import Batch
-from nccldoctor.events import CollectiveTimeout, CommInit, Event
+from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, RasStatus
 
 GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
 """Operations whose sizes tell the number of members."""
 
 
 def world_of(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
-    """The world size: from the default group's members, INIT lines, the store, or the launcher's own variables."""
+    """The world size: from the default group's members, INIT lines, the launcher's own variables, or RAS."""
     sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
     if sizes:
         return max(sizes)
-    comms = [e.nranks for e in events if isinstance(e, CommInit) and e.nranks]
+    comms = [e.nranks for e in events if isinstance(e, CommInit | InspectorRecord) and e.nranks]
     if comms:
         return max(comms)
     if "WORLD_SIZE" in settings:
         return settings["WORLD_SIZE"]
+    counted = [e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks]
+    if counted:
+        return max(counted)
     return _by_ratio(events)
 
 

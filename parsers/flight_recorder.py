@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from nccldoctor.parsers.recorder_comms import State, read_states
 from nccldoctor.parsers.recorder_entries import read_entries
 from nccldoctor.parsers.recorder_values import Entries, clean, integer
 
@@ -34,7 +35,7 @@ class Dump:
 
     ``config`` holds (uid, description, runs of member ranks as first and last, in recorded order);
     ``status`` (local group index, enqueued, started, completed), -1 for none.
-    ``problem`` as in :class:`nccldoctor.columns.DumpHead`.
+    ``comms`` are its communicators as NCCL itself dumped them. ``problem`` as in :class:`nccldoctor.columns.DumpHead`.
     """
 
     form: str
@@ -45,6 +46,7 @@ class Dump:
     entries: Entries = field(default_factory=Entries)
     wrapped: bool = False
     problem: str = ""
+    comms: list[State] = field(default_factory=list)
 
 
 def is_pickle(head: bytes) -> bool:
@@ -74,6 +76,7 @@ def read_dump(content: object, form: str, size: int) -> Dump:
     _fill(dump, entries if type(entries) is list else [], size)
     dump.config = _config(content.get("pg_config"), {uid for uid, _ in dump.entries.groups})
     dump.status = _status(content.get("pg_status"))
+    dump.comms = read_states(content.get("nccl_comm_state"))
     return dump
 
 

@@ -7,7 +7,6 @@ behind the other, with or without line ends; or Prometheus text. Only finished c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from nccldoctor.parsers.base import (
     file_parser,
     line_parser,
 )
+from nccldoctor.parsers.json_objects import objects
 
 _KINDS = ("coll", "p2p")
 _METRICS = ("nccl_bus_bandwidth_gbs{", "nccl_collective_exec_time_microseconds{", "nccl_p2p_")
@@ -77,7 +77,7 @@ class InspectorParser(FileParser):
         gaps: tuple[Gap, ...] = ()
         text = content.decode("utf-8", "backslashreplace")
         try:
-            for line, item in _objects(text):
+            for line, item in objects(text):
                 number += 1
                 for record in _records(Place(source.id, source.path, line), item):
                     last[(record.comm_id, record.group_rank, record.host, record.pid, record.calls)] = record
@@ -87,18 +87,6 @@ class InspectorParser(FileParser):
             )
         events = tuple(last.values())
         return Parsed(source, events, gaps=gaps, lines=text.count("\n") + 1, candidates=number, understood=number)
-
-
-def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every object of the file with the number of the line it begins on."""
-    decoder = json.JSONDecoder()
-    at, line, counted = 0, 1, 0
-    gap = re.compile(r"[\s,\[\]]*")
-    while (at := gap.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches the empty text
-        line, counted = line + text.count("\n", counted, at), at
-        item, at = decoder.raw_decode(text, at)
-        if isinstance(item, dict):
-            yield line, item
 
 
 def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:

@@ -51,7 +51,7 @@ def _coll() -> re.Pattern[str]:
     return re.compile(
         r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
         r" (?P<dtype>\d{1,3}) "
-        r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})"
+        r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})(?: \[nranks=(?P<nranks>\d{1,7})\])?"
     )
 
 
@@ -220,6 +220,7 @@ class CollCallParser(LineParser):
                     "dtype": "fp32",
                     "root": 0,
                     "comm": "0x55d0",
+                    "nranks": 8,
                 },
             ),
             "NVIDIA/nccl src/enqueue.cc, v2.4.2 to v2.30.7",
@@ -245,4 +246,5 @@ class CollCallParser(LineParser):
                     dtype=_DATATYPES[code] if code < len(_DATATYPES) else str(code),
                     root=int(hit["root"]),
                     comm=f"0x{hit['comm']}",
+                    nranks=int(hit["nranks"]) if hit["nranks"] else None,
                 )

@@ -16,10 +16,8 @@ from itertools import islice
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.ras_blocks import MOST_RANKS, outliers, process
 from nccldoctor.ranks import Ranks
-
-MOST_RANKS = 1 << 20
-"""No communicator has more ranks; larger numbers in a report are a known fault of it."""
 
 _BLOCK = 600
 
@@ -51,28 +49,8 @@ def _row() -> re.Pattern[str]:
 
 
 @cache
-def _rank() -> re.Pattern[str]:
-    return re.compile(r"^\s*Rank (?P<rank>\d{1,12})\b(?P<rest>.{0,300})")
-
-
-@cache
-def _rank_list() -> re.Pattern[str]:
-    return re.compile(r"The missing ranks?: (?P<list>[\d,\- ]{1,2000})")
-
-
-@cache
-def _launched() -> re.Pattern[str]:
-    return re.compile(r"has launched up to operation (?P<n>\d{1,18})|(?P<none>has not launched any operations)")
-
-
-@cache
-def _operation() -> re.Pattern[str]:
-    return re.compile(r"Communicator ranks have different (?P<op>\w{1,24}) operation counts")
-
-
-@cache
-def _many() -> re.Pattern[str]:
-    return re.compile(r"(?P<k>\d{1,9}) ranks? (?:have|has) launched up to operation (?P<n>\d{1,18})")
+def _total() -> re.Pattern[str]:
+    return re.compile(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
 
 
 @line_parser
@@ -92,19 +70,43 @@ class RasParser(LineParser):
         "ABORT  ",
         "UNKNOWN  ",
         " INIT  ",
+        "(total)",
     )
     samples = (
+        Sample(
+            "  Nodes    Processes          GPUs  Processes      GPUs\n"
+            "  (total)   per node   per process    (total)   (total)\n"
+            "      2            4             1          8         8\n",
+            ({"kind": "ras", "what": "TOTAL", "nranks": 8, "detail": "8 GPUs in all"},),
+            "NVIDIA/nccl docs/examples/08_ras, v2.30.7",
+        ),
         Sample(
             "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
             "    #  in group  per comm  per node  per comm  in group\n"
             "    0         1        16         8       128       128   RUNNING  OK\n",
-            ({"kind": "ras", "what": "OK", "detail": "group 0: 1 communicator(s) of 128 ranks, RUNNING"},),
+            (
+                {
+                    "kind": "ras",
+                    "what": "OK",
+                    "table": 0,
+                    "nranks": 128,
+                    "detail": "group 0: 1 communicator(s) of 128 ranks, RUNNING",
+                },
+            ),
             "NVIDIA/nccl src/ras/client_support.cc, v2.26.2",
         ),
         Sample(
             "#0-0 (5a1c90e4d7723bf1) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 1 -- GPU 0 managed by"
             " process 71004 on node 10.0.0.13\n",
-            ({"kind": "ras", "what": "INCOMPLETE", "missing": Ranks([1])},),
+            (
+                {
+                    "kind": "ras",
+                    "what": "INCOMPLETE",
+                    "missing": Ranks([1]),
+                    "comm_id": "0x5a1c90e4d7723bf1",
+                    "processes": ((1, "10.0.0.13", 71004),),
+                },
+            ),
             "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
         ),
         Sample(
@@ -117,9 +119,24 @@ class RasParser(LineParser):
                     "what": "MISMATCH",
                     "missing": Ranks([5]),
                     "counts": ((5, "AllReduce", 811), (-1, "AllReduce", 812)),
+                    "processes": ((5, "n1", 9),),
+                    "table": 1,
                 },
             ),
             "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
+        ),
+        Sample(
+            "#0-0 (78db) MISMATCH\n  Communicator ranks have different Broadcast operation counts\n  14 ranks have"
+            " launched up to operation 64\n  2 ranks have launched up to operation 60\n  Rank 3 -- GPU 3 managed by"
+            " process 9 on node n1\n  Rank 7 -- GPU 3 managed by process 8 on node n2\n",
+            (
+                {
+                    "kind": "ras",
+                    "missing": Ranks([3, 7]),
+                    "counts": ((3, "Broadcast", 60), (7, "Broadcast", 60), (-1, "Broadcast", 64)),
+                },
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3: members of a larger minority stand below their count",
         ),
         Sample(
             "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 71004 on node"
@@ -134,9 +151,17 @@ class RasParser(LineParser):
         them.
         """
         body = line.body
-        if hit := _row().search(body[:300]):
+        if "(total)" in body:
+            yield from _all_gpus(line)
+        elif hit := _row().search(body[:300]):
             size = f"{hit['comms']} communicator(s) of {hit['size']} ranks, {hit['status']}"
-            yield RasStatus(**common(line, rank=None), what=hit["errors"], detail=f"group {hit['group']}: {size}")
+            yield RasStatus(
+                **common(line, rank=None),
+                what=hit["errors"],
+                detail=f"group {hit['group']}: {size}",
+                nranks=int(hit["size"]),
+                table=int(hit["group"]),
+            )
         elif hit := _head().search(body[:300]):
             if hit["group"]:
                 yield from _block(line, hit)
@@ -145,6 +170,15 @@ class RasParser(LineParser):
             head = _head().search(above.body[:300]) if above else None
             if above and head and not head["group"]:
                 yield from _block(above, head)
+
+
+def _all_gpus(line: Line) -> Iterator[RasStatus]:
+    """The last column of the job summary, which counts all GPUs; a varying layout ends in a table of totals alone."""
+    below = next(line.following(1), None)
+    if "(total)" in line.body.rstrip()[-8:] and below is not None and _total().match(below.body[:200]):
+        total = int(below.body.split()[-1])
+        if 0 < total < MOST_RANKS:
+            yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")
 
 
 def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:
@@ -159,13 +193,30 @@ def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:
     if head["what"] in ("DEAD", "INCOMPLETE") and head["group"] is None:
         yield from _processes(line, head["what"], below)
         return
-    missing, counts, impossible = _outliers(below)
+    found = outliers(below)
+    told = [
+        below[0].strip(),
+        *_said(below[1:]),
+        *(["the report has impossible rank numbers"] if found.impossible else []),
+    ]
     name = f"communicator {head['hash']}: " if head["hash"] else ""
-    told = [below[0].strip(), *_said(below[1:]), *(["the report has impossible rank numbers"] if impossible else [])]
-    detail = name + "; ".join(told)
+    rows = "\n".join([line.body, *below[:4]])
     yield RasStatus(
-        **common(line, rank=None), what=head["what"], missing=Ranks(missing), detail=detail[:300], counts=tuple(counts)
+        **common(line, rank=None, text=rows[:500]),
+        what=head["what"],
+        missing=Ranks(found.ranks),
+        detail=(name + "; ".join(told))[:300],
+        counts=tuple(found.counts + found.many),
+        comm_id=spelled(head["hash"]) if head["hash"] and not found.impossible else None,
+        processes=tuple(found.processes),
+        table=int(head["group"]) if head["group"] else None,
     )
+
+
+def spelled(number: str) -> str:
+    """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
+    digits = number.lower().removeprefix("0x").lstrip("0")
+    return f"0x{digits or '0'}"
 
 
 def _said(rows: list[str]) -> list[str]:
@@ -174,53 +225,12 @@ def _said(rows: list[str]) -> list[str]:
     return list(islice(said, 4))
 
 
-@cache
-def _process() -> re.Pattern[str]:
-    return re.compile(r"Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,120})(?P<rest>.{0,120})")
-
-
 def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
     """One event for each process, so that host and process id lead to its rank."""
-    found = [hit for hit in map(_process().search, below) if hit]
+    found = [hit for hit in map(process().search, below) if hit]
     for hit in found[:256]:
         yield RasStatus(
             **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]
         )
     if not found:
         yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])
-
-
-def _outliers(below: list[str]) -> tuple[list[int], list[tuple[int, str, int]], bool]:
-    """Ranks that the block names, their counts, and whether some of it cannot be. Rank -1 in the counts stands for
-    the many.
-    """
-    ranks: list[int] = []
-    counts: list[tuple[int, str, int]] = []
-    many: list[tuple[int, str, int]] = []
-    impossible, op = False, ""
-    for text in below:
-        if hit := _operation().search(text):
-            op = hit["op"]
-        elif hit := _rank_list().search(text):
-            ranks.extend(r for r in _listed(hit["list"]) if r < MOST_RANKS)
-        elif hit := _rank().search(text):
-            rank = int(hit["rank"])
-            if rank >= MOST_RANKS:
-                impossible = True
-                continue
-            ranks.append(rank)
-            if launched := _launched().search(hit["rest"]):
-                counts.append((rank, op, int(launched["n"] or 0)))
-        elif hit := _many().search(text):
-            many.append((-1, op, int(hit["n"])))
-    return ranks, counts + many, impossible
-
-
-def _listed(text: str) -> list[int]:
-    out: list[int] = []
-    for part in text.replace(" ", "").split(",")[:4096]:
-        low, _, high = part.partition("-")
-        if low.isdigit() and len(low) < 8:
-            last = int(high) if high.isdigit() and len(high) < 8 else int(low)
-            out.extend(range(int(low), min(last, int(low) + 4096) + 1))
-    return out

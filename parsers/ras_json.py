@@ -6,7 +6,6 @@ Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.28.7 to v2.30.7.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -14,7 +13,9 @@ from typing import Any
 from nccldoctor.events import Event, RasStatus, Version
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
-from nccldoctor.parsers.ras import MOST_RANKS
+from nccldoctor.parsers.json_objects import objects
+from nccldoctor.parsers.ras import spelled
+from nccldoctor.parsers.ras_blocks import MOST_RANKS
 from nccldoctor.ranks import Ranks
 
 
@@ -32,11 +33,15 @@ class RasJsonParser(FileParser):
             ' {"unresponsive": true, "considered_dead": true}}]}]}',
             (
                 {"kind": "version", "of": "nccl", "version": "2.28.7"},
+                {"kind": "ras", "what": "TOTAL", "nranks": 3},
                 {
                     "kind": "ras",
                     "what": "MISMATCH",
                     "missing": Ranks([2]),
                     "counts": ((0, "AllReduce", 9), (1, "AllReduce", 8)),
+                    "comm_id": "0x5a",
+                    "nranks": 3,
+                    "processes": ((0, "n1", 7), (1, "n1", 8), (2, "n2", 9)),
                 },
                 {"kind": "ras", "what": "ERROR", "group_rank": 1, "host": "n1", "pid": 8},
                 {"kind": "ras", "what": "DEAD", "group_rank": 2, "host": "n2", "pid": 9},
@@ -51,15 +56,19 @@ class RasJsonParser(FileParser):
         return start.startswith(b"{") and b'"nccl_version"' in head and b'"communicators' in head
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """The events; a broken document gives a gap that says where it breaks."""
+        """The events of each report, one behind the other as a loop of queries leaves them; a broken document gives a gap
+        that says where it breaks.
+        """
+        events: list[Event] = []
+        gaps: tuple[Gap, ...] = ()
+        text = content.decode("utf-8", "backslashreplace").lstrip("\ufeff")
         try:
-            report = json.loads(content)
+            for _, report in objects(text):
+                events += _report(source, report)
         except (ValueError, RecursionError) as error:
-            gap = Gap(f"RAS report in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id)
-            return Parsed(source, gaps=(gap,))
-        events = tuple(_report(source, report)) if isinstance(report, dict) else ()
+            gaps = (Gap(f"RAS report in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id),)
         return Parsed(
-            source, events=events, lines=content.count(b"\n") + 1, candidates=len(events), understood=len(events)
+            source, tuple(events), gaps=gaps, lines=text.count("\n") + 1, candidates=len(events), understood=len(events)
         )
 
 
@@ -72,7 +81,12 @@ def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
     if isinstance(cuda, int) and 1_000 <= cuda < 1_000_000:
         told = f"{cuda // 1000}.{cuda % 1000 // 10}"
         yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=told)
-    for communicator in _dicts(report.get("communicators")):
+    communicators = _dicts(report.get("communicators"))
+    total = len({_seat(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))})
+    if total:
+        told = f"{total} GPUs in all"
+        yield RasStatus(**common, text=told, what="TOTAL", nranks=total, detail=told)
+    for communicator in communicators:
         yield from _communicator(common, communicator)
     about = report.get("ras")
     lost = about.get("timeouts_count") if isinstance(about, dict) else None
@@ -90,7 +104,18 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
     name = f"communicator {communicator.get('hash')} of {communicator.get('size')} ranks"[:120]
     told = f"{name}: {len(ranks)} answered, {len(absent)} missing{', counts differ' if uneven else ''}"
     missing = Ranks(_rank(r) or 0 for r in absent)
-    yield RasStatus(**common, text=told, what=what, missing=missing, detail=told, counts=counts)
+    size = communicator.get("size")
+    yield RasStatus(
+        **common,
+        text=told,
+        what=what,
+        missing=missing,
+        detail=told,
+        counts=counts,
+        comm_id=spelled(str(communicator.get("hash"))[:40]),
+        nranks=size if isinstance(size, int) and 0 < size < MOST_RANKS else None,
+        processes=tuple(sorted(p for r in (*ranks, *absent) if (p := _process(r)) is not None)),
+    )
     for rank in ranks:
         code = _status(rank).get("async_error")
         if isinstance(code, int) and code not in (0, 7):  # success and in progress
@@ -103,6 +128,18 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
             "DEAD" if dead else "INCOMPLETE",
             f"{name}: rank {_rank(rank)} {'is considered dead' if dead else 'does not answer'}",
         )
+
+
+def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:
+    number, host, pid = _rank(rank), rank.get("host"), rank.get("pid")
+    if number is None or not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+        return None
+    return number, host[:200], pid
+
+
+def _seat(rank: dict[str, Any]) -> tuple[str, ...]:
+    """Where a rank runs: a process may hold several boards."""
+    return str(rank.get("host")), str(rank.get("pid")), str(rank.get("cuda_dev"))
 
 
 def _one(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:

@@ -34,6 +34,7 @@ def pack(dump: Dump) -> bytes:
         "status": dump.status,
         "wrapped": dump.wrapped,
         "problem": dump.problem,
+        "comms": dump.comms,
         "rows": entries.rows,
         "backend": entries.backend,
         "groups": entries.groups,
@@ -66,7 +67,7 @@ class Unpacker:
         """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
         import numpy as np
 
-        from nccldoctor.columns import Batch, Calls, DumpHead, GroupStatus, Vocabulary
+        from nccldoctor.columns import Batch, Calls, CommState, DumpHead, GroupStatus, Vocabulary
 
         start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
         header = json.loads(data[_LENGTH:start])
@@ -96,6 +97,7 @@ class Unpacker:
             status=tuple(GroupStatus(*item) for item in header["status"]),
             has_frames=any(words.stacks),
             problem=header["problem"],
+            comms=tuple(CommState(*item) for item in header["comms"]),
         )
         return Batch((head,), Calls.build(columns), words)
 

@@ -12,6 +12,7 @@ import numpy as np
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.literals import literals_of
+from nccldoctor.parsers.newest import Newest
 from nccldoctor.parsers.window import REACH, Buffer
 
 WHOLE = 4 << 20
@@ -54,6 +55,8 @@ class Sampler:
         self._seen: set[tuple[int, int, int]] = set()
         self._loud = False
         self._whole = False
+        self._newest = Newest()
+        self._pinned: set[int] = set()  # lines that are never thinned out
         self._first: tuple[int, int] | None = None  # of the first event that matters, in a file that is read whole
         self._latest: tuple[int, int] | None = None  # offset and line of the last event that matters, in this block
         self._kept: tuple[bytes, int, int] | None = (
@@ -81,6 +84,11 @@ class Sampler:
             at, number = self._first
             self._region(buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most)
 
+    def passing(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+        """Whole lines go by, the first with this number: of COLL lines the last ones are kept, wherever they stand."""
+        if self._literals.parsers:
+            self._newest.block(buffer, low, high, number)
+
     def block(self, buffer: Buffer, number: int, first: bool, over: bool) -> None:
         """A block was searched; ``number`` is the line at the end of it. ``first`` and ``over``: nothing came before,
         comes after.
@@ -104,6 +112,15 @@ class Sampler:
                 around = buffer.like(content)
                 self._region(around, 0, len(content), at, line, self._most)
                 around.forget()  # lines and buffer hold each other
+        if over:
+            self._last_calls(buffer)
+
+    def _last_calls(self, buffer: Buffer) -> None:
+        for number, content in self._newest.lines():
+            around = buffer.like(content)
+            self._pinned.add(number)
+            self._parse(around, 0, len(content), number)
+            around.forget()
 
     def _region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> bool:
         """Parse at most so many lines in ``[low, high)``; the line at offset ``at`` has this ``number``.
@@ -147,7 +164,7 @@ class Sampler:
         if len(found) > MOST_EVENTS:
             last = {x.writer: i for i, x in enumerate(found)}
             first = {x.writer: i for i, x in reversed(list(enumerate(found)))}
-            keep = {*first.values(), *last.values()}
+            keep = {*first.values(), *last.values(), *(i for i, x in enumerate(found) if x.line in self._pinned)}
             room = max(1, MOST_EVENTS - len(keep))
             keep.update(range(0, len(found), -(-len(found) // room)))
             found = [found[i] for i in sorted(keep)]

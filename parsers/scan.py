@@ -144,6 +144,7 @@ class _Scan:
                 self.labels.study(head)
             limit = buffer.high if over else self._safe(done)
             self.sampler.expect(buffer, first, over)
+            self.sampler.passing(buffer, done, limit, self._count(done))
             self._block(done, limit)
             self.sampler.block(buffer, self.number, first, over)
             if over:

@@ -42,13 +42,16 @@ class CollCall(Event):
     dtype: str | None = None
     root: int | None = None
     comm: str | None = None
+    nranks: int | None = None
 
 
 @kind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RasStatus(Event):
     """One row or block of NCCL's RAS output, or one event of its monitor. ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
-    the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), or OUTLIER for a node with another number of processes.
+    the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), OUTLIER for a node with another number of processes, or TOTAL for
+    all GPUs of the job. ``counts`` are (rank inside ``comm_id``, operation, how many it launched), rank -1 for those that the text does
+    not list; ``processes`` are (rank inside, host, pid); a block belongs to the row with its ``table`` number, which has ``nranks``.
     """
 
     kind: ClassVar[str] = "ras"
@@ -56,6 +59,10 @@ class RasStatus(Event):
     missing: Ranks = Ranks()
     detail: str = ""
     counts: tuple[tuple[int, str, int], ...] = ()
+    comm_id: str | None = None
+    nranks: int | None = None
+    processes: tuple[tuple[int, str, int], ...] = ()
+    table: int | None = None
 
 
 @kind

@@ -11,6 +11,7 @@ from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAn
 from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.compared_counts import from_counts
 
 REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
 
@@ -34,7 +35,7 @@ def noun(aspect: str) -> str:
 def from_lines(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
     """What lines show of a mismatch in one aspect."""
     found = _fingerprints(facts, cause, aspect) or _analysed(facts, cause, aspect)
-    return found or _timeouts(facts, cause, aspect)
+    return found or _timeouts(facts, cause, aspect) or from_counts(facts, cause, aspect)
 
 
 def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:

@@ -13,7 +13,15 @@ from dataclasses import replace
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote
-from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, SchedulerEvent, SocketError
+from nccldoctor.events import (
+    Event,
+    ExceptionRaised,
+    OutOfMemory,
+    ProcessExit,
+    RasStatus,
+    SchedulerEvent,
+    SocketError,
+)
 from nccldoctor.failures import FATAL, Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
@@ -110,6 +118,8 @@ def _how(events: Sequence[Event]) -> str:
         return (
             f"{event.what.replace('-', ' ')} ({_brief(event.detail)})" if event.detail else event.what.replace("-", " ")
         )
+    if isinstance(event, RasStatus):
+        return "RAS, NCCL's own service, considers the process dead"
     if isinstance(event, ProcessExit):
         name = (
             event.signal
@@ -139,6 +149,8 @@ def _says(event: Event) -> str:
 def _observer(event: Event) -> str:
     if isinstance(event, OutOfMemory):
         return f"kernel:{event.host or ''}"
+    if isinstance(event, RasStatus):
+        return "ras"
     return "scheduler" if isinstance(event, SchedulerEvent) else "launcher"
 
 

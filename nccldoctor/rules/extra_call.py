@@ -11,6 +11,7 @@ from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules import compared_counts
 from nccldoctor.rules.missed_call import by_shift
 from nccldoctor.rules.steps import added, blamed
 from nccldoctor.rules.witnesses import row_of
@@ -20,8 +21,9 @@ CAUSE = CauseClass.EXTRA_CALL
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
-    """By alignment of streams in the group, else by counting at the next call in another group."""
-    return by_shift(facts, stall, missed=False, cause=CAUSE) or _by_count(facts, stall)
+    """By alignment of streams in the group, else by counting at the next call in another group, else by NCCL's own lines."""
+    found = by_shift(facts, stall, missed=False, cause=CAUSE) or _by_count(facts, stall)
+    return found or compared_counts.by_shift(facts, CAUSE, -1)
 
 
 def _by_count(facts: Facts, stall: Stall) -> Draft | None:

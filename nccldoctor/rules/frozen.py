@@ -9,6 +9,7 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.counted import unanswered
 from nccldoctor.departures import SLACK
 from nccldoctor.draft import Draft, describe, names, quote, verb
 from nccldoctor.events import DumpNote, DumpSignal, Phase, ProcessExit, Progress, SchedulerEvent
@@ -125,9 +126,11 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
     left = facts.presence.dumped | facts.presence.logged
     alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= left
     only = alone and facts.presence.first_alarm is not None
+    silent = any(unanswered(facts, r) for r in ranks)
+    said = "did not answer RAS" if silent else "left neither a dump nor a log"
     return Draft(
         CAUSE,
-        f"{names(ranks).capitalize()} left neither a dump nor a log; the others wait in {describe(facts, stall.call)}",
+        f"{names(ranks).capitalize()} {said}; the others wait in {describe(facts, stall.call)}",
         evidence,
         Confidence.LOW,
         "its dump or its log",

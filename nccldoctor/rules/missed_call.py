@@ -15,6 +15,8 @@ from nccldoctor.draft import Draft, describe, names, quote, recorded, stalled_of
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules import compared_counts
+from nccldoctor.rules.gone_on import gone_on
 from nccldoctor.rules.mismatch import disagreement
 from nccldoctor.rules.outside import nameable, shown_outside
 from nccldoctor.rules.steps import OutOfStep, blamed, usual
@@ -26,12 +28,14 @@ REFUTED = "a record of the call on that rank, or the same order of calls on its 
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
-    """By alignment of streams, by the rank's own order, or by its steps."""
+    """By alignment of streams, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
     return (
         by_shift(facts, stall, missed=True, cause=CAUSE)
         or _by_order(facts, stall)
         or _by_steps(facts, stall)
         or _by_phase(facts, stall)
+        or gone_on(facts, stall, CAUSE)
+        or compared_counts.by_shift(facts, CAUSE, 1)
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, quote, recorded
-from nccldoctor.events import ProcessExit
+from nccldoctor.events import ProcessExit, RasStatus, Stack
 from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
 from nccldoctor.rules.last_words import broken_off, ended_well
 from nccldoctor.rules.unfinished import on_gloo, scattered
@@ -29,7 +29,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     )
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
         return None
-    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts):
+    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts) or _ras_errs(facts):
         return None
     evidence = _well(facts)
     if not evidence or broken_off(facts)[0]:
@@ -58,6 +58,11 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     )
 
 
+def _ras_errs(facts: Facts) -> bool:
+    """Whether the newest words of RAS tell of a process without an answer, or of an error."""
+    return any(e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus))
+
+
 def _files(lost: list[Gap]) -> str:
     """The files of which something is lost: the sign of trouble stands mostly at the end, which is what a cut takes."""
     reasons = {gap.what: gap.why.split(":")[0].split(" (")[0] for gap in lost}
@@ -71,12 +76,13 @@ def _well(facts: Facts) -> list[Evidence]:
     for rank in facts.case.world:
         signs = facts.presence.signs(rank)
         row = facts.fronts.last_row.get(rank)
-        if signs.last_event is not None:
+        if signs.last_event is not None and not isinstance(signs.last_event, Stack):
             out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))
         if row is not None:
             out.append(recorded(facts, row, f"the newest call of rank {rank}"))
         if len(out) >= 6:
             return out
-    if not out and facts.case.events:
-        out.append(quote(facts.case.events[-1], "the last line that was understood: no complaint"))
+    said = [e for e in facts.case.events if not isinstance(e, Stack)]  # which are taken of what stands still
+    if not out and said:
+        out.append(quote(said[-1], "the last line that was understood: no complaint"))
     return out

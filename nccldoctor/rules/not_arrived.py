@@ -9,6 +9,7 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.counted import counted
 from nccldoctor.draft import Draft, names, owed, quote
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.failures import CLOSING
@@ -37,8 +38,11 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if stall.kind is not StallKind.ABSENT:
         return _named_by_report(facts, stall) or _unheard(facts, stall)
     ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
+    lines = _logs_calls(facts, stall)
     alive = Ranks(
-        r for r in ranks if lives(facts, r) and (r in stall.shown or waits_by_stack(facts.presence.signs(r)) is None)
+        r
+        for r in ranks
+        if (lives(facts, r) or r in lines) and (r in stall.shown or waits_by_stack(facts.presence.signs(r)) is None)
     )
     if not alive:
         return None
@@ -72,6 +76,12 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         suspects=(stall.ranks - alive) if not whole else Ranks(),
         call=stall.call,
     )
+
+
+def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
+    """Ranks whose COLL lines stop before the call, where nothing but such lines was read: whether they froze there, nothing tells."""
+    one = counted(facts, stall.call)
+    return stall.shown if one is not None and one.observer != "ras" and facts.presence.first_alarm is None else Ranks()
 
 
 def _closed(facts: Facts, stall: Stall) -> Ranks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nccldoctor.align import Facts
+from nccldoctor.counted import answered, cited, counted, unanswered
 from nccldoctor.departures import before_alarm
 from nccldoctor.draft import dump_evidence, names, owed, quote, waiting_evidence
 from nccldoctor.events import (
@@ -51,7 +52,11 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
             if found is not None:
                 out.append(found)
         elif front is not None and front.event is not None and front.enqueued < call.seq:
-            out.append(quote(front.event, f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"))
+            says = f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"
+            counts = counted(facts, call)
+            out.append(quote(front.event, says) if counts is None else cited(front.event, counts, says))
+        elif front is None:
+            out += unanswered(facts, rank)
     out += [
         quote(e, f"PyTorch's desync report names {names(e.laggards)}")
         for e in facts.case.of(DesyncReport)
@@ -123,6 +128,7 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
     out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
     own = own_dumps(facts, rank) if signs.dump == "none" else []
     out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
+    out += answered(facts, rank)
     out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
         not out

@@ -1,0 +1,111 @@
+"""What the counts of NCCL's own observers say of one call: who issued it, what it is, who answered at all."""
+
+from __future__ import annotations
+
+import math
+
+from nccldoctor.align import Facts
+from nccldoctor.departures import SLACK
+from nccldoctor.events import Event
+from nccldoctor.launches import Launches
+from nccldoctor.model import Evidence, Group, Stalled
+from nccldoctor.ranks import Ranks
+from nccldoctor.waits import StuckCall
+
+OP_TYPES = {
+    "AllReduce": "ALLREDUCE",
+    "Broadcast": "BROADCAST",
+    "Reduce": "REDUCE",
+    "AllGather": "ALLGATHER",
+    "ReduceScatter": "REDUCE_SCATTER",
+}
+"""NCCL's name of an operation to the watchdog's."""
+
+
+LEVEL = 3
+"""Fewest members whose lines end at one number, so that it is no accident."""
+
+
+def counted(facts: Facts, call: StuckCall | None) -> Launches | None:
+    """The counts that a stuck call is known from; None where PyTorch's own numbers tell."""
+    if call is None:
+        return None
+    return next((one for one in facts.case.launches if one.group == call.group), None)
+
+
+def stalled_by_counts(call: StuckCall, group: Group, one: Launches) -> Stalled:
+    """The call in the words of the contract."""
+    line = one.call
+    return Stalled(
+        op=OP_TYPES.get(one.op or ""),
+        seq=call.seq,
+        group=group.label,
+        numel_in=line.numel if line else None,
+        dtype=line.dtype if line else None,
+        entered=call.entered,
+        missing=call.missing | call.unknown,
+    )
+
+
+def issued(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence]:
+    """That ranks inside a call issued it: a line of each, or the report that counts them together."""
+    one = counted(facts, call)
+    if one is None:
+        return []
+    lines: dict[str, tuple[Event, set[int]]] = {}
+    for rank in call.inside:
+        event = one.said.get(rank)
+        if event is not None:
+            lines.setdefault(str(event.place), (event, set()))[1].add(rank)
+    return [cited(event, one, f"{_ranks(ranks)} issued {what}") for event, ranks in list(lines.values())[:most]]
+
+
+def answered(facts: Facts, rank: int) -> list[Evidence]:
+    """That a rank answered RAS while the others waited: at that time, or as one of those that are behind."""
+    asked = [
+        one for one in facts.case.launches if one.observer == "ras" and rank in one.last and of_the_stall(facts, one)
+    ]
+    found = [one for one in asked if rank in one.behind or dated(facts, one)]
+    return [cited(one.said[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
+
+
+def of_the_stall(facts: Facts, one: Launches) -> bool:
+    """Whether the counts are not from before the stalled call; counts without a time may be of any moment."""
+    began = facts.presence.began if not math.isnan(facts.presence.began) else facts.presence.alarm
+    return not any(facts.presence.time(e) < began - SLACK for e in one.said.values())
+
+
+def dated(facts: Facts, one: Launches) -> bool:
+    """Whether it is known when the counts were taken."""
+    return any(not math.isnan(facts.presence.time(e)) for e in one.said.values())
+
+
+def left_behind(facts: Facts) -> bool:
+    """Whether COLL lines end at one number on most members and earlier on few: hosts of a running job stop at any number, those of a
+    job that stands at the same one.
+    """
+    for one in facts.case.launches:
+        level = len(one.last) - len(one.behind)
+        done = any(facts.presence.signs(r).finished for r in one.last)
+        if one.group >= 0 and one.observer != "ras" and not done and level >= LEVEL and 3 * len(one.behind) <= level:
+            return bool(one.behind)
+    return False
+
+
+def unanswered(facts: Facts, rank: int) -> list[Evidence]:
+    """That RAS had no answer of a rank where others answered."""
+    found = [one for one in facts.case.launches if rank in one.silent]
+    return [
+        cited(next(iter(one.said.values())), one, f"rank {rank} did not answer RAS, {len(one.last)} others did")
+        for one in found[:1]
+    ]
+
+
+def cited(event: Event, one: Launches, says: str, *, supports: bool = True) -> Evidence:
+    """What such an observer wrote as evidence: RAS is one of its own, COLL lines are those of their rank, as its dumps are."""
+    who = {"coll": f"log:{event.rank}", "comm-dump": f"dump:{event.rank}"}.get(one.observer, one.observer)
+    return Evidence(event.place, event.text[:300], says, supports, who)
+
+
+def _ranks(ranks: set[int]) -> str:
+    return f"rank {Ranks(ranks)}" if len(ranks) == 1 else f"ranks {Ranks(ranks)}"

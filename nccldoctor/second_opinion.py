@@ -1,0 +1,184 @@
+"""What NCCL's own observers say of a conclusion: they bear it out, contradict it, or add who may be behind it.
+
+RAS, COLL lines and dumps of communicators count calls; the proxy's dumps say for whom a rank's transfers wait, the Inspector which
+call finished last. Counts that differ once are no proof of a stall, and neither of the last two names a cause: a ring waits for its
+neighbour, and a process that was killed did not write its last records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nccldoctor.align import Facts
+from nccldoctor.counted import cited, counted, dated, of_the_stall
+from nccldoctor.draft import Draft, describe, names, quote, verb
+from nccldoctor.events import InspectorRecord, ProxyDump
+from nccldoctor.launches import Launches
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.ranks import Ranks
+
+ABSENT = frozenset(
+    {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
+)
+"""Classes whose culprits did not issue the call."""
+
+BROKEN = frozenset({CauseClass.DIED, CauseClass.RAISED, CauseClass.NETWORK, CauseClass.HARDWARE, CauseClass.INIT})
+"""Classes that rest on a failure, whatever counted the calls."""
+
+OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
+"""Classes that name nobody: there every lead counts."""
+
+REFUTED = "another query, or a later line, in which the rank has come further"
+
+
+def heard(facts: Facts, draft: Draft) -> Draft:
+    """The conclusion, with what these observers add to it."""
+    one = counted(facts, draft.call)
+    if one is not None:
+        return _leads(facts, _bounded(facts, draft, one))
+    return _leads(facts, _compared(facts, draft))
+
+
+def _bounded(facts: Facts, draft: Draft, one: Launches) -> Draft:
+    """A conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands. Where not fewer are
+    behind than ahead, nobody can say who is out of step.
+    """
+    if draft.cause in BROKEN:
+        return draft
+    stands = one.steady or facts.presence.first_alarm is not None
+    ceiling = draft.ceiling
+    if ceiling in (Confidence.HIGH, Confidence.MEDIUM):
+        ceiling = Confidence.MEDIUM if stands else Confidence.LOW
+    bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
+    few = Ranks(r for o in facts.case.launches if 2 * len(o.behind) < len(o.last) for r in o.behind)
+    if draft.cause in ABSENT and draft.ranks & one.behind - few:
+        return replace(bounded, ranks=Ranks(), suspects=draft.ranks, ceiling=Confidence.LOW)
+    return bounded
+
+
+def _compared(facts: Facts, draft: Draft) -> Draft:
+    """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
+    late, shown = laggards(facts)
+    if not late:
+        return draft
+    if _outside(draft, late):
+        return _named(facts, draft, late, shown)
+    against = tuple(replace(e, supports=not _proven(facts)) for e in shown)
+    if draft.cause in OPEN:
+        inside = draft.call is not None and bool(late & draft.call.entered)
+        return replace(
+            draft, suspects=draft.suspects | late, evidence=(*draft.evidence[:8], *(against if inside else shown))
+        )
+    if draft.cause not in ABSENT or not draft.ranks:
+        return draft
+    if late == draft.ranks:
+        sure = draft.cause is CauseClass.NOT_ARRIVED and draft.ceiling is Confidence.MEDIUM and not draft.suspects
+        ceiling = Confidence.HIGH if sure else draft.ceiling
+        return replace(draft, evidence=(*shown, *draft.evidence), ceiling=ceiling)
+    if late & draft.ranks or not _proven(facts):
+        return draft
+    return replace(draft, evidence=(*draft.evidence[:8], *against))
+
+
+def _outside(draft: Draft, late: Ranks) -> bool:
+    """Whether those behind are among the members of the call of which nothing else tells."""
+    untold = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
+    return untold and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
+
+
+def _named(facts: Facts, draft: Draft, late: Ranks, shown: Sequence[Evidence]) -> Draft:
+    """The ranks that these counts single out of several that left nothing else."""
+    return replace(
+        draft,
+        cause=CauseClass.NOT_ARRIVED,
+        headline=f"{names(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
+        evidence=(*shown, *draft.evidence),
+        ceiling=Confidence.MEDIUM,
+        refuted_by=REFUTED,
+        ranks=late,
+        suspects=Ranks(),
+        stalled=None,
+    )
+
+
+def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
+    """Ranks behind in some communicator that are ahead of nobody in another, and the lines that count them."""
+    found = [one for one in facts.case.launches if of_the_stall(facts, one) and not one.moving]
+    few = [one for one in found if 2 * len(one.behind) < len(one.last)]
+    ahead = Ranks(r for one in found if one.behind for r in one.last if r not in one.behind)
+    late = Ranks(r for one in few for r in one.behind) - ahead
+    shown = tuple(
+        cited(
+            one.said[rank],
+            one,
+            f"rank {rank} had issued {one.last[rank]} {one.op or 'calls'}, others {max(one.last.values())}",
+        )
+        for one in few
+        for rank in late & one.behind
+        if rank in one.said
+    )
+    return late, shown[:3]
+
+
+def _proven(facts: Facts) -> bool:
+    """Whether some counts are of the stall for certain: only then they contradict."""
+    return any(one.steady or dated(facts, one) for one in facts.case.launches)
+
+
+# --- leads -------------------------------------------------------------------------------------------------------
+
+
+def _leads(facts: Facts, draft: Draft) -> Draft:
+    """Proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
+    found = [*_by_proxy(facts), *_by_inspector(facts)]
+    if draft.cause in OPEN and not draft.ranks:
+        named = Ranks(r for ranks, _ in found for r in ranks)
+        if not named or 2 * len(named) > len(facts.case.world):
+            return draft
+        return replace(draft, suspects=draft.suspects | named, evidence=(*draft.evidence, *(e for _, e in found)))
+    fitting = [e for ranks, e in found if ranks and ranks <= draft.ranks]
+    return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
+
+
+def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Whose device does not run, and peers that ranks wait for and that wait for nobody themselves. Peers are numbered inside a
+    communicator: they are ranks of the job only where the job has no smaller group.
+    """
+    dumps = {e.rank: e for e in facts.case.of(ProxyDump) if e.rank is not None}
+    still = [r for r, e in dumps.items() if e.what == "waits-for-gpu"]
+    for rank in still if len(still) < max(2, len(dumps)) else ():
+        says = f"the transfers of rank {rank} wait for its own GPU"
+        yield Ranks([rank]), quote(dumps[rank], says, observer=f"proxy:{rank}")
+    if any(g.members < facts.case.world for g in facts.case.groups):
+        return
+    for rank, event in dumps.items():
+        ends = Ranks(p for p in event.peers if p in facts.case.world and p != rank and not _waits(dumps.get(p)))
+        if event.what == "waits-for-peer" and ends:
+            says = f"the transfers of rank {rank} wait for {names(ends)}"
+            yield ends, quote(event, says, observer=f"proxy:{rank}")
+
+
+def _waits(event: ProxyDump | None) -> bool:
+    return event is not None and event.what in ("waits-for-peer", "mixed")
+
+
+def _by_inspector(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks whose last finished collective lies before that of all others, who agree."""
+    records: dict[str, dict[int, InspectorRecord]] = defaultdict(dict)
+    for event in facts.case.of(InspectorRecord):
+        if event.calls == "coll" and event.comm_id and event.rank is not None and event.op_count is not None:
+            records[event.comm_id][event.rank] = event
+    for by_rank in records.values():
+        most = max(e.op_count or 0 for e in by_rank.values())
+        late = Ranks(r for r, e in by_rank.items() if (e.op_count or 0) < most)
+        if late and 3 * len(late) <= len(by_rank):
+            yield late, _last_finished(late, most, [by_rank[r] for r in late])
+
+
+def _last_finished(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
+    says = (
+        f"{names(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
+    )
+    return quote(events[0], says, observer="inspector")

@@ -1,0 +1,28 @@
+"""Several JSON objects in one file, one behind the other, with or without line ends between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+
+@cache
+def _between() -> re.Pattern[str]:
+    return re.compile(r"[\s,\[\]]*")
+
+
+def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every object with the number of the line it begins on; what is no object is passed over.
+
+    Raises ValueError (or RecursionError) where the text breaks.
+    """
+    decoder = json.JSONDecoder()
+    at, line, counted = 0, 1, 0
+    while (at := _between().match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches the empty text
+        line, counted = line + text.count("\n", counted, at), at
+        item, at = decoder.raw_decode(text, at)
+        if isinstance(item, dict):
+            yield line, item

@@ -1,0 +1,62 @@
+"""The last COLL lines of each communicator of a large file. Such lines are too many to be read all, and what a process called last in
+a communicator that it seldom uses may stand anywhere: without that line it would seem to lag behind its peers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from nccldoctor.parsers.window import Buffer
+
+LAST = 32
+"""Lines kept of each communicator of a process."""
+
+MOST = 4096
+"""Communicators kept of one file."""
+
+_FRONT = 120
+
+
+@cache
+def _call() -> re.Pattern[bytes]:
+    return re.compile(rb" NCCL INFO (?:\w{1,24}: )?opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
+
+
+class Newest:
+    """Gathers them as the scanner's buffer passes by."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[bytes, bytes], deque[tuple[int, bytes]]] = defaultdict(lambda: deque(maxlen=LAST))
+
+    def block(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+        """Look at whole lines in ``[low, high)``; the first of them has this number."""
+        data = buffer.data
+        if data.find(b"opCount ", low, high) < 0:
+            return
+        found: dict[tuple[bytes, bytes], deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
+        for hit in _call().finditer(data, low, high):
+            key = _process(bytes(data[max(low, hit.start() - _FRONT) : hit.start()])), hit[1]
+            if key in self._kept or key in found or len(self._kept) + len(found) < MOST:
+                found[key].append((hit.start(), hit.end()))
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8, high - low, low) == 0x0A) + low
+        for key, places in found.items():
+            for start, end in places:
+                at = int(np.searchsorted(ends, start))
+                begin = int(ends[at - 1]) + 1 if at else low
+                stop = int(ends[at]) if at < len(ends) else min(high, end + _FRONT)
+                self._kept[key].append((number + at, bytes(data[begin:stop])))
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """What was kept, with the numbers of the lines, in their order."""
+        yield from sorted({line for kept in self._kept.values() for line in kept})
+
+
+def _process(front: bytes) -> bytes:
+    """``host:pid`` out of ``… host:pid:tid [0]``."""
+    words = front.split()
+    return words[-2].rpartition(b":")[0] if len(words) > 1 else b""
