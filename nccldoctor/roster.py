@@ -80,7 +80,7 @@ def _last_sign(facts: Facts, rank: int) -> tuple[str, Place | None]:
         return sighting(signs.last_event), signs.last_event.place
     if signs.dump == "good":
         return "wrote a dump", None
-    return ("its log was read" if signs.logged else "nothing"), None
+    return ("its log was read" if signs.logged else "nothing was read of it"), None
 
 
 def job(facts: Facts) -> Job:

@@ -119,7 +119,7 @@ def test_a_stack_is_told_by_the_innermost_frame_of_the_users_own() -> None:
 
 def test_nothing_is_said_so() -> None:
     tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1, 2)]
-    assert states(facts(*tapes))[3].last_sign == "nothing"
+    assert states(facts(*tapes))[3].last_sign == "nothing was read of it"
 
 
 # ---- the job

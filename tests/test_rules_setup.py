@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,25 @@ def test_who_did_not_join_is_named(scenario: str, seed: int) -> None:
     assert ruling.cause == "init", str(ruling)
     assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
     assert ruling.verdict["stalled"] is None or ruling.at[1] is None
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_headline_begins_with_who_did_not_start(seed: int) -> None:
+    ruling = play("silent_start", seed)
+    words = rf"Rank {ruling.ranks} (?:never started|is not seen to start) a communicator of \d+ ranks; \d+ others did"
+    assert re.match(words, ruling.verdict["headline"]), str(ruling)
+
+
+def test_the_one_rank_that_was_not_heard_of_is_the_suspect_of_a_store_that_misses_one() -> None:
+    short = (
+        "[rank{r}]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
+        "{n}/4 clients joined.\n"
+    )
+    one = read({f"logs/rank_{r}.log": short.format(r=r, n=3) for r in (0, 1, 3)})
+    assert (one.cause, one.ranks, one.verdict["suspects"]) == ("init", "", "2"), str(one)
+    assert one.verdict["headline"].endswith("1 rank did not join; nothing was heard of rank 2, which may be it")
+    two = read({f"logs/rank_{r}.log": short.format(r=r, n=2) for r in (0, 1, 3)})
+    assert two.verdict["suspects"] == "", "two are missing and one was not heard of"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -8,10 +8,12 @@ What would refute it: a completed call of the same group.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Sequence
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import Draft, names, quote, waiting_evidence
+from nccldoctor.draft import Draft, names, quote, verb, waiting_evidence
 from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, RendezvousError, StoreError, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
@@ -20,6 +22,8 @@ from nccldoctor.rules.set_up import at_barrier, counted, crowded, gave_up
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.INIT
+
+_CLIENTS = re.compile(r"\b\d{1,7}/(\d{1,7}) clients joined")
 
 SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "set-up", "wait"})
 """Operations of the store that belong to setting a group up."""
@@ -107,7 +111,7 @@ def _communicator(facts: Facts) -> Draft | None:
         world = size == facts.case.world_size
         few = world and 0 < len(absent) <= max(1, size // 4)
         evidence = [
-            quote(e, f"rank {r} of {size} started the communicator; nobody completed it", observer=f"log:{r}")
+            quote(e, f"rank {r} started the communicator of {size} ranks and did not complete it", observer=f"log:{r}")
             for r, e in list(begun.items())[:3]
         ]
         for rank in list(absent)[:3] if few else []:
@@ -115,11 +119,15 @@ def _communicator(facts: Facts) -> Draft | None:
             if last is not None:
                 evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
         evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
-        who = f"; {names(absent)} never started it" if few else ""
         heard = bool(absent & facts.presence.logged)
+        told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
+        never = f"{names(absent).capitalize()} {told} a communicator of {size} ranks; "
+        came = f"{len(begun)} others did, and none completed it" if len(begun) > 1 else "one other did, and did not complete it"
+        unheard = f"; of {names(absent)} no start is on record" if world and absent else ""
+        nobody = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unheard}"
         return Draft(
             CAUSE,
-            f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{who}",
+            never + came if few else nobody,
             tuple(evidence),
             Confidence.HIGH if few and heard else Confidence.MEDIUM,
             "a completed call of the same group",
@@ -158,15 +166,26 @@ def _store(facts: Facts) -> Draft | None:
         if missing
         else "somebody did not join"
     )
-    ceiling = Confidence.MEDIUM
+    silent = Ranks() if absent or unjoined or crowded(found) is not None else _silent(facts, found, missing)
+    perhaps = f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
     return Draft(
         CAUSE,
-        f"The job never came up: {who}",
+        f"The job never came up: {who}{perhaps}",
         tuple(evidence),
-        ceiling,
+        Confidence.MEDIUM,
         "a completed call of the same group",
         ranks=absent or unjoined,
+        suspects=silent,
     )
+
+
+def _silent(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
+    """The ranks of which no line was read, where they are just as many as the store missed."""
+    heard = frozenset(facts.presence.logged)
+    told = [int(m[1]) for e in found if (m := _CLIENTS.search(e.text))]
+    size = facts.case.world_size if facts.case.world_size is not None else max(told, default=0)
+    silent = Ranks(range(size)) - heard if missing and size <= 1 << 20 else Ranks()
+    return silent if len(silent) == missing and heard <= frozenset(range(size)) else Ranks()
 
 
 def _unreachable(facts: Facts) -> Draft | None:
