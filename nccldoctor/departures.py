@@ -20,6 +20,9 @@ from nccldoctor.presence import Presence, Signs
 SLACK = 5.0
 """Seconds by which a line may follow the first complaint and still be its cause: launchers print whole seconds, hosts differ."""
 
+QUOTED = 8
+"""Lines below an error of NCCL in which its last error stands, with lines of other processes between."""
+
 CLOSING = frozenset({-15, 143, -2, 130, -1, 129})
 """Exit codes with which launchers close siblings."""
 
@@ -48,8 +51,15 @@ def before_alarm(presence: Presence, event: Event) -> bool:
         if own and (event.place.line or 0) > min(own):
             return False
     if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
-        return (event.place.line or 0) <= (alarm.place.line or 0) or _lost_peer(presence, alarm, event)
+        early = (event.place.line or 0) <= (alarm.place.line or 0)
+        return early or _lost_peer(presence, alarm, event) or _quoted(alarm, event)
     return math.isnan(when) or math.isnan(presence.alarm) or when <= presence.alarm + SLACK
+
+
+def _quoted(alarm: Event, event: Event) -> bool:
+    """Whether the complaint is NCCL's about the very CUDA error, which stands below it as its last error."""
+    below = (event.place.line or 0) - (alarm.place.line or 0)
+    return isinstance(event, CudaError) and "unhandled cuda error" in alarm.text and 0 < below <= QUOTED
 
 
 def _lost_peer(presence: Presence, alarm: Event, event: Event) -> bool:

@@ -78,6 +78,46 @@ class GdbParser(LineParser):
             yield Stack(**fields, thread=hit["name"], frames=frames, main=main, tool="gdb")
 
 
+@cache
+def _bare() -> re.Pattern[str]:
+    return re.compile(r"^(?:[^\s#]{1,60}[: ] {0,4})?#0 {1,2}0x[0-9a-f]{1,16} in ")
+
+
+@line_parser
+class BareBacktraceParser(LineParser):
+    """``bt`` of gdb or cuda-gdb without the head that names its thread: a debugger that attaches stands in the main one."""
+
+    literals = ("#0  0x", "#0 0x")
+    samples = (
+        Sample(
+            "(cuda-gdb) bt\n#0  0x00007f in clock_nanosleep () from /lib/x86_64-linux-gnu/libc.so.6\n"
+            "#1  0x00007f in ?? () from /lib/x86_64-linux-gnu/libnccl.so.2\n"
+            "#2  0x00007f in pncclCommInitRankConfig () from /lib/x86_64-linux-gnu/libnccl.so.2",
+            (
+                {
+                    "kind": "stack",
+                    "main": True,
+                    "tool": "gdb",
+                    "frames": (
+                        "clock_nanosleep (libc.so.6)",
+                        "?? (libnccl.so.2)",
+                        "pncclCommInitRankConfig (libnccl.so.2)",
+                    ),
+                },
+            ),
+            "gdb 14 bt, cuda-gdb 12",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One stack, where no head stands above."""
+        if _bare().search(line.body) is None or any(_gdb().search(above.body) for above in line.preceding(3)):
+            return
+        first, below = sf.gdb_frame(line.body), sf.collect(line, sf.gdb_frame)
+        if first and below:
+            yield Stack(**owner_of(line, FAR).fields(line), thread=None, frames=(first, *below), main=True, tool="gdb")
+
+
 @line_parser
 class PystackParser(LineParser):
     """pystack prints the innermost frame last."""

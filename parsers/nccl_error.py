@@ -31,6 +31,15 @@ _MESSAGE = 400
 def _begins() -> re.Pattern[str]:
     return re.compile(
         r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
+        r"|NCCL Error \d{1,2}: \S.{0,300}"
+    )
+
+
+@cache
+def _headless() -> re.Pattern[str]:
+    """The second line of an error, where the first one is cut off."""
+    return re.compile(
+        r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])"
     )
 
 
@@ -52,7 +61,18 @@ class NcclErrors(LineParser):
     ``ncclSystemError``) says that a peer or the network went away: who prints it is a victim.
     """
 
-    literals = ("NCCL error in: ", "NCCL error: ", "NCCL timeout in")
+    literals = (
+        "NCCL error in: ",
+        "NCCL error: ",
+        "NCCL timeout in",
+        "NCCL Error ",
+        "ncclUnhandledCudaError: ",
+        "ncclSystemError: ",
+        "ncclInternalError: ",
+        "ncclInvalidArgument: ",
+        "ncclInvalidUsage: ",
+        "ncclRemoteError: ",
+    )
     samples = (
         Sample(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3144, internal error - please "
@@ -73,7 +93,7 @@ class NcclErrors(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        match = _begins().search(line.body)
+        match = _begins().search(line.body) or (None if _has_head(line) else _headless().search(line.body))
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
         code, last = told_below(line)
@@ -87,6 +107,12 @@ class NcclErrors(LineParser):
         yield NcclError(
             **common(line, group_rank=group_rank), code=code, message=match[0].strip()[:_MESSAGE], last_error=last
         )
+
+
+def _has_head(line: Line) -> bool:
+    """Whether the first line of the error stands above, or this is no such error but a word about one."""
+    heads = ("NCCL error", "NCCL timeout", "NCCL Error", *_ELSEWHERE)
+    return any(head in above.body for above in line.preceding(6) for head in heads)
 
 
 def _is_told(line: Line) -> bool:

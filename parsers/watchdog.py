@@ -23,11 +23,11 @@ _TORN = r"collective op(?!eration timeout).{0,200}?timeout: (?=Work\w{1,12}\()"
 """Text of another process may stand inside the words before a record that is whole."""
 
 _CAUGHT = re.compile(
-    r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective ope[a-z]{0,6}\s*$"
+    r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective(?: o[a-z]{0,8}(?: [a-z]{0,7})?)?\s*$"
     rf"|Watchdog caught {_TORN}"
 )
 # what follows tells a record from prose that quotes its first words
-_PHRASES = ("Watchdog caught collective operation timeout", "aught collective op")
+_PHRASES = ("Watchdog caught collective operation timeout", "aught collective op", "Watchdog caught collective")
 _WAITED = re.compile(r"Work \w{1,16}\((?:SeqNum|OpType)=")
 _FIELDS = {
     # each must be followed by what ends it, so that a cut number is not taken for a whole one

@@ -151,6 +151,43 @@ def test_an_answer_to_the_dump_signal_that_is_cut_puts_nobody_outside() -> None:
     assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
 
 
+PYSPY = (
+    "Process 4711: python train.py\nPython v3.10.12 (/usr/bin/python3.10)\n\n"
+    'Thread 4711 (idle): "MainThread"\n    all_reduce (torch/distributed/distributed_c10d.py:2219)\n    main (train.py:140)\n'
+)
+GDB = (
+    "(gdb) bt\n#0  0x00007f68194a8adf in clock_nanosleep () from /lib/x86_64-linux-gnu/libc.so.6\n"
+    "#1  0x00007f67471b224b in ?? () from /lib/x86_64-linux-gnu/libnccl.so.2\n"
+    "#2  0x00007f67471be402 in pncclCommInitRankConfig () from /lib/x86_64-linux-gnu/libnccl.so.2\n"
+)
+
+
+@pytest.mark.parametrize("stack", [PYSPY, GDB])
+def test_a_stack_alone_is_no_healthy_job(stack: str) -> None:
+    found = excerpt(stack)
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
+    assert "whether it still moves" in found.verdict["headline"]
+
+
+def test_what_cuda_told_nccl_is_not_behind_the_error_that_quotes_it() -> None:
+    found = excerpt(
+        "torch.distributed.DistBackendError: NCCL error in: /w/ProcessGroupNCCL.cpp:1197, unhandled cuda error (run with "
+        "NCCL_DEBUG=INFO for details), NCCL version 2.18.3\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 'initialization error'\n"
+    )
+    assert found.cause == "raised", str(found)
+    assert "initialization error" in found.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    "end", ["Watchdog caught collective", "Watchdog caught collective op", "Watchdog caught collective operation ti"]
+)
+def test_a_timeout_that_is_cut_in_its_first_words_is_no_silence(end: str) -> None:
+    found = excerpt(f"2026-11-04T05:06:07.870Z | [rank6]:[E ProcessGroupNCCL.cpp:563] [Rank 6] {end}")
+    assert found.cause == "undetermined", str(found)
+    assert "no line" not in found.verdict["headline"]
+
+
 # --- a start that failed ------------------------------------------------------------------------------------------
 
 BARRIER = (

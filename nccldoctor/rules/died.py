@@ -88,7 +88,8 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)] + lost_by_peers(facts, ranks)
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else _process(first.events[0])
-    unsaid = isinstance(first.events[0], ProcessExit) and first.events[0].exitcode is first.events[0].signal is None
+    end = first.events[0]
+    unsaid = isinstance(end, ProcessExit) and end.exitcode is None and end.signal is None
     ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Draft(
         CAUSE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, quote, recorded
-from nccldoctor.events import ProcessExit, RasStatus, Stack
+from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
 from nccldoctor.rules.last_words import broken_off, ended_well
 from nccldoctor.rules.unfinished import on_gloo, scattered
@@ -82,7 +82,7 @@ def _well(facts: Facts) -> list[Evidence]:
             out.append(recorded(facts, row, f"the newest call of rank {rank}"))
         if len(out) >= 6:
             return out
-    said = [e for e in facts.case.events if not isinstance(e, Stack)]  # which are taken of what stands still
+    said = [e for e in facts.case.events if not isinstance(e, Stack | Version)]  # stacks are taken of what stands still
     if not out and said:
         out.append(quote(said[-1], "the last line that was understood: no complaint"))
     return out

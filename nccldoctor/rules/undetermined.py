@@ -17,9 +17,11 @@ from nccldoctor.events import (
     DumpSignal,
     Event,
     ProcessExit,
+    Stack,
     WorkStatus,
 )
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.parsers.frames import doing
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.last_words import broken_off
 from nccldoctor.stalls import Stall, StallKind
@@ -40,6 +42,8 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     broke, lines = broken_off(facts)
     evidence += lines
+    stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main][:4]
+    evidence += [quote(s, doing(s.frames) or "is in " + s.frames[0]) for s in stacks]
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()
@@ -53,6 +57,8 @@ def judge(facts: Facts, stall: Stall) -> Draft:
         head = "Something went wrong, and what was read does not tell who caused it"
     elif broke:
         head = f"{broke}, and what was read does not tell why"
+    elif stacks:
+        head = "Stacks show where a process stands, and nothing that was read shows whether it still moves"
     else:
         head = "What was read does not tell whether anything is wrong"
     return Draft(
