@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from nccldoctor.align import Facts
 from nccldoctor.counted import left_behind
-from nccldoctor.draft import MOST_QUOTES, Draft, observers, stalled_of
+from nccldoctor.draft import MOST_QUOTES, Draft, stalled_of
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Link, SourceKind
+from nccldoctor.observers import observers
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules import RULES
@@ -141,6 +142,7 @@ def _finding(facts: Facts, draft: Draft, number: int) -> Finding:
     victims = Ranks(r for c in facts.waits.calls.values() for r in c.inside) - draft.ranks
     if not victims and stalled is not None:
         victims = stalled.entered - draft.ranks
+    victims = victims | (draft.victims - draft.ranks)
     return Finding(
         id=f"F{number}",
         cause=draft.cause,

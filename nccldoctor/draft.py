@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -29,6 +29,9 @@ HASHED = re.compile(r"[0-9a-f]{32,}")
 GAVE_UP = 64
 """Members of a call that are asked when they gave up."""
 
+LATE = 840.0
+"""Seconds after the limit in which a job is taken down; less than zones are apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -43,6 +46,8 @@ class Draft:
     suspects: Ranks = Ranks()
     call: StuckCall | None = None
     stalled: Stalled | None = None
+    victims: Ranks = Ranks()
+    """Who waits, where no call tells: the members of a group that does not come up."""
 
 
 Rule = Callable[[Facts, Stall], Draft | None]
@@ -140,10 +145,16 @@ def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | N
 
 
 def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
-    """When members of a call complained, raised or ended after it began, where no timeout line names the call."""
+    """When members of a call complained, raised or ended after it began, where no timeout line names the call.
+
+    Nothing ties such lines to the recorder's clock: one without a zone counts where it follows within the limit, or a little later.
+    """
     signs = [facts.presence.signs(rank) for rank in list(call.entered)[:GAVE_UP]]
-    times = [facts.presence.time(e) for s in signs for e in (*s.alarms, *s.echoes, *s.exits)]
-    return [at for at in times if at >= began]
+    recorded = int(facts.case.calls.timeout_ms[call.row]) if call.row >= 0 else 0
+    limit = recorded if recorded > 0 else _printed_limit(facts, call)
+    latest = began + limit / 1e3 + LATE if limit else math.inf
+    lines = ((facts.presence.time(e), e.time) for s in signs for e in (*s.alarms, *s.echoes, *s.exits))
+    return [at for at, time in lines if at >= began and (at <= latest or (time is not None and time.tzinfo is not None))]
 
 
 def _named(facts: Facts, call: StuckCall) -> Stalled:
@@ -235,21 +246,3 @@ def owed(facts: Facts, call: StuckCall | None) -> str:
     sender, receiver = call.pair
     end, other = ("SEND", f"to rank {receiver}") if receiver in call.entered else ("RECV", f"from rank {sender}")
     return f"{end} {other}, which waits in {describe(facts, call)}"
-
-
-def observers(evidence: Sequence[Evidence], culprits: Ranks) -> set[str]:
-    """Who says so, as far as they are independent of each other.
-
-    A rank's own dump and its peers' dumps, a dump and a log, a stack, an exit record, a kernel line; never two lines of one
-    watchdog, nor the same signal repeated by every rank.
-    """
-    out = set()
-    for item in evidence:
-        if not item.supports or not item.observer:
-            continue
-        what, _, who = item.observer.partition(":")
-        if what in ("dump", "log", "stack") and who.isdigit():
-            out.add(f"{what}:{'culprit' if int(who) in culprits else 'peers'}")
-        else:
-            out.add(what)
-    return out

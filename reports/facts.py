@@ -93,7 +93,10 @@ def _time(diagnosis: Diagnosis) -> Fact:
     if call.since is None:
         return Fact(label, "not known", limit or "no times in what was read")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
-        return Fact(label, "not known", f"since {wording.instant(call.since)}" + (f" ({limit})" if limit else ""))
+        since = f"since {wording.instant(call.since)}" + (f" ({limit})" if limit else "")
+        if limit and diagnosis.alarm is not None and call.until is None:
+            return Fact(label, f"{wording.duration(call.timeout_ms or 0)} or more", since)
+        return Fact(label, "not known", since)
     ended, began = wording.instant(call.until), wording.instant(call.since)
     same_day = began.split(" ")[0] == ended.split(" ")[0]
     span = f"{began} → {ended.split(' ', 1)[1] if same_day else ended}"

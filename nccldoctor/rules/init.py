@@ -133,6 +133,7 @@ def _communicator(facts: Facts) -> Draft | None:
             "a completed call of the same group",
             ranks=absent if few else Ranks(),
             suspects=Ranks() if few or not world else absent,
+            victims=Ranks(begun) if world else Ranks(),
         )
     return None
 
@@ -176,6 +177,7 @@ def _store(facts: Facts) -> Draft | None:
         "a completed call of the same group",
         ranks=absent or unjoined,
         suspects=silent,
+        victims=waiting,
     )
 
 
