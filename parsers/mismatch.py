@@ -223,7 +223,7 @@ def _differences(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
         ("shape", left.shape, right.shape),
         ("dtype", left.dtype, right.dtype),
     )
-    return tuple(name for name, a, b in pairs if a != b)
+    return tuple(name for name, a, b in pairs if a != b and (name in ("sequence", "op") or None not in (a, b)))
 
 
 def _transport(line: Line, form: _Form, match: re.Match[str]) -> Event:

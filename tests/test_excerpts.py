@@ -188,6 +188,26 @@ def test_a_timeout_that_is_cut_in_its_first_words_is_no_silence(end: str) -> Non
     assert "no line" not in found.verdict["headline"]
 
 
+PRINT = "CollectiveFingerPrint(SequenceNumber={seq}{sep}OpType={op}{rest}"
+DIFFER = "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: {a}), but Rank 2 is running collective: {b}"
+
+
+def test_two_ranks_at_different_numbers_of_one_call_are_out_of_step() -> None:
+    one, two = (PRINT.format(seq=n, sep="", op="BARRIER", rest="") for n in (7, 6))
+    found = excerpt(DIFFER.format(a=one, b=two) + ").Collectives di")
+    assert (found.cause, found.ranks, found.sure) == ("missed-call", "", 1), str(found)
+    assert found.verdict["suspects"] == "1-2"
+
+
+@pytest.mark.parametrize("cut", ["", ", TensorShape=[20", ", TensorShape=[20, 10], TensorDty"])
+def test_a_fingerprint_that_is_cut_leaves_open_what_differs(cut: str) -> None:
+    one = PRINT.format(seq=7, sep=", ", op="BROADCAST", rest=", TensorShape=[20, 10], TensorDtypes=Long")
+    two = PRINT.format(seq=7, sep=", ", op="BROADCAST", rest=cut)
+    found = excerpt(DIFFER.format(a=one, b=two))
+    assert found.ranks == "", str(found)
+    assert found.sure < 2, str(found)
+
+
 # --- a start that failed ------------------------------------------------------------------------------------------
 
 BARRIER = (

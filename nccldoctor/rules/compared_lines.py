@@ -58,12 +58,18 @@ def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Draft | None:
     pair = Ranks(r for s in sides.values() for r in s)
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     who = names(odd) if odd else "the members of one group"
+    if set(event.aspects) == {"sequence"} and event.left_op == event.right_op:
+        cause, what = CauseClass.MISSED_CALL, "stand at different calls"
+    else:
+        what = f"disagree about {f'the {noun(aspect)} of ' if event.aspects else ''}a collective"
+    told = bool(event.right and event.aspects) and cause is not CauseClass.MISSED_CALL
     return Draft(
         cause,
-        f"{who[0].upper()}{who[1:]} disagree about the {noun(aspect)} of a collective: {event.left[:60]} against "
-        f"{event.right[:60] or 'the others'}",
+        f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
         tuple(quote(e, "both ends were compared: they differ") for e in found[:4]),
-        Confidence.MEDIUM,
+        Confidence.MEDIUM
+        if told
+        else Confidence.LOW,  # where one end is cut off, or their numbers alone differ, the class is open
         REFUTED,
         ranks=odd,
         suspects=pair - odd,
@@ -197,7 +203,9 @@ def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
             continue
         front = facts.fronts.by.get((call.group, rank))
         ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY)
-        stopped = front is not None and front.enqueued > call.seq and not call.unknown  # its device may merely stand still
+        stopped = (
+            front is not None and front.enqueued > call.seq and not call.unknown
+        )  # its device may merely stand still
         if front is None or stopped or not ahead:
             continue
         other = lines[min(ahead)]
