@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 
 from nccldoctor.align import Facts
 from nccldoctor.departures import SLACK
-from nccldoctor.events import Event
+from nccldoctor.events import CollCall, Event, RasStatus
+from nccldoctor.launch_lines import calls_by_communicator
 from nccldoctor.launches import Launches
 from nccldoctor.model import Evidence, Group, Stalled
 from nccldoctor.ranks import Ranks
@@ -78,6 +80,24 @@ def of_the_stall(facts: Facts, one: Launches) -> bool:
 def dated(facts: Facts, one: Launches) -> bool:
     """Whether it is known when the counts were taken."""
     return any(not math.isnan(facts.presence.time(e)) for e in one.said.values())
+
+
+def waits_unseen(facts: Facts, one: Launches, rank: int) -> bool:
+    """Whether a rank may wait for others in a communicator whose members are not known, or whose calls cannot be counted."""
+    known = {other.comm for other in facts.case.launches}
+    if one.observer == "ras":
+        return any(uncounted(facts, known))
+    if one.observer == "comm-dump":
+        mine = [s for d, r in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if r == rank for s in d.comms]
+        return any(state.unfinished >= 0 and state.comm not in known for state in mine)
+    newest = max(facts.case.of(CollCall, rank), key=lambda e: (e.place.source, e.place.line or 0), default=None)
+    joined = [e for name, calls in calls_by_communicator(facts.case.events).items() if name in known for e in calls]
+    return newest is not None and newest not in joined
+
+
+def uncounted(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
+    """Communicators that RAS calls uneven, without telling which ranks of the job they hold."""
+    yield from (e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.counts and e.comm_id not in known)
 
 
 def left_behind(facts: Facts) -> bool:

@@ -174,7 +174,8 @@ def _weigh(draft: Draft) -> Confidence:
 def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     seen: dict[object, Evidence] = {}
     for item in evidence:
-        seen.setdefault((item.where, item.says if item.where is None else ""), item)
+        file = item.where is None or item.where.line is item.where.entry is None
+        seen.setdefault((item.where, item.says if file else ""), item)
     return tuple(list(seen.values())[:MOST_QUOTES])
 
 

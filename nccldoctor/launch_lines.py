@@ -26,7 +26,8 @@ def by_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[Launches]
             state_of = f"{state.op} #{state.unfinished} not finished" if state.unfinished >= 0 else "all finished"
             text = f"communicator {state.comm}: newest call #{state.newest}, {state_of}"
             call = CollCall(
-                place=Place(dump.source, dump.path), text=text, rank=rank, op=state.op, op_count=state.newest,
+                place=Place(dump.source, dump.path), text=text, rank=rank, op=state.op,
+                op_count=state.newest if state.unfinished < 0 else state.unfinished,
                 numel=state.numel if state.numel >= 0 else None, dtype=state.dtype or None, comm=state.comm,
             )  # fmt: skip
             found[state.comm].setdefault(rank or 0, (state, call))

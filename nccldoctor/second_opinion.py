@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align import Facts
-from nccldoctor.counted import cited, counted, dated, of_the_stall
+from nccldoctor.counted import cited, counted, dated, of_the_stall, waits_unseen
 from nccldoctor.draft import Draft, describe, names, quote, verb
 from nccldoctor.events import InspectorRecord, ProxyDump
 from nccldoctor.launches import Launches
@@ -52,16 +52,37 @@ def _bounded(facts: Facts, draft: Draft, one: Launches) -> Draft:
     if ceiling in (Confidence.HIGH, Confidence.MEDIUM):
         ceiling = Confidence.MEDIUM if stands else Confidence.LOW
     bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
+    if draft.cause not in ABSENT or not draft.ranks:
+        return bounded
     few = Ranks(r for o in facts.case.launches if 2 * len(o.behind) < len(o.last) for r in o.behind)
-    if draft.cause in ABSENT and draft.ranks & one.behind - few:
-        return replace(bounded, ranks=Ranks(), suspects=draft.ranks, ceiling=Confidence.LOW)
+    if draft.ranks & one.behind - few:
+        return _out_of_step(facts, bounded, one)
+    if draft.cause is not CauseClass.MISSED_CALL and any(waits_unseen(facts, one, r) for r in draft.ranks):
+        return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
     return bounded
+
+
+def _out_of_step(facts: Facts, draft: Draft, one: Launches) -> Draft:
+    """Not fewer are behind than ahead: those ahead issued a call that nobody else did, or skipped one, or the others are late."""
+    ahead = Ranks(one.last) - one.behind
+    few = ahead if len(ahead) < len(one.behind) else Ranks(one.last)
+    says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.behind)}"
+    return replace(
+        draft,
+        cause=CauseClass.UNDETERMINED,
+        headline=f"{says} in communicator ({one.comm}): a call too many, one that was skipped, or lateness of the others",
+        ceiling=Confidence.CANNOT_TELL,
+        ranks=Ranks(),
+        suspects=few,
+    )
 
 
 def _compared(facts: Facts, draft: Draft) -> Draft:
     """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
+    if draft.cause is CauseClass.NONE and any(one.behind and not one.moving for one in facts.case.launches):
+        return replace(draft, ceiling=Confidence.LOW)
     late, shown = laggards(facts)
-    if not late:
+    if not late or draft.cause is CauseClass.NONE:
         return draft
     if _outside(draft, late):
         return _named(facts, draft, late, shown)

@@ -8,7 +8,7 @@ and only behind a number under which the members agreed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from nccldoctor.align import Facts
@@ -27,6 +27,9 @@ SHIFTED = 3
 
 MAJORITY = 3
 """Fewest members that agree, so that who differs from them is out of step."""
+
+FEWEST_STEPS = 2
+"""Past steps that must show what follows a call."""
 
 Kind = tuple[str, int | None, str | None]
 """What of a call must be equal on all members: operation, elements, dtype."""
@@ -72,6 +75,12 @@ def differences(facts: Facts) -> Iterator[Difference]:
         found = _first(comm, _alone(lines))
         if found is not None:
             yield found
+    for one in facts.case.launches:
+        stuck = {call.rank: call for call in one.said.values() if isinstance(call, CollCall) and call.rank is not None}
+        if one.observer == "comm-dump" and one.steady and {c.op_count for c in stuck.values()} == {one.first}:
+            found = _first(one.comm, {one.first: stuck}, set(stuck))
+            if found is not None:
+                yield found
 
 
 def _alone(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
@@ -84,8 +93,9 @@ def _alone(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
     return out
 
 
-def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]]) -> Difference | None:
-    agreed: set[int] = set()
+def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()) -> Difference | None:
+    """The first difference among members that ``agreed`` before."""
+    agreed = set(agreed)
     for number, by_rank in sorted(calls.items()):
         sides: dict[Kind, set[int]] = defaultdict(set)
         for rank, call in by_rank.items():
@@ -104,6 +114,8 @@ def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]]) -> Difference
             place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
             peer = min(ordered[0][1])
             shift = next((s for s in (1, -1) if odd and all(_moved(calls, number, r, peer, s) for r in odd)), 0)
+            if not shift and odd and all(_usual_next(calls, number, r, peer) for r in odd):
+                shift = 1
             return Difference(comm, number, ASPECTS[place], by_rank, odd, shift)
     return None
 
@@ -122,6 +134,15 @@ def _moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, 
         seen.append(_kind(calls[mine][rank]))
         mine, theirs = mine + 1, theirs + 1
     return len(seen) >= SHIFTED and len(set(seen)) > 1
+
+
+def _usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int) -> bool:
+    """Whether a rank issued what in the past always came behind the call that was due, and never in its place."""
+    stream = {n: _kind(by_rank[peer]) for n, by_rank in calls.items() if peer in by_rank and n < number}
+    mine, due, before = _kind(calls[number][rank]), _kind(calls[number][peer]), stream.get(number - 1)
+    behind_due = [stream[n + 1] for n, kind in stream.items() if kind == due and n + 1 in stream]
+    in_place = [stream[n + 1] for n, kind in stream.items() if kind == before and n + 1 in stream]
+    return len(behind_due) >= FEWEST_STEPS and set(behind_due) == {mine} and mine not in in_place
 
 
 def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Draft:

@@ -8,6 +8,7 @@ What would refute it: a file of this job that was not read.
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.counted import uncounted
 from nccldoctor.draft import Draft, quote, recorded
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
@@ -59,8 +60,9 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _ras_errs(facts: Facts) -> bool:
-    """Whether the newest words of RAS tell of a process without an answer, or of an error."""
-    return any(e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus))
+    """Whether RAS tells of a process without an answer, of an error, or of counts that differ on it does not say which ranks."""
+    unclear = uncounted(facts, {one.comm for one in facts.case.launches})
+    return any(unclear) or any(e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus))
 
 
 def _files(lost: list[Gap]) -> str:

@@ -79,9 +79,12 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
-    """Ranks whose COLL lines stop before the call, where nothing but such lines was read: whether they froze there, nothing tells."""
+    """Ranks whose COLL lines stop before the call, where most others are as silent: whether they froze there, nothing tells."""
     one = counted(facts, stall.call)
-    return stall.shown if one is not None and one.observer != "ras" and facts.presence.first_alarm is None else Ranks()
+    if one is None or one.observer == "ras" or stall.call is None:
+        return Ranks()
+    spoke = [r for r in stall.call.inside if facts.presence.signs(r).alarms or facts.presence.signs(r).echoes]
+    return stall.shown if 2 * len(spoke) < len(stall.call.inside) else Ranks()
 
 
 def _closed(facts: Facts, stall: Stall) -> Ranks:
