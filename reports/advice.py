@@ -16,7 +16,7 @@ REMEDIES = 12
 AVOIDED = 8
 HOSTS = 8
 SETTINGS = 4
-"""Settings for the next run in the first steps; all of them stand under *capture this next time*."""
+"""Settings for the next run in the first steps; all of them stand under *capture this next time*, with what each shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
         more = f" and {len(action.cordon) - HOSTS} more" if len(action.cordon) > HOSTS else ""
         steps.append(Step("Hand over", as_text(f"Take {hosts}{more} out of service until checked.")))
     if finding.family is Family.UNDETERMINED and diagnosis.capture:
-        settings = "\n".join(line(text, 200).replace("`", "'") for text in diagnosis.capture[:SETTINGS])
+        bare = (text.partition("  #")[0] for text in diagnosis.capture[:SETTINGS])
+        settings = "\n".join(line(text, 200).replace("`", "'") for text in bare)
         steps.append(Step("Capture", f"```\n{settings}\n```"))
     if finding.family is Family.NONE:
         steps.append(Step("Do", "Nothing, as far as this input tells."))

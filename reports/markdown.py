@@ -8,7 +8,7 @@ from functools import cache
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import advice, progress, prose, story_view, text, wording
-from nccldoctor.reports.exhibits import Exhibit, exhibits
+from nccldoctor.reports.exhibits import Exhibit, exhibits, reasons
 from nccldoctor.reports.visible import line
 
 TICKET = 1_500
@@ -32,11 +32,17 @@ def ticket(diagnosis: Diagnosis) -> str:
         out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
     out += [f"- **{step.label}:** {_span(step.text, 220)}" for step in advice.first_steps(diagnosis)]
     out += [f"- **Avoid:** {_span(d.what, 120)}: {_span(d.why, 120)}" for d in advice.donts(diagnosis)[:2]]
-    shown = exhibits(diagnosis).shown
-    for exhibit in [e for e in shown if e.finding == finding.id][:QUOTES]:
+    for exhibit in _telling(diagnosis)[:QUOTES]:
         parts = (f"- {exhibit.stance}: {words(exhibit.says, 120)}", _quote(exhibit, 120), code(exhibit.where, 100))
         out.append(" ".join(filter(None, parts)))
     return _fitting(out, TICKET)
+
+
+def _telling(diagnosis: Diagnosis) -> list[Exhibit]:
+    """The verdict's quotes, the first of each kind before a second that says the same of another rank."""
+    shown = {e.id: e for e in exhibits(diagnosis).shown if e.finding == diagnosis.verdict.id}
+    first = [shown[reason.ids[0]] for reason in reasons(tuple(shown.values()))]
+    return [*first, *(e for e in shown.values() if e not in first)]
 
 
 def full(diagnosis: Diagnosis) -> str:
@@ -113,7 +119,7 @@ def _title(diagnosis: Diagnosis) -> str:
 def _span(markdown: str, limit: int) -> str:
     """A text of the catalogue on one line, bounded; its code spans stay code, everything else is escaped anew."""
     shown = prose.as_command(markdown)
-    shown = f"`{shown}`" if shown else line(markdown.replace("```", "`"), limit)
+    shown = f"`{'; '.join(shown.splitlines())}`" if shown else line(markdown.replace("```", "`"), limit)
     out: list[str] = []
     for number, part in enumerate(shown.split("`")):
         out.append(code(part, limit) if number % 2 else words(part.replace("**", ""), limit) if part.strip() else part)

@@ -1,9 +1,11 @@
 import re
+from dataclasses import replace
 
 import diagnoses
 import pytest
 from markdown_it import MarkdownIt
 
+from nccldoctor.model import Evidence, Place
 from nccldoctor.reports import markdown
 
 
@@ -66,3 +68,20 @@ def test_the_full_report_tells_the_story_where_there_is_one():
     assert "- 2026-11-11 03:35:01 UTC ranks 0-4, 6-7: nfs: server stor-03 not responding (7 times) (followed)" in full
     assert "What happened" not in markdown.full(diagnoses.healthy())
     assert "more in the JSON" in markdown.full(diagnoses.large(64)).partition("## What happened")[2].partition("\n## ")[0]
+
+
+def test_a_ticket_quotes_each_kind_of_evidence_before_repeating_one():
+    made = diagnoses.lagging()
+    gave_up = tuple(Evidence(Place(1, "a.log", n), "late", f"rank {n} gave up on it", True, f"log:{n}") for n in (1, 2, 3))
+    own = Evidence(Place(5, "b.log", 9), "data", "rank 5 fetches data", True, "log:5")
+    verdict = replace(made.verdict, evidence=(*gave_up, own))
+
+    quoted = re.findall(r"agrees: rank (\d)", markdown.ticket(replace(made, findings=(verdict,))))
+
+    assert quoted[:2] == ["1", "5"]
+
+
+def test_settings_in_a_ticket_can_be_pasted_as_one_line():
+    made = replace(diagnoses.undetermined(), capture=("export A=1  # what it shows", 'export B="$DIR/x"'))
+
+    assert '`export A=1; export B="$DIR/x"`' in markdown.ticket(made)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ruling import gave_up, innocent, job, play, read, right
 
+import nccldoctor.samples
 from nccldoctor.ranks import Ranks
 
 PEERS = ("op-mismatch", "size-mismatch", "dtype-mismatch")
@@ -165,3 +168,9 @@ def test_each_of_these_jobs_has_one_culprit() -> None:
     for scenario in ("skipped", "one_more", "swapped", "missing_send", "other_op"):
         layout = {"swapped": "tpdp", "missing_send": "3d"}.get(scenario, "ddp")
         assert len(job(scenario, 2, layout=layout).truth["culprit_ranks"]) == 1
+
+
+def test_whoever_recorded_the_call_entered_it_whether_it_ended_for_them_or_not() -> None:
+    stalled = nccldoctor.analyze(Path(nccldoctor.samples.__path__[0]) / "size-mismatch").verdict.stalled
+    assert stalled is not None
+    assert (str(stalled.entered), str(stalled.missing)) == ("0-7", "")

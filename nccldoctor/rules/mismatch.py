@@ -160,7 +160,7 @@ def _stalled(facts: Facts, found: Disagreement, row: int) -> Stalled:
     )
     made = stalled_of(facts, replace(call, row=row))
     assert made is not None
-    return made
+    return replace(made, entered=made.entered | found.rows, missing=made.missing - found.rows)  # a record of it is an entry
 
 
 def _says(facts: Facts, rank: int, minority: Ranks, found: Disagreement) -> str:
