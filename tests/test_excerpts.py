@@ -189,7 +189,10 @@ def test_a_timeout_that_is_cut_in_its_first_words_is_no_silence(end: str) -> Non
 
 
 PRINT = "CollectiveFingerPrint(SequenceNumber={seq}{sep}OpType={op}{rest}"
-DIFFER = "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: {a}), but Rank 2 is running collective: {b}"
+DIFFER = (
+    "RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: {a}), but Rank 2 is "
+    "running collective: {b}"
+)
 
 
 def test_two_ranks_at_different_numbers_of_one_call_are_out_of_step() -> None:
@@ -206,6 +209,28 @@ def test_a_fingerprint_that_is_cut_leaves_open_what_differs(cut: str) -> None:
     found = excerpt(DIFFER.format(a=one, b=two))
     assert found.ranks == "", str(found)
     assert found.sure < 2, str(found)
+
+
+def old_watchdog(rank: int, op: str, seq: int) -> str:
+    """A timeout as releases before 2.3 print it, which name no group."""
+    return (
+        f"[E ProcessGroupNCCL.cpp:458] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        f"OpType={op}, Timeout(ms)=1800000) ran for 1800{rank:03d} milliseconds before timing out.\n"
+    )
+
+
+def test_numbers_of_groups_that_no_line_names_are_not_compared() -> None:
+    found = excerpt(*(old_watchdog(0, "ALLREDUCE", n) for n in (96117, 96120)), old_watchdog(7, "ALLREDUCE", 64088))
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
+
+
+def test_one_rank_that_waits_may_wait_for_anybody() -> None:
+    assert excerpt(old_watchdog(0, "ALLREDUCE", 1)).cause == "undetermined"
+
+
+def test_who_has_passed_a_broadcast_is_not_said_to_be_in_it() -> None:
+    found = excerpt(old_watchdog(1, "BROADCAST", 506), old_watchdog(0, "BROADCAST", 514))
+    assert "rank 0 has passed" in found.verdict["headline"], str(found)
 
 
 # --- a start that failed ------------------------------------------------------------------------------------------

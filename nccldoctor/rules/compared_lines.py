@@ -190,6 +190,11 @@ def _elements(count: int | None) -> str:
     return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
 
 
+def _in_several(facts: Facts, rank: int) -> bool:
+    """Whether a rank gave up on several numbers in lines that name no group: they may be of as many groups, which count apart."""
+    return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
+
+
 def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
     """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
     firm = {r: k for r, keys in facts.waits.firm.items() for k in keys[:1]}
@@ -202,7 +207,7 @@ def _passed(facts: Facts, cause: CauseClass) -> Draft | None:
         if line is None or line.op in EARLY or line.seq != call.seq or not call.passed:
             continue
         front = facts.fronts.by.get((call.group, rank))
-        ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY)
+        ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY and not _in_several(facts, r))
         stopped = (
             front is not None and front.enqueued > call.seq and not call.unknown
         )  # its device may merely stand still

@@ -76,11 +76,16 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         and facts.case.calls.dtypes[call.row] >= 0
         and not any(facts.case.words.dtypes[facts.case.calls.dtypes[call.row]])
     )
+    if len(heard) < 2 and not whole:
+        return None  # one rank's word: whoever it waits for may be anybody
+    waiting = f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}"
     return Draft(
         CAUSE,
-        f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
+        f"{waiting}, which {names(call.passed)} {verb(call.passed, 'has', 'have')} passed; nobody is shown to be missing"
+        if call.passed
+        else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
         if whole
-        else f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}; nobody is shown to be missing",
+        else f"{waiting}; nobody is shown to be missing",
         tuple(evidence),
         Confidence.LOW
         if alone or _other_calls(facts, call)
