@@ -13,11 +13,12 @@ from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
 from nccldoctor.clocks import QUARTER
 from nccldoctor.events import CallTimeout
-from nccldoctor.excuse import excuses
+from nccldoctor.excuse import excuses, needless
 from nccldoctor.failures import Failure, failures
 from nccldoctor.first_waits import Key
 from nccldoctor.fronts import Fronts, fronts
 from nccldoctor.presence import Presence, presence
+from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall, StallKind, stalls
 from nccldoctor.waits import Waits, waits
 
@@ -54,7 +55,10 @@ def align(case: Case) -> Facts:
     streams = CallStreams(case, both)
     excuse = excuses(case, streams, signs, graph)
     broken = failures(case, signs)
-    ends = tuple(s for s in stalls(graph, order, graph.roots - excuse.excused) if not _passed_on(case, s, signs))
+    left = graph.roots - excuse.excused
+    ended = Ranks(r for f in broken for r in f.ranks)
+    found = stalls(graph, order, left - (needless(graph, left) - ended))
+    ends = tuple(s for s in found if not _passed_on(case, s, signs))
     if excuse.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     return Facts(

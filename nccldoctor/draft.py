@@ -206,7 +206,7 @@ def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
 
 
 def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evidence]:
-    """That the victims wait: recorder entries of some of them, and what their watchdogs printed."""
+    """That the victims wait: recorder entries of some of them, or the counters of their dumps, and what their watchdogs printed."""
     out: list[Evidence] = []
     what = describe(facts, call)
     shown = 0
@@ -214,6 +214,10 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
         front = facts.fronts.by.get((call.group, rank))
         if front is not None and front.row >= 0 and shown < most:
             out.append(recorded(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
+            shown += 1
+        elif front is not None and front.known_by == "status" and shown < most:
+            said = f"rank {rank} counts #{front.enqueued} as issued and #{front.completed} as completed"
+            out += [found] if (found := dump_evidence(facts, rank, said)) is not None else []
             shown += 1
     out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
     if not out:

@@ -6,7 +6,9 @@ complaint, or the order of past steps tells that it waits for somebody too.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ import numpy.typing as npt
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
 from nccldoctor.events import StoreError
+from nccldoctor.first_waits import Key
 from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.presence import Presence
@@ -55,6 +58,29 @@ def excuses(case: Case, streams: CallStreams, presence: Presence, graph: Waits) 
     left = roots - waiting if waiting != roots or explained else roots
     first = _earliest(case, streams, graph, left) if gloo and len(left) > 1 else left
     return Excuses(roots - first, guessed=first != left)
+
+
+def needless(graph: Waits, roots: Ranks) -> Ranks:
+    """Roots of which nothing is left, and which nobody waits for alone: each call that misses one is held up elsewhere anyway.
+
+    Files get lost. Of two silent ranks, the one that some call waits for and for nobody else explains what the other one would;
+    and so does a call that everybody entered and somebody does not finish.
+    """
+    calls = graph.calls.values()
+    needed = {r for c in calls for r in (c.outside if len(c.outside) == 1 else c.missing) if r in roots}
+    behind: dict[int, list[Key]] = defaultdict(list)
+    for key, call in graph.calls.items():
+        for rank in call.behind:
+            behind[rank].append(key)
+    held = {k for k, c in graph.calls.items() if c.outside & needed}
+    held |= {k for k in graph.full if graph.calls[k].passed and graph.calls[k].row >= 0}
+    held |= {k for k in chain.from_iterable(graph.cycles) if graph.calls[k].row >= 0}
+    frontier = list(held)
+    while frontier:
+        further = {k for key in frontier for r in graph.calls[key].inside for k in behind[r]} - held
+        held |= further
+        frontier = list(further)
+    return Ranks(r for r in roots - needed if all(c.key in held for c in graph.waiting_for(r)))
 
 
 def _lost(case: Case) -> Ranks:

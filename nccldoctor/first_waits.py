@@ -36,6 +36,8 @@ def first_waits(case: Case, fronts: Fronts) -> dict[int, list[Key]]:
         found.sort()
         if found[0][0] >= UNORDERED:
             found = _of_lines(case, found, rare)
+        elif found[0][0] < 0:
+            found = _rarest(case, [f for f in found if f[0] < 0], rare) + [f for f in found if f[1]]
         started = [key for _, is_started, key in found if is_started]
         first = [key for place, _, key in found if place == found[0][0]]
         out[rank] = started if started and rank in fronts.timed else first
@@ -81,10 +83,14 @@ def _of_lines(
     """Which of the calls that one watchdog gave up on came first, where lines give whole seconds only: the one whose like
     fewest ranks wait in; among equals that of the whole job, since the others queue behind it.
     """
-    close = [f for f in found if f[0] - found[0][0] <= SAME_TIME]
+    return _rarest(case, [f for f in found if f[0] - found[0][0] <= SAME_TIME], rare) or found
+
+
+def _rarest(case: Case, close: list[tuple[float, bool, Key]], rare: Mapping[Key, int]) -> list[tuple[float, bool, Key]]:
+    """Of calls whose order is not known, also of those that the ring dropped: the one whose like fewest ranks wait in."""
     fewest = min((rare[key] for _, _, key in close if key in rare), default=None)
     best = [f for f in close if rare.get(f[2]) == fewest]
-    return [f for f in best if _is_world(case, f[2])] or best or found
+    return [f for f in best if _is_world(case, f[2])] or best
 
 
 def pairs(transfer: Transfer) -> list[Key]:

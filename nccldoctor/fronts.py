@@ -18,7 +18,7 @@ from nccldoctor.case import Case
 from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.gloo import failed
-from nccldoctor.transfers import Mask, Transfer, kinds, transfers
+from nccldoctor.transfers import Mask, Transfer, counted, kinds, transfers
 
 UNORDERED = 1 << 60
 """Position of a call that is known from a line only: after everything that was recorded."""
@@ -79,10 +79,11 @@ def fronts(case: Case) -> Fronts:
     done &= ~_cut_off(case, calls, gloo)
     done[failed(case) & gloo[calls.dump] if len(calls) else done] = False
     p2p, member = kinds(case, calls)
+    done |= counted(case, calls, p2p)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
     collective = valid & ~member & ~p2p
     by = _recorded(case, calls, collective, done)
-    timed = _timed(case, calls)
+    timed = _timed(case, calls) | _counted(case)
     _add_status(case, by, calls, p2p)
     open_transfers = transfers(case, calls, valid & p2p & ~member & ~done, member)
     _add_lines(case, by)
@@ -159,6 +160,14 @@ def _timed(case: Case, calls: Calls) -> frozenset[int]:
     return frozenset(int(r) for r in np.unique(case.call_rank[known]).tolist() if r >= 0)
 
 
+def _counted(case: Case) -> frozenset[int]:
+    """Ranks whose counters hold a started call: without timing nobody counts them (pytorch, ``WorkNCCL::isStarted``)."""
+    dumps = zip(case.dumps, case.dump_rank, strict=True)
+    return frozenset(
+        r for d, r in dumps if r is not None and d.backend != "gloo" and any(s.started > 0 for s in d.status)
+    )
+
+
 def _add_status(case: Case, by: dict[tuple[int, int], Front], calls: Calls, p2p: Mask) -> None:
     """Counters of ``pg_status`` for groups whose calls have left the ring, or were never written (only active ones were).
 
@@ -189,9 +198,9 @@ def _add_status(case: Case, by: dict[tuple[int, int], Front], calls: Calls, p2p:
 
 
 def _evicted(front: Front, status: GroupStatus) -> Front:
-    """The front where the ring no longer holds the first unfinished call: the counters say which it is."""
-    first = status.completed + 1
-    if status.completed < 0 or first > status.enqueued or first >= front.oldest:
+    """The front where the ring no longer holds the first unfinished call: the counters, which begin with 1, say which it is."""
+    first = max(status.completed, 0) + 1
+    if first > status.enqueued or first >= front.oldest or (status.completed < 0 and front.pending != front.oldest):
         return front
     return replace(
         front,

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from nccldoctor.columns import Batch
+from nccldoctor.columns import COMPLETED, Batch
 from nccldoctor.ranks import Ranks
 
 
@@ -36,6 +36,8 @@ def partition(
     open_ = [n for n in numbers if n not in sizes]
     if len(open_) == 1 and sizes and total % prod(sizes.values()) == 0:
         sizes[open_[0]] = total // prod(sizes.values())
+    if len(numbers) == 1 and not sizes and _all_wait_in(batch, lists, numbers[0], total):
+        sizes = {numbers[0]: total}
     if set(sizes) != set(numbers) or prod(sizes.values()) != total or list(world) != list(range(total)):
         return alone
     tails = _tails(batch, lists, dump_rank, numbers)
@@ -61,6 +63,18 @@ def _size(batch: Batch, lists: Sequence[int], number: int) -> int | None:
     if peers:
         return max(int(n) for p in peers for n in p.replace("->", " ").replace("<-", " ").split() if n.isdigit()) + 1
     return None
+
+
+def _all_wait_in(batch: Batch, lists: Sequence[int], number: int, total: int) -> bool:
+    """Whether the first unfinished call of every rank of the job is in groups of that number: several groups would not all stand still
+    at once, so that it is one.
+    """
+    calls = batch.calls
+    for dump in lists:
+        mine = np.flatnonzero((calls.dump == dump) & (calls.state != COMPLETED))
+        if not len(mine) or int(calls.pg_id[mine[0]]) != number:
+            return False
+    return len(lists) == total
 
 
 def _axes(order: Sequence[int], sizes: Mapping[int, int], total: int) -> dict[tuple[int, int], Ranks]:

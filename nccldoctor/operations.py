@@ -37,6 +37,11 @@ OP_TYPES = {
 }
 """Recorded name, without its backend and in lower case, to OpType."""
 
+NEEDS_ALL = frozenset(
+    {"ALLREDUCE", "BARRIER", "ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"}
+)
+"""Operations that nobody finishes before every member has entered them."""
+
 
 def op_type(name: str) -> str:
     """The watchdog's name for a recorded operation; an unknown name in capitals."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.case import Case
-from nccldoctor.columns import STARTED, Calls
+from nccldoctor.columns import COMPLETED, STARTED, Calls
 
 Mask = npt.NDArray[np.bool_]
 
@@ -55,6 +55,23 @@ def _neighbour(flag: Mask, calls: Calls) -> Mask:
     before = np.zeros(len(calls), dtype=bool)
     before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
     return before
+
+
+def counted(case: Case, calls: Calls, single: Mask) -> Mask:
+    """Sends and receives that their group's counters call completed, in dumps that hold active calls alone.
+
+    Such a dump leaves out the completed entry that closed a batch, and keeps its members, whose state never changes. The counters
+    are those of sends and receives where the group issues nothing else.
+    """
+    out = np.zeros(len(calls), dtype=bool)
+    for dump, rows in calls.by_dump() if single.any() else ():
+        if bool((calls.state[rows] == COMPLETED).any()) or not bool(single[rows].any()):
+            continue
+        for status in case.dumps[dump].status:
+            mine = calls.pg_id[rows] == status.pg_id
+            if status.completed > 0 and bool(mine.any()) and not bool((mine & ~single[rows]).any()):
+                out[rows] |= mine & (calls.p2p_seq[rows] >= 0) & (calls.p2p_seq[rows] <= status.completed)
+    return out
 
 
 def transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:

@@ -16,6 +16,7 @@ from nccldoctor.circles import sink_cycles
 from nccldoctor.events import CallTimeout
 from nccldoctor.first_waits import Key, first_waits, pairs
 from nccldoctor.fronts import Front, Fronts
+from nccldoctor.operations import NEEDS_ALL, op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.transfers import Transfer
 
@@ -118,6 +119,8 @@ def _collectives(case: Case, fronts: Fronts, firm: Mapping[int, Sequence[Key]]) 
         front = next(
             (f for r in sorted(holders[key]) if (f := fronts.by.get((group, r))) is not None and f.row >= 0), None
         )
+        if front is not None and sets["passed"] and op_type(case.words.ops[case.calls.op[front.row]]) in NEEDS_ALL:
+            sets["behind"] |= sets.pop("unknown", set())  # a member finished it, so that all have entered it
         out[key] = StuckCall(
             key,
             group,

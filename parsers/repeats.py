@@ -6,6 +6,7 @@ sees, word for word and to the millisecond. They are one observation, and must n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from nccldoctor.events import (
     CollectiveTimeout,
     DumpSignal,
     Event,
+    GroupRef,
     HeartbeatStuck,
     WorkStatus,
 )
@@ -54,20 +56,43 @@ def distinct(events: Iterable[Event]) -> list[Event]:
 def with_groups(events: Iterable[Event]) -> list[Event]:
     """The events, in their order; a timeout that names no group gets that of the next counters that the same rank
     prints about the same call, however many lines of other ranks stand between.
+
+    Two watchdogs of one rank may give up on one number at once: the first counters belong to the first timeout.
     """
-    out = list(events)
-    behind: dict[tuple[int, int], WorkStatus] = {}
-    for i in range(len(out) - 1, -1, -1):
-        event = out[i]
+    out = _apart(events)
+    waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, event in enumerate(out):
         if event.rank is None:
             continue
-        if isinstance(event, WorkStatus) and event.failed is not None and event.group is not None:
-            behind[event.rank, event.failed] = event
-        elif isinstance(event, CollectiveTimeout) and event.group is None and event.seq is not None:
-            status = behind.get((event.rank, event.seq))
-            if status is not None and _soon(event, status):
-                out[i] = replace(event, group=status.group, group_rank=status.group_rank)
+        if isinstance(event, CollectiveTimeout) and event.seq is not None:
+            waiting[event.rank, event.seq].append(i)
+        elif isinstance(event, WorkStatus) and event.failed is not None and event.group is not None:
+            queue = waiting[event.rank, event.failed]
+            mine = next((j for j in queue if _of(event, out[j])), None)
+            if mine is not None:
+                queue.remove(mine)
+                if out[mine].group is None:
+                    out[mine] = replace(out[mine], group=event.group, group_rank=event.group_rank)
     return out
+
+
+def _apart(events: Iterable[Event]) -> list[Event]:
+    """The events; a timeout loses its group where an earlier one of that rank gave the same number of it to another call."""
+    out = list(events)
+    first: dict[tuple[int, int, GroupRef], tuple[str | None, int | None]] = {}
+    for i, event in enumerate(out):
+        if not isinstance(event, CollectiveTimeout):
+            continue
+        if event.rank is not None and event.seq is not None and event.group is not None:
+            key = (event.rank, event.seq, event.group)
+            op, numel = first.setdefault(key, (event.op, event.numel_in))
+            if not (_agree(op, event.op) and _agree(numel, event.numel_in)):
+                out[i] = replace(event, group=None)
+    return out
+
+
+def _of(status: WorkStatus, timeout: Event) -> bool:
+    return _agree(timeout.group, status.group) and _soon(timeout, status)
 
 
 def _soon(first: Event, later: Event) -> bool:

@@ -63,6 +63,7 @@ class Tape:
         self.pg_id = dict(zip((t.uid for t in self.teams), numbers or range(len(self.teams)), strict=False))
         self.backend = backend
         self.entries: list[dict[str, Any]] = []
+        self.dropped: list[dict[str, Any]] = []
         self.seq = {t.uid: 0 for t in self.teams}
         self.p2p = {t.uid: 0 for t in self.teams}
         self.second = 0.0
@@ -105,6 +106,7 @@ class Tape:
 
     def kept(self, newest: int) -> Tape:
         """The ring dropped all but the newest entries."""
+        self.dropped += self.entries[:-newest]
         self.entries = self.entries[-newest:]
         return self
 
@@ -147,10 +149,10 @@ class Tape:
         return self
 
     def content(self) -> dict[str, Any]:
-        """The dump as an object; counters as the watchdog keeps them."""
+        """The dump as an object; counters as the watchdog keeps them, also of what the ring dropped."""
         status = {}
         for team in self.teams:
-            mine = [e for e in self.entries if e["process_group"][0] == team.uid and not e["is_p2p"]]
+            mine = [e for e in (*self.dropped, *self.entries) if e["process_group"][0] == team.uid and not e["is_p2p"]]
             finished = [e["collective_seq_id"] for e in mine if e["state"] == "completed"]
             status[str(self.pg_id[team.uid])] = {
                 "last_enqueued_collective": max((e["collective_seq_id"] for e in mine), default=-1),

@@ -80,3 +80,16 @@ def test_a_group_is_found_behind_the_lines_of_all_other_ranks() -> None:
     found = with_groups([*waiting, *told])
     assert [str(e.group) if e.group else None for e in found[:3]] == ["a", None, None]
     assert found[0].group_rank == 0
+
+
+def test_two_watchdogs_of_one_rank_that_give_up_on_one_number_keep_their_own_groups() -> None:
+    def counters(line: int, uid: str) -> WorkStatus:
+        return WorkStatus(place=at(line), text="", rank=0, group=GroupRef(uid=uid), failed=5)
+
+    world, data = GroupRef(uid="0"), "7"
+    both = [timeout(1, rank=0, group=world), timeout(2, rank=0, group=world, op="_ALLGATHER_BASE")]
+    found = with_groups([*both, counters(3, "0"), counters(4, data)])
+    assert [str(e.group) for e in found[:2]] == ["0", data]
+    bare = [timeout(1, rank=0), timeout(2, rank=0, op="_ALLGATHER_BASE")]
+    assert [str(e.group) for e in with_groups([*bare, counters(3, "0"), counters(4, data)])[:2]] == ["0", data]
+    assert with_groups([*both, counters(3, "0")])[1].group is None

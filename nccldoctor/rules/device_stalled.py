@@ -9,6 +9,8 @@ What would refute it: a later snapshot in which its completions moved on.
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.clock_skew import SHARED
+from nccldoctor.disagree import rows_at
 from nccldoctor.draft import Draft, describe, names, recorded, stalled_of, verb, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
@@ -20,6 +22,9 @@ CAUSE = CauseClass.DEVICE_STALLED
 
 FAR_BEHIND = 8
 """Completed calls between a rank and its peers that no snapshot of a running job shows."""
+
+STANDS_STILL = 1_000_000_000
+"""Nanoseconds after which a watchdog has noticed the end of a call for certain: it looks ten times a second."""
 
 EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 """Operations whose root, or whose other ranks, may rightly finish early."""
@@ -64,7 +69,9 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
         f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
         tuple(evidence),
-        Confidence.HIGH if _others_wait_for(facts, call) else Confidence.MEDIUM,
+        Confidence.HIGH
+        if _others_wait_for(facts, call) and facts.case.groups[call.group].learned != "assumed"
+        else Confidence.MEDIUM,
         "a later snapshot in which the completions of that rank moved on",
         ranks=ahead,
         call=_root(facts, call, ahead) if call.row >= 0 else call,
@@ -90,9 +97,31 @@ def _complained(facts: Facts) -> bool:
 
 
 def _held_up(facts: Facts, call: StuckCall) -> bool:
-    """Whether peers wait in a call that the stopped rank's host has not even issued, or it is far behind them."""
+    """Whether peers wait in a call that the stopped rank's host has not even issued, or it is far, or long, behind them."""
     gap = max((f.completed for f in facts.fronts.by.values() if f.group == call.group), default=call.seq) - call.seq
-    return gap >= FAR_BEHIND or any(c.missing & call.inside for c in _others_wait_for(facts, call))
+    waited_for = any(c.missing & call.inside for c in _others_wait_for(facts, call))
+    return gap >= FAR_BEHIND or waited_for or _long_done(facts, call)
+
+
+def _long_done(facts: Facts, call: StuckCall) -> bool:
+    """Whether peers had finished the call well before the newest moment in the dumps of those inside it.
+
+    A dump that was merely written earlier than theirs holds no later moment. Clocks can be compared where calls were finished together.
+    """
+    calls, rows = facts.case.calls, rows_at(facts.case, facts.fronts, call.group, call.seq)
+    done = [at for r in call.passed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
+    if not done or not all(_compared(facts, call, r) for r in call.inside):
+        return False
+    mine = [facts.streams.rows(r) for r in call.inside]
+    newest = min(max(int(calls.created_ns[m].max()), int(calls.completed_ns[m].max())) for m in mine)
+    return newest - max(done) > STANDS_STILL
+
+
+def _compared(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether enough calls that the rank finished with the others tell how its clock goes."""
+    rows = facts.streams.rows(rank)
+    mine = rows[facts.case.call_group[rows] == call.group]
+    return int((facts.case.calls.completed_ns[mine] > 0).sum()) >= SHARED
 
 
 def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:

@@ -66,11 +66,14 @@ def _unheard(facts: Facts, stall: Stall) -> Draft | None:
 
 
 def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
-    """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for."""
+    """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for.
+
+    One kill ends one rank: where the others wait for several, it may be of each.
+    """
     kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _kills(f, stall)]
     ranks = nameable(facts, stall)
-    one = ranks if len(ranks) == 1 else Ranks()
-    return [replace(f, ranks=one, suspects=stall.ranks - one, certain=False) for f in kills[:1]]
+    one = ranks if len(ranks) == 1 and stall.ranks == facts.waits.roots else Ranks()
+    return [replace(f, ranks=one, suspects=facts.waits.roots - one, certain=False) for f in kills[:1]]
 
 
 def _kills(failure: Failure, stall: Stall) -> bool:
@@ -271,26 +274,46 @@ def _closed(event: Event) -> bool:
 
 def _lost_node(facts: Facts, stall: Stall) -> Draft | None:
     """All ranks of one host, and nobody else, left nothing."""
-    call = stall.call
-    if call is None or len(call.unknown) < 2 or stall.shown or len(call.entered) < max(2, len(call.unknown) // 2):
+    call, gone = stall.call, _left_nothing(facts, stall)
+    if call is None or not gone:
         return None
-    host = one_host(facts, call.unknown)
+    host = one_host(facts, gone)
     named = host is not None
-    if any(lives(facts, r) for r in call.unknown) or not (named or _block(call.unknown)):
-        return None
     evidence = others_wait(facts, stall)
-    collected = bool(call.unknown & facts.presence.logged) or any(
-        s.host == host and (s.rank is None or s.rank in call.unknown) for s in facts.case.sources
+    collected = bool(gone & facts.presence.logged) or any(
+        s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
     )
     sure = named and collected  # else its files may merely not have been fetched
+    fell_silent = not named and _fell_silent(facts, gone)
     where = f" on {host}" if named else ", a block that one node may have held,"
     return Draft(
         CAUSE,
-        f"{names(call.unknown).capitalize()}{where} left no sign of life: the node may be lost",
-        tuple(evidence),
+        f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
+        (*evidence, *(e for r in list(gone)[:2] for e in _silence(facts, r))) if fell_silent else tuple(evidence),
         Confidence.MEDIUM if sure else Confidence.LOW,
         "a dump or a log of any of them",
-        ranks=call.unknown if sure else Ranks(),
-        suspects=call.unknown,
+        ranks=gone if sure or fell_silent else Ranks(),
+        suspects=gone,
         call=call,
     )
+
+
+def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
+    """The ranks of a host, or of a block that one may hold, that this stall, or all stalls together, wait for in vain."""
+    call = stall.call
+    if call is None or stall.shown:
+        return Ranks()
+    few = len(call.entered) < max(2, len(call.unknown) // 2)
+    together = facts.waits.roots if all(s.kind is StallKind.ABSENT and not s.shown for s in facts.stalls) else Ranks()
+    for gone in (Ranks() if few else call.unknown, together):
+        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(lives(facts, r) for r in gone):
+            continue
+        if one_host(facts, gone) is not None or _block(gone):
+            return gone
+    return Ranks()
+
+
+def _fell_silent(facts: Facts, gone: Ranks) -> bool:
+    """Whether these ranks wrote lines before, and every other rank of the job gave up after they had stopped."""
+    others = facts.case.world - gone
+    return gone <= facts.presence.logged and all(facts.presence.signs(r).alarms for r in others)

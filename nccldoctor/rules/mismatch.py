@@ -22,12 +22,22 @@ from nccldoctor.waits import StuckCall
 
 def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
     """The first number up to the stalled one under which recorded entries of the members differ."""
-    for call in stall.calls:
+    for call in (*stall.calls, *_beside(facts, stall)):
         if call.pair is None:
             found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
             if found is not None:
                 return found
     return _uneven(facts)
+
+
+def _beside(facts: Facts, stall: Stall) -> list[StuckCall]:
+    """The stuck calls of the whole job, where the stalled ones are of groups that nothing tells the members of: what others wait
+    for them in cannot be told.
+    """
+    groups, calls = facts.case.groups, facts.waits.calls.values()
+    if not stall.calls or any(len(groups[c.group].members) > 1 for c in stall.calls):
+        return []
+    return sorted((c for c in calls if groups[c.group].desc == "default_pg"), key=lambda c: c.key)
 
 
 def _uneven(facts: Facts) -> Disagreement | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.disagree import Disagreement, Shift, shift
-from nccldoctor.draft import Draft, describe, names, quote, recorded, stalled_of, waiting_evidence
+from nccldoctor.draft import Draft, describe, dump_evidence, names, quote, recorded, stalled_of, waiting_evidence
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
@@ -19,7 +19,7 @@ from nccldoctor.rules import compared_counts
 from nccldoctor.rules.gone_on import gone_on
 from nccldoctor.rules.mismatch import disagreement
 from nccldoctor.rules.outside import nameable, shown_outside
-from nccldoctor.rules.steps import OutOfStep, blamed, usual
+from nccldoctor.rules.steps import OutOfStep, blamed, departed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -32,6 +32,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     return (
         by_shift(facts, stall, missed=True, cause=CAUSE)
         or _by_order(facts, stall)
+        or _by_custom(facts, stall)
         or _by_steps(facts, stall)
         or _by_phase(facts, stall)
         or gone_on(facts, stall, CAUSE)
@@ -122,6 +123,32 @@ def _by_order(facts: Facts, stall: Stall) -> Draft | None:
     if not found:
         return None
     return _draft(facts, found)
+
+
+def _by_custom(facts: Facts, stall: Stall) -> Draft | None:
+    """A minority inside a call that is none of its peers', who all finished what stood there and went on."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or call.pair is not None or len(call.inside) >= len(call.passed):
+        return None
+    found = {r: place for r in call.inside if (place := departed(facts, call, r)) is not None}
+    if len(found) < len(call.inside):
+        return None
+    evidence: list[Evidence] = []
+    for rank, (row, due) in list(found.items())[:3]:
+        evidence.append(recorded(facts, row, f"rank {rank} issued this, which no peer did"))
+        evidence.append(recorded(facts, due, f"an earlier step of rank {rank}: what always came there"))
+    passed = next(iter(call.passed))
+    last = dump_evidence(facts, passed, f"rank {passed} finished #{call.seq} and went on")
+    group = facts.case.groups[call.group]
+    return Draft(
+        CAUSE,
+        f"{names(found).capitalize()} left the order of calls before #{call.seq} of {group.label}, and the others went on without it",
+        (*evidence, *([last] if last is not None else [])),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=Ranks(found),
+        call=call,
+    )
 
 
 def _draft(facts: Facts, found: list[OutOfStep]) -> Draft:

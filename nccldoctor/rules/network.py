@@ -97,8 +97,8 @@ def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Draft:
 
 
 def _one_sided(facts: Facts, failure: Failure) -> bool:
-    """Whether only one host complains, no port says anything, and ranks of another host fell silent: then the peer is
-    gone, not the link.
+    """Whether only one host complains, no port says anything, and ranks of another host fell silent, or may have: then the peer is
+    gone, not the link. Nothing of other hosts was read where all known ranks are on this one.
     """
     if any(
         (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
@@ -108,7 +108,8 @@ def _one_sided(facts: Facts, failure: Failure) -> bool:
         return False
     hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
     silent = facts.case.world - Ranks(r for r, s in facts.presence.of.items() if s.alive or s.exits or s.echoes)
-    return len(hosts) == 1 and bool(silent) and bool(failure.ranks)
+    unread = facts.case.world_size is None or hosts == set(facts.case.rank_host.values())
+    return len(hosts) == 1 and (bool(silent) or unread) and bool(failure.ranks)
 
 
 def _of_its_own(event: IbError) -> bool:

@@ -26,7 +26,7 @@ NAMED = 2
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Nothing to explain."""
     in_flight = stall.kind is StallKind.FULL and (
-        (stall.call is not None and bool(stall.call.passed)) or scattered(facts)
+        (stall.call is not None and bool(stall.call.passed) and not facts.waits.roots) or scattered(facts)
     )
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
         return None

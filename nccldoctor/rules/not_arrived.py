@@ -38,6 +38,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     if stall.kind is not StallKind.ABSENT:
         return _named_by_report(facts, stall) or _unheard(facts, stall)
     ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
+    ranks |= _silent_too(facts, stall)
     lines = _logs_calls(facts, stall)
     alive = Ranks(
         r
@@ -57,7 +58,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     evidence += others_wait(facts, stall)
     doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
     closed = bool(alive & facts.presence.logged) or bool(said)
-    whole = accounted(facts, stall) or len(alive) == len(stall.ranks)
+    whole = accounted(facts, stall) or alive >= stall.ranks
     few = bool(stall.shown) or 3 * len(alive) <= len(facts.case.world)
     if (
         stall.call is not None
@@ -102,6 +103,16 @@ def _closed(facts: Facts, stall: Stall) -> Ranks:
     covered = frozenset(case.world) <= call.entered | call.unknown
     others = all(signs(r).alarms for r in (call.inside if covered else case.world - call.unknown))
     return call.unknown if closed and others else Ranks()
+
+
+def _silent_too(facts: Facts, stall: Stall) -> Ranks:
+    """Beside ranks that their dumps show outside: those whose dump is lost, whose lines go on, and who did not give up as every rank
+    in the call did.
+    """
+    call, signs = stall.call, facts.presence.signs
+    if call is None or not stall.shown or not all(signs(r).alarms for r in call.entered):
+        return Ranks()
+    return Ranks(r for r in call.unknown if signs(r).answered and not signs(r).alarms)
 
 
 def _by_stack(facts: Facts, stall: Stall) -> Ranks:

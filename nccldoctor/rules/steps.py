@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND, chain, site
+from nccldoctor.disagree import rows_at
 from nccldoctor.draft import names
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.witnesses import MOST_PEERS, peers_word, row_of
@@ -191,6 +192,23 @@ def _same_place(facts: Facts, row: int, other: int) -> bool:
     """Whether two calls were issued by the same line of user code, called by the same lines."""
     stack, stacks = facts.case.calls.stack, facts.case.words.stacks
     return chain(stacks[stack[row]]) == chain(stacks[stack[other]]) != ()
+
+
+def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
+    """Where a rank stands in something that never followed its calls before and that no peer recorded: (that row, what was due).
+
+    Its peers finished the call of that number and went on: theirs was another one, which their rings have dropped.
+    """
+    streams, front = facts.streams, facts.fronts.by.get((call.group, rank))
+    at = streams.position(rank, front.row) if front is not None and front.row >= 0 else None
+    others = set(rows_at(facts.case, facts.fronts, call.group, call.seq)) - {*call.inside}
+    if front is None or at is None or others:
+        return None
+    due, label = streams.outcomes(rank, at), int(streams.labels[front.row])
+    peers = [p for p in call.passed if p in facts.fronts.recorded]
+    if not due or label in due or not peers or any(label & KIND in streams.kinds(p) for p in peers):
+        return None
+    return front.row, int(streams.rows(rank)[max(due.values())])
 
 
 def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OutOfStep]:

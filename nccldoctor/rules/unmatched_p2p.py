@@ -9,11 +9,12 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 from __future__ import annotations
 
 from nccldoctor.align import Facts
-from nccldoctor.draft import Draft, names, recorded, waiting_evidence
+from nccldoctor.draft import Draft, dump_evidence, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import seen_in
 from nccldoctor.rules.steps import OutOfStep, blamed, usual
+from nccldoctor.rules.witnesses import transfers_short
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -34,10 +35,16 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         open_ = [c for c in stall.calls if c.pair is not None and c.behind]  # all are posted, and wait behind each other
     if not open_:
         return None
+    fewer = {r: call for call in open_ for r in call.missing | call.behind if transfers_short(facts, call, r)}
     found = [o for o in blamed(facts, tuple(open_)) if o.call.pair is not None]
-    ranks = Ranks(o.rank for o in found)
-    first = found[0].call if found else open_[0]
+    if len(fewer) == 1:
+        found = [o for o in found if o.rank in fewer]  # its own past may mislead where the calls before differ, a count does not
+    ranks = Ranks(o.rank for o in found) or Ranks(fewer)
+    first = found[0].call if found else fewer[min(fewer)] if fewer else open_[0]
     evidence: list[Evidence] = []
+    for rank in fewer:
+        counted = dump_evidence(facts, rank, f"rank {rank} posted one transfer fewer than each rank of its stage")
+        evidence += [counted] if counted is not None else []
     for item in found[:3]:
         evidence.append(recorded(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
         evidence.append(recorded(facts, item.expected, usual(item)))
@@ -63,7 +70,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         CAUSE,
         who,
         tuple(evidence),
-        ceiling if named else Confidence.LOW,
+        (ceiling if found else Confidence.MEDIUM) if named else Confidence.LOW,
         "the other end's entry, or an owner that has not come so far yet",
         ranks=named,
         suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.behind),

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND
+from nccldoctor.model import Group
 from nccldoctor.waits import StuckCall
 
 FEWEST_EQUAL = 3
@@ -17,6 +18,9 @@ WINDOW = 64
 
 SAME_STAGE = 0.9
 """Share of that window in which a member of a sister group must agree: another stage of a pipeline does other things at times."""
+
+FEWEST_SISTERS = 2
+"""Ranks in the same place of sister groups whose number of transfers is a custom."""
 
 MOST_PEERS = 16
 """Peers that are asked; more say the same."""
@@ -72,6 +76,49 @@ def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
         mine &= (facts.streams.labels[rows] ^ facts.streams.labels[call.row]) & KIND == 0
         out.update({min(case.groups[other].members): int(row) for row in rows[mine][:1].tolist()})
     return out
+
+
+def transfers_short(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether ``rank`` posted exactly one transfer fewer in the call's group than each rank that stands in its place in a sister group.
+
+    The newest call of all of them is the same, so that it is not merely behind them; two such ranks at least must agree.
+    """
+    groups = facts.case.groups
+    group = groups[call.group]
+    place = list(group.members).index(rank)
+    mine, newest = _posted(facts, group.index, rank), _newest(facts, rank)
+    sisters = [(g.index, list(g.members)[place]) for g in groups if g.index != group.index and _alike(g, group)]
+    counts = [_posted(facts, index, sister) for index, sister in sisters if _newest(facts, sister) == newest]
+    return mine is not None and len(counts) >= FEWEST_SISTERS and set(counts) == {mine + 1}
+
+
+def _alike(one: Group, other: Group) -> bool:
+    """Whether two groups have one role: by their description, else by the number that the bare lists of 2.2 give them."""
+    return (_role(one), len(one.members)) == (_role(other), len(other.members))
+
+
+def _role(group: Group) -> str:
+    return group.desc if group.desc not in ("", "undefined") else group.uid
+
+
+def _newest(facts: Facts, rank: int) -> tuple[str, int, int] | None:
+    """The newest call that a rank recorded: its group's role, its number and what it is."""
+    row = facts.fronts.last_row.get(rank)
+    if row is None:
+        return None
+    group = facts.case.groups[facts.case.call_group[row]]
+    return _role(group), int(facts.case.calls.seq[row]), int(facts.streams.labels[row]) & KIND
+
+
+def _posted(facts: Facts, group: int, rank: int) -> int | None:
+    """How many transfers a rank posted in a group: as it numbers them, else as many as its whole record holds."""
+    case, rows = facts.case, facts.streams.rows(rank)
+    mine = rows[(case.call_group[rows] == group) & ~facts.fronts.collective[rows]]
+    numbers = case.calls.p2p_seq[mine]
+    if len(numbers) and int(numbers.max()) > 0:
+        return int(numbers.max())
+    whole = any(r == rank and d.entries and not d.wrapped for r, d in zip(case.dump_rank, case.dumps, strict=True))
+    return len(mine) if whole else None
 
 
 def row_of(facts: Facts, call: StuckCall, rank: int) -> int:
