@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from nccldoctor.align import Facts
 from nccldoctor.departures import SLACK
-from nccldoctor.events import CollCall, Event, RasStatus
+from nccldoctor.events import CollCall, CommInit, Event, RasStatus
 from nccldoctor.launch_lines import calls_by_communicator
 from nccldoctor.launches import Launches
 from nccldoctor.model import Evidence, Group, Stalled
@@ -74,12 +74,13 @@ def answered(facts: Facts, rank: int) -> list[Evidence]:
 def of_the_stall(facts: Facts, one: Launches) -> bool:
     """Whether the counts are not from before the stalled call; counts without a time may be of any moment."""
     began = facts.presence.began if not math.isnan(facts.presence.began) else facts.presence.alarm
-    return not any(facts.presence.time(e) < began - SLACK for e in one.said.values())
+    at = facts.presence.time(next(iter(one.said.values())))
+    return not at < began - SLACK
 
 
 def dated(facts: Facts, one: Launches) -> bool:
     """Whether it is known when the counts were taken."""
-    return any(not math.isnan(facts.presence.time(e)) for e in one.said.values())
+    return not math.isnan(facts.presence.time(next(iter(one.said.values()))))
 
 
 def waits_unseen(facts: Facts, one: Launches, rank: int) -> bool:
@@ -91,8 +92,8 @@ def waits_unseen(facts: Facts, one: Launches, rank: int) -> bool:
         mine = [s for d, r in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if r == rank for s in d.comms]
         return any(state.unfinished >= 0 and state.comm not in known for state in mine)
     newest = max(facts.case.of(CollCall, rank), key=lambda e: (e.place.source, e.place.line or 0), default=None)
-    joined = [e for name, calls in calls_by_communicator(facts.case.events).items() if name in known for e in calls]
-    return newest is not None and newest not in joined
+    named = calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall))
+    return newest is not None and not any(newest in calls for name, calls in named.items() if name in known)
 
 
 def uncounted(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from nccldoctor.columns import CommState, DumpHead
 from nccldoctor.events import CollCall, CommInit, Event
@@ -54,11 +54,12 @@ def by_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[Launches]
         )
 
 
-def calls_by_communicator(events: Iterable[Event]) -> dict[str, list[CollCall]]:
+def calls_by_communicator(inits: Iterable[CommInit], lines: Iterable[CollCall]) -> dict[str, list[CollCall]]:
     """COLL lines of ranks by the communicator that they mean; its pointer is private to its process."""
-    found = list(events)
-    names = _names(e for e in found if isinstance(e, CommInit))
-    calls = [e for e in found if isinstance(e, CollCall) and e.rank is not None and e.comm is not None]
+    calls = [call for call in lines if call.rank is not None and call.comm is not None]
+    if not calls:
+        return {}
+    names = _names(inits)
     names |= _only_ones(calls, names)
     out: dict[str, list[CollCall]] = defaultdict(list)
     for call in calls:
@@ -100,15 +101,18 @@ def _only_ones(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Lo
     return out
 
 
-def by_lines(events: Sequence[Event]) -> Iterator[Launches]:
+def by_lines(events: Iterable[Event]) -> Iterator[Launches]:
     """Communicators of which all members' COLL lines were read."""
-    inits = [e for e in events if isinstance(e, CommInit)]
+    told = [e for e in events if isinstance(e, CollCall | CommInit)]
+    lines = [e for e in told if isinstance(e, CollCall)]
+    inits = [e for e in told if isinstance(e, CommInit)] if lines else []
     sizes = {e.comm_id.lower(): e.nranks for e in inits if e.comm_id and e.nranks}
-    logging = Ranks(e.rank for e in events if isinstance(e, CollCall) and e.rank is not None)
-    joined: dict[str, Ranks] = defaultdict(Ranks)
+    logging = {e.rank for e in lines}
+    joined: dict[str, set[int]] = defaultdict(set)
     for (rank, _), name in _names(inits).items():
-        joined[name] |= Ranks([] if rank is None else [rank])
-    for comm, calls in sorted(calls_by_communicator(events).items()):
+        if rank is not None and rank in logging:
+            joined[name].add(rank)
+    for comm, calls in sorted(calls_by_communicator(inits, lines).items()):
         if any(call.op in UNEVEN for call in calls):
             continue
         newest: dict[int, CollCall] = {}
@@ -116,7 +120,7 @@ def by_lines(events: Sequence[Event]) -> Iterator[Launches]:
             if call.rank is not None and call.op_count >= newest.get(call.rank, call).op_count:
                 newest[call.rank] = call
         size = sizes.get(comm) or next((c.nranks for c in calls if c.nranks), None)
-        members = Ranks(newest) | (joined[comm] & logging)
+        members = Ranks(newest) | joined[comm]
         if len(members) < 2 or (size is not None and size != len(members)):
             continue  # a member whose lines were not read may have issued anything
         last = {rank: newest[rank].op_count if rank in newest else -1 for rank in members}

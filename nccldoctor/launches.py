@@ -22,8 +22,8 @@ class Launches:
     ``last`` is the number of each global rank's last call, ``said`` what says so; ``silent`` are members that did not answer.
     ``first`` is the first number that not everybody reached, or the one that all are in, ``op`` its operation (None: not known) and
     ``call`` a line of it. ``steady``: asked twice, and nothing had moved, or the call is unfinished wherever it was issued; ``rose``:
-    members that had come further the second time. ``kinds`` are the counts by operation, where they are counted so. ``group`` is the
-    index of the group that stands for it (-1: none).
+    members that had come further the second time; ``behind`` those not as far as the furthest. ``kinds`` are the counts by operation,
+    where they are counted so, ``totals`` those of all. ``group`` is the index of the group that stands for it (-1: none).
     """
 
     observer: str
@@ -40,17 +40,15 @@ class Launches:
     rose: Ranks = Ranks()
     kinds: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     group: int = -1
+    behind: Ranks = field(init=False)
+    totals: Mapping[int, int] = field(init=False)
 
-    @property
-    def behind(self) -> Ranks:
-        """Members that did not come as far as the furthest."""
+    def __post_init__(self) -> None:
+        """Find once who did not come as far as the furthest, and how many calls each issued of all operations together."""
         most = max(self.last.values(), default=0)
-        return Ranks(r for r, n in self.last.items() if n < most)
-
-    @property
-    def totals(self) -> Mapping[int, int]:
-        """How many calls each member issued, of all operations together."""
-        return {r: sum(counts.values()) for r, counts in self.kinds.items()} or self.last
+        object.__setattr__(self, "behind", Ranks(r for r, n in self.last.items() if n < most))
+        counts = {r: sum(by_kind.values()) for r, by_kind in self.kinds.items()}
+        object.__setattr__(self, "totals", counts or self.last)
 
     @property
     def moving(self) -> bool:

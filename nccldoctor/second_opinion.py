@@ -168,6 +168,8 @@ def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     communicator: they are ranks of the job only where the job has no smaller group.
     """
     dumps = {e.rank: e for e in facts.case.of(ProxyDump) if e.rank is not None}
+    if not dumps:
+        return
     still = [r for r, e in dumps.items() if e.what == "waits-for-gpu"]
     for rank in still if len(still) < max(2, len(dumps)) else ():
         says = f"the transfers of rank {rank} wait for its own GPU"

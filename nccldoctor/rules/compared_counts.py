@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nccldoctor.align import Facts
 from nccldoctor.counted import OP_TYPES, cited
 from nccldoctor.draft import Draft, names, quote
-from nccldoctor.events import CollCall
+from nccldoctor.events import CollCall, CommInit
 from nccldoctor.launch_lines import UNEVEN, calls_by_communicator
 from nccldoctor.launches import Launches
 from nccldoctor.model import CauseClass, Confidence, Stalled
@@ -69,7 +69,7 @@ def differences(facts: Facts) -> Iterator[Difference]:
     """One for each communicator in which members differ."""
     if facts.fronts.recorded:
         return
-    for comm, lines in sorted(calls_by_communicator(facts.case.events).items()):
+    for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
         if any(line.op in UNEVEN for line in lines):
             continue
         found = _first(comm, _alone(lines))

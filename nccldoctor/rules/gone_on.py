@@ -26,7 +26,7 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Draft | None:
         return None
     call, rank = found[0]
     one, other = counted(facts, call), _elsewhere(facts, call, rank)
-    if one is None or other is None:
+    if one is None or other is None or rank not in one.said:
         return None
     what = describe(facts, call)
     return Draft(
@@ -60,5 +60,5 @@ def _goes_on(facts: Facts, call: StuckCall, rank: int) -> bool:
 
 def _elsewhere(facts: Facts, call: StuckCall, rank: int) -> Launches | None:
     """The other communicator in which the rank is ahead, or was seen to go on."""
-    others = [o for o in facts.case.launches if o.group != call.group and rank in o.last]
+    others = [o for o in facts.case.launches if o.group != call.group and rank in o.said]
     return next((o for o in others if rank in o.rose or (o.behind and rank not in o.behind)), None)
