@@ -135,19 +135,19 @@ def _gpu(event: Event) -> str:
 
 
 _COMM = {
-    "start": "began to set up a communicator",
-    "complete": "its communicator came up",
-    "abort": "aborted a communicator",
-    "destroy": "closed a communicator",
-    "revoke": "gave a communicator up",
-    "bootstrap": "looked for the others of a communicator",
+    "start": "began to set up a communicator{}",
+    "complete": "its communicator{} came up",
+    "abort": "aborted a communicator{}",
+    "destroy": "closed a communicator{}",
+    "revoke": "gave up a communicator{}",
+    "bootstrap": "looked for the others of a communicator{}",
 }
 
 
 def _comm(event: Event) -> str:
     if not isinstance(event, CommInit) or event.what not in _COMM:
         return event.text
-    return _COMM[event.what] + (f" of {event.nranks} ranks" if event.nranks else "")
+    return _COMM[event.what].format(f" of {event.nranks} ranks" if event.nranks else "")
 
 
 _CONNECTION = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nccldoctor import __version__
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
-from nccldoctor.reports import wording
+from nccldoctor.reports import certainty, wording
 from nccldoctor.reports.visible import line
 
 
@@ -52,7 +52,7 @@ def _who(diagnosis: Diagnosis) -> Fact:
         value = "nobody" if finding.family is Family.NONE else "cannot be told"
         return Fact(label, value, "" if finding.family is Family.NONE else "the evidence names nobody")
     states = [state for state in diagnosis.ranks if state.rank in named]
-    return Fact(label, wording.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
+    return Fact(label, wording.ranks_phrase(named, 4) + certainty.others_may_be(diagnosis), _where(states, len(named)))
 
 
 def _where(states: list[RankState], named: int) -> str:
@@ -74,7 +74,7 @@ def _call(diagnosis: Diagnosis) -> Fact:
     parts = [line(call.group, 60)] if call.group else []
     parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
-    parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
+    parts += [arrived] if (arrived := certainty.arrived(diagnosis, call)) else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
     return Fact(label, wording.call_name(call.op, call.seq), " · ".join(parts) or "group not known")
 

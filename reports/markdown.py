@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports import advice, progress, prose, story_view, text, wording
+from nccldoctor.reports import advice, certainty, progress, prose, story_view, text, wording
 from nccldoctor.reports.exhibits import Exhibit, exhibits, reasons
 from nccldoctor.reports.visible import line
 
@@ -26,7 +26,7 @@ def ticket(diagnosis: Diagnosis) -> str:
     out = [
         f"### {_title(diagnosis)}",
         f"{words(finding.headline, 420)}",
-        f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence(finding)}",
+        f"**Class** `{finding.cause.value}`, **confidence** {certainty.confidence(finding)}",
     ]
     if finding.stalled is not None:
         out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
@@ -138,7 +138,7 @@ def _fitting(parts: list[str], limit: int) -> str:
 
 
 def _findings(diagnosis: Diagnosis) -> str:
-    others = diagnosis.findings[1:]
+    others = wording.others(diagnosis)
     rows = [f"- **{f.id}** `{f.cause.value}`, {f.confidence.value}: {words(f.headline, 300)}" for f in others[:12]]
     return "\n".join(["## Also found", "", *rows]) if rows else ""
 

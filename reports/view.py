@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Finding, Link
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import advice, facts, markdown, missing, progress, stack_view, story_view, tables, wording
+from nccldoctor.reports import (
+    advice,
+    certainty,
+    facts,
+    markdown,
+    missing,
+    progress,
+    stack_view,
+    story_view,
+    tables,
+    wording,
+)
 from nccldoctor.reports.charts import fronts, heat, streams, timeline, wait_graph
 from nccldoctor.reports.exhibits import Exhibit, Piece, Reason, exhibits, pieces, reasons
 from nccldoctor.reports.visible import line, visible
@@ -84,6 +95,7 @@ def build(diagnosis: Diagnosis) -> View:
     rows, more_ranks = tables.ranks(diagnosis)
     blamed = _blamed(diagnosis)
     story, more_story = story_view.rows(diagnosis)
+    others = wording.others(diagnosis)
     return View(
         title=line(verdict.headline, 140),
         tone=facts.tone(verdict),
@@ -93,12 +105,12 @@ def build(diagnosis: Diagnosis) -> View:
         tag=wording.TITLES[verdict.cause],
         situation=wording.situation(diagnosis),
         cause=verdict.cause.value,
-        confidence=wording.confidence(verdict),
+        confidence=certainty.confidence(verdict),
         sure=verdict.confidence.value in ("high", "medium"),
         lede=wording.lede(diagnosis),
         facts=facts.four(diagnosis),
-        others=tuple(_other(f) for f in diagnosis.findings[1 : OTHERS + 1]),
-        more_others=max(len(diagnosis.findings) - OTHERS - 1, 0),
+        others=tuple(_other(f) for f in others[:OTHERS]),
+        more_others=max(len(others) - OTHERS, 0),
         steps=advice.first_steps(diagnosis),
         why=reasons(tuple(e for e in shown.shown if e.finding == verdict.id)),
         refuted_by=line(missing.named(diagnosis) or verdict.refuted_by, 300),
@@ -128,7 +140,7 @@ def build(diagnosis: Diagnosis) -> View:
 
 
 def _other(finding: Finding) -> Other:
-    return Other(finding.id, line(finding.headline, 300), wording.TITLES[finding.cause], wording.confidence(finding))
+    return Other(finding.id, line(finding.headline, 300), wording.TITLES[finding.cause], certainty.confidence(finding))
 
 
 def _chain(diagnosis: Diagnosis) -> tuple[Link, ...]:

@@ -110,6 +110,12 @@ def test_without_an_input_nothing_is_ruled_out() -> None:
     assert found["mismatched calls"] is False, "the dumps agree"
 
 
+def test_dumps_without_an_entry_agree_about_nothing() -> None:
+    log = Log("rank_0.log", [said(Heartbeat, rank=0, step=3)])
+    empty = [Tape(rank).other(entries=[], pg_status={}) for rank in range(4)]
+    assert verdicts(facts(*empty, logs=(log,)))["mismatched calls"] is None
+
+
 def test_what_an_input_would_have_shown_is_ruled_out() -> None:
     own = [Log(f"rank_{r}.log", [said(Heartbeat, r, 1, host="n0")], rank=r) for r in range(4)]
     kernel = Log("n0.dmesg", [said(KernelEvent, what="link-up")], host="n0", kind=SourceKind.KERNEL_LOG)

@@ -7,7 +7,7 @@ import pytest
 
 from nccldoctor.model import Confidence, Coverage, Evidence, Group
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import advice, facts, html, markdown, missing, text, wording
+from nccldoctor.reports import advice, certainty, facts, html, markdown, missing, text, wording
 
 EIGHT = Ranks(range(8))
 
@@ -71,9 +71,9 @@ def test_who_arrived_is_said_as_surely_as_the_size_is_known():
     guessed = replace(made, job=replace(told.job, world_guessed=True, groups=(replace(default, learned="listed"),)))
     unknown = replace(made, job=replace(told.job, world_size=None, groups=(default,)))
 
-    assert wording.arrived(told, call) == "2 of 4 ranks arrived"
-    assert wording.arrived(guessed, call) == "2 of 4 known ranks arrived"
-    assert wording.arrived(unknown, call) == "2 ranks arrived, of how many is not known"
+    assert certainty.arrived(told, call) == "2 of 4 ranks arrived"
+    assert certainty.arrived(guessed, call) == "2 of 4 known ranks arrived"
+    assert certainty.arrived(unknown, call) == "2 ranks arrived, of how many is not known"
     assert dict(facts.meta(told))["World"] == "4 ranks"
     assert dict(facts.meta(guessed))["World"] == "4 ranks (guessed from the highest)"
 
@@ -83,9 +83,9 @@ def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
     peers = tuple(Evidence(None, "", f"rank {rank} gave up", True, f"log:{rank}") for rank in (1, 2, 3))
     own = Evidence(None, "", "its last call", True, "dump:5")
 
-    assert wording.agreement(replace(made, evidence=peers)) == (1, 0)
-    assert wording.agreement(replace(made, evidence=(*peers, own))) == (2, 0)
-    assert wording.confidence(replace(made, evidence=peers, confidence=Confidence.MEDIUM)) == (
+    assert certainty.agreement(replace(made, evidence=peers)) == (1, 0)
+    assert certainty.agreement(replace(made, evidence=(*peers, own))) == (2, 0)
+    assert certainty.confidence(replace(made, evidence=peers, confidence=Confidence.MEDIUM)) == (
         "medium — 1 kind of evidence agrees, 0 contradict"
     )
 
@@ -96,7 +96,7 @@ def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
 
     found = replace(made, ranks=Ranks(), evidence=peers)
 
-    assert wording.confidence(found) == "high — the records of 3 ranks agree, 0 contradict"
+    assert certainty.confidence(found) == "high — the records of 3 ranks agree, 0 contradict"
 
 
 def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
@@ -106,3 +106,14 @@ def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
 
     assert "until the limit of 10 min was reached" in wording.lede(found)
     assert "limit" not in wording.lede(replace(found, alarm=None))
+
+
+def test_the_parts_of_a_verdict_are_not_told_again():
+    made = diagnoses.two_stalls()
+    verdict, first, second = made.findings
+    one_call = tuple(replace(part, stalled=verdict.stalled) for part in (first, second))
+
+    alone = text.plain(replace(made, findings=(verdict, *one_call)), width=100, ascii_only=False)
+    assert "F2" not in alone and "F3" not in alone
+    assert "F2" in text.plain(made, width=100, ascii_only=False)
+    assert "F3" in text.plain(made, width=100, ascii_only=False), "another call is another story"

@@ -14,6 +14,7 @@ RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nrank
     [
         (CommInit(place=scenes.at(), text=RAW, what="start", nranks=8), "began to set up a communicator of 8 ranks"),
         (CommInit(place=scenes.at(), text=RAW, what="complete"), "its communicator came up"),
+        (CommInit(place=scenes.at(), text=RAW, what="complete", nranks=8), "its communicator of 8 ranks came up"),
         (SocketError(place=scenes.at(), text="x", how="closed"), "a peer closed its connection"),
         (SocketError(place=scenes.at(), text="x", how="other"), "a connection failed"),
         (IbError(place=scenes.at(), text="x", what="port", hca="mlx5_2"), "InfiniBand: its port or adapter failed on mlx5_2"),

@@ -45,6 +45,12 @@ def operation(name: str) -> str:
 
 
 Numel = Literal["one", "up-to-100", "up-to-10000", "more"]
+_MANY = {
+    "one": "one element",
+    "up-to-100": "2 to 100 elements",
+    "up-to-10000": "101 to 10,000 elements",
+    "more": "more than 10,000 elements",
+}
 _NUMEL = {"one": (1, 1), "up-to-100": (2, 100), "up-to-10000": (101, 10_000), "more": (10_001, 2**62)}
 
 
@@ -53,13 +59,13 @@ def stalled_call(
     scene: Scene, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
 ) -> Answer:
     """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
-    asked = "the others wait in " + " ".join(
-        part for part in (listed(op), f"of {listed(numel)} elements" if numel else "", listed(kind)) if part
-    )
+    size = f" of {listed(_MANY[n] for n in numel)}" if numel else ""
+    asked = f"the others wait in {listed(op) or 'a call'}{size}" + (f", {listed(kind)}" if kind else "")
     call = scene.finding.stalled
     if call is None:
         return NotCheckable(asked, "no stalled call is seen in the input")
-    says = f"{call.op or 'a call'} of {'?' if call.numel_in is None else call.numel_in} elements, sequence {call.seq}"
+    count = "elements not told" if call.numel_in is None else f"{call.numel_in:,} element{'' if call.numel_in == 1 else 's'}"
+    says = f"{call.op or 'a call'} #{call.seq}, {count}"
     if op and call.op is None:
         return NotCheckable(asked, "the operation of the stalled call is not known")
     if op and call.op is not None and operation(call.op) not in {operation(o) for o in op}:

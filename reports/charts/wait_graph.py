@@ -151,7 +151,7 @@ def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool
 
 def _target(kind: str, ranks: Ranks, waiting: bool) -> _Node:
     role = {"culprit": "look here", "suspect": "suspect"}.get(kind, "")
-    outside = "waits for nobody here" if kind == "culprit" else "not seen to wait"
+    outside = "the chain ends here" if kind == "culprit" else "not seen to wait"
     state = "waits in another call" if waiting else outside
     return _Node(kind, _short("{}", ranks, 13.5, WIDTH - 16), role or "needed", state, ranks, Ranks(), waiting)
 
