@@ -7,6 +7,7 @@ behind the other, with or without line ends; or Prometheus text. Only finished c
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -101,7 +102,7 @@ def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
         micros = told.get(f"{name}_exec_time_us")
         yield InspectorRecord(
             place=place,
-            text=f"{op[:40]} {count} of communicator {header.get('id')} finished"[:500],
+            text=f'"{name}_perf": {json.dumps(told)}'[:500],
             group_rank=_whole(header.get("rank")),
             time=_time(metadata.get("dump_timestamp_us")),
             host=host[:200] if isinstance(host, str) and host else None,

@@ -353,3 +353,32 @@ def comm_dumps(job: Job, without: Sequence[int] = ()) -> dict[str, bytes]:
         if rank not in without:
             out[f"nccl_trace_rank_{rank}"] = pickle.dumps(dump, protocol=2)
     return out
+
+
+def inspector(job: Job, short: Sequence[int] = (), pids: Callable[[int], int] = pid) -> dict[str, str]:
+    """What the Inspector of each process wrote: a record for each call that finished; of ``short`` ranks the last two are missing."""
+    out = {}
+    for rank, state in enumerate(job.ranks):
+        records = []
+        for comm in job.comms():
+            calls = job.on(state, comm)
+            first = job.first_open(state, comm)
+            done = calls if first is None else calls[:first]
+            for number, one in enumerate(done[:-2] if rank in short else done):
+                header = {"id": comm.name, "rank": comm.members.index(rank), "n_ranks": len(comm.members), "nnodes": 2}
+                about = {"inspector_output_format_version": "v4.0", "hostname": f"node{rank // 4}", "pid": pids(rank)}
+                told = {
+                    "coll": one.op,
+                    "coll_sn": number,
+                    "coll_msg_size_bytes": 4 * one.count,
+                    "coll_exec_time_us": 90,
+                }
+                records.append(json.dumps({"header": header, "metadata": about, "coll_perf": told}))
+        out[f"inspector/{rank}.log"] = "\n".join(records) + "\n"
+    return out
+
+
+def proxy_dump(*operations: str) -> str:
+    """What the proxy thread prints when it is asked: one line for each operation under way."""
+    rows = [f"[0-{number}|811| {operation}]\n|\nv" for number, operation in enumerate(operations)]
+    return "\n".join(["ACTIVE OPS", *rows, "[X]\n"])

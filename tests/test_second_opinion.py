@@ -14,10 +14,12 @@ from nccl_job import (
     coll_logs,
     comm_dumps,
     in_pairs,
+    inspector,
     instead,
     late,
     pair_of,
     plain,
+    proxy_dump,
     ras_json,
     ras_text,
     skips,
@@ -323,6 +325,57 @@ def test_a_single_query_of_a_job_whose_logs_are_well_is_no_stall() -> None:
     files: dict[str, str | bytes] = {f"logs/rank_{r}.log": step_line(r, 7, "10:05:01") for r in range(8)}
     ruling = read(files | asked(job(late([5])), FIRST))
     assert not ruling.blamed, str(ruling)
+
+
+# --- leads: what the Inspector and the proxy thread wrote -----------------------------------------------------------
+
+
+def test_the_rank_whose_last_record_is_earliest_is_a_suspect() -> None:
+    files = waiting(*range(8), silent=None)
+    ruling = read(files | inspector(job(late([5])), short=[5]))
+    assert (ruling.ranks, ruling.verdict["suspects"]) == ("", "5"), str(ruling)
+    assert any(e["where"].startswith("inspector/5.log") for e in ruling.verdict["evidence"])
+    assert read(files | inspector(job(late([5])))).verdict["suspects"] == "", "equal records tell nothing"
+
+
+def test_records_without_a_complaint_are_no_stall() -> None:
+    ruling = read({**inspector(job(late([5])), short=[5])})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("none", "", ""), str(ruling)
+
+
+def test_records_of_a_smaller_communicator_do_not_name_ranks_of_the_job() -> None:
+    """Rank 1 of a pair may be any rank of the job; without the whole job's records its process is not known."""
+    pairs = Job(8, lambda rank: [Launch(pair_of(rank))]).run()
+    ruling = read(
+        waiting(*SEVEN)
+        | {p: t for p, t in inspector(pairs, short=[3]).items() if p in ("inspector/2.log", "inspector/3.log")}
+    )
+    assert ruling.ranks == "5"
+    assert not any("inspector" in e["where"] for e in ruling.verdict["evidence"])
+
+
+def test_a_transfer_that_waits_for_the_culprit_is_evidence() -> None:
+    files = waiting(*SEVEN)
+    files["logs/rank_4.log"] = proxy_dump("Recv 5R/0 5R/1", "Send 6D/0") + str(files["logs/rank_4.log"])
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("frozen", "5")
+    assert any("wait for rank 5" in e["says"] for e in ruling.verdict["evidence"]), str(ruling)
+
+
+def test_a_gpu_that_does_not_run_its_transfers_is_a_suspect() -> None:
+    files = waiting(*range(8), silent=None)
+    for rank in range(8):
+        dump = proxy_dump("Send 4G/0 4G/1") if rank == 3 else proxy_dump(f"Recv {(rank - 1) % 8}R/0")
+        files[f"logs/rank_{rank}.log"] = dump + str(files[f"logs/rank_{rank}.log"])
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("unfinished", "", "3"), str(ruling)
+
+
+def test_neighbours_that_wait_in_a_ring_point_at_nobody() -> None:
+    files = waiting(*range(8), silent=None)
+    for rank in range(8):
+        files[f"logs/rank_{rank}.log"] = proxy_dump(f"Recv {(rank - 1) % 8}R/0") + str(files[f"logs/rank_{rank}.log"])
+    assert read(files).verdict["suspects"] == ""
 
 
 def test_wait_is_part_of_the_program() -> None:
