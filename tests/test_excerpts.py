@@ -228,6 +228,23 @@ def test_one_rank_that_waits_may_wait_for_anybody() -> None:
     assert excerpt(old_watchdog(0, "ALLREDUCE", 1)).cause == "undetermined"
 
 
+def test_a_rank_without_a_line_is_not_said_to_keep_those_that_are_further_on() -> None:
+    def gave_up(rank: int, call: str) -> str:
+        return (
+            f"[rank{rank}]:[E1104 05:06:07.10{rank}000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation "
+            f"timeout: WorkNCCL({call}, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
+        )
+
+    behind = "SeqNum=339, OpType=BROADCAST, NumelIn=5164, NumelOut=5164"
+    found = excerpt(
+        gave_up(2, behind),
+        gave_up(1, behind),
+        gave_up(0, "SeqNum=341, OpType=_ALLGATHER_BASE, NumelIn=513, NumelOut=2052"),
+    )
+    assert found.sure < 2, str(found)
+    assert "the others wait" not in found.verdict["headline"]
+
+
 def test_who_has_passed_a_broadcast_is_not_said_to_be_in_it() -> None:
     found = excerpt(old_watchdog(1, "BROADCAST", 506), old_watchdog(0, "BROADCAST", 514))
     assert "rank 0 has passed" in found.verdict["headline"], str(found)
@@ -254,6 +271,24 @@ def test_a_count_names_nobody_where_some_that_came_are_not_heard() -> None:
     found = excerpt(*(BARRIER.format(r=r, world=8, here=5) for r in (0, 3)))
     assert (found.cause, found.ranks) == ("init", ""), str(found)
     assert "3 ranks" in found.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    ("where", "remedy"), [("10.0.0.2<45763>", "firewall-ports"), ("fe80::966d:ae03%ib1<179>", "wrong-interface")]
+)
+def test_a_start_whose_connections_fail_has_a_first_step(where: str, remedy: str) -> None:
+    found = excerpt(
+        f"n7:81:99 [5] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to {where} failed : Software caused connection abort\n",
+        "n7:81:99 [5] NCCL INFO bootstrap.cc:270 -> 2\nn7:81:99 [5] NCCL INFO init.cc:1350 -> 2\n",
+    )
+    assert found.cause == "init", str(found)
+    assert found.document["remedies"][0]["id"] == remedy
+
+
+def test_a_logged_traceback_that_ends_the_text_is_no_healthy_job() -> None:
+    head = "(EngineCore pid=81) ERROR 11-04 05:06:07 [core.py:720] "
+    lines = ("Traceback (most recent call last):", '  File "/opt/engine.py", line 711, in run', "    loop()")
+    assert excerpt(*(f"{head}{line}\n" for line in lines)).cause == "undetermined"
 
 
 def test_one_that_did_not_join_is_one_rank() -> None:

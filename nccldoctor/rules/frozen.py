@@ -128,15 +128,20 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
     only = alone and facts.presence.first_alarm is not None
     silent = any(unanswered(facts, r) for r in ranks)
     said = "did not answer RAS" if silent else "left neither a dump nor a log"
+    call = stall.call
+    passed = call is not None and bool(call.passed)
+    inside = call.inside if call is not None else Ranks()
+    who = f"{names(inside)} {verb(inside, 'waits', 'wait')}" if passed else "the others wait"
     return Draft(
         CAUSE,
-        f"{names(ranks).capitalize()} {said}; the others wait in {describe(facts, stall.call)}",
+        f"{names(ranks).capitalize()} {said}; {who} in {describe(facts, call)}"
+        f"{', and others are ahead of it' if passed else ''}",
         evidence,
         Confidence.LOW,
         "its dump or its log",
         ranks=ranks if only else Ranks(),
         suspects=Ranks() if only else ranks,
-        call=stall.call,
+        call=call,
     )
 
 

@@ -24,7 +24,10 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
         return "", []
     for words, found in (
         ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
-        ("A process raised an exception whose name is cut off", [e for e in facts.case.of(ExceptionRaised) if _cut(e)]),
+        (
+            "A process raised an exception whose name is cut off",
+            [e for e in facts.case.of(ExceptionRaised) if _cut(facts, e)],
+        ),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
         (
             "The launcher was told from outside to stop",
@@ -37,5 +40,6 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
     return "", []
 
 
-def _cut(event: ExceptionRaised) -> bool:
-    return not event.type and not event.logged
+def _cut(facts: Facts, event: ExceptionRaised) -> bool:
+    """Whether a traceback ends before its exception; one that was caught and logged counts where nothing comes behind it."""
+    return not event.type and (not event.logged or event is facts.case.events[-1])
