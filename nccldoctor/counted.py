@@ -117,7 +117,11 @@ def unanswered(facts: Facts, rank: int) -> list[Evidence]:
     """That RAS had no answer of a rank where others answered."""
     found = [one for one in facts.case.launches if rank in one.silent]
     return [
-        cited(next(iter(one.said.values())), one, f"rank {rank} did not answer RAS, {len(one.last)} others did")
+        cited(
+            one.said.get(rank) or next(iter(one.said.values())),
+            one,
+            f"rank {rank} did not answer RAS, {len(one.members) - len(one.silent)} others did",
+        )
         for one in found[:1]
     ]
 

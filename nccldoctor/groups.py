@@ -74,7 +74,7 @@ def with_communicators(groups: Groups, found: Sequence[Launches]) -> tuple[Group
     taken: set[str] = set()
     for one in found:
         index = -1
-        if one.comm not in taken:
+        if one.last and one.comm not in taken:
             taken.add(one.comm)
             index = len(out)
             out.append(Group(index, one.comm, "communicator", one.members, "nccl"))

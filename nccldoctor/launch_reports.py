@@ -100,31 +100,34 @@ def _communicators(report: Sequence[RasStatus]) -> dict[str, _Report]:
 
 
 def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> Launches | None:
-    """The report in global ranks; None where they are not known, or nothing was counted."""
+    """The report in global ranks; None where they are not known, or it tells neither counts nor who is silent."""
     if not report.size or report.size < 2:
         return None
     ranks = {inside: _global(inside, report, seats, world) for inside in range(report.size)}
-    counts = {
-        inside: told for inside in ranks if inside not in report.silent and (told := report.of(inside)) is not None
-    }
-    if any(r is None for r in ranks.values()) or not counts:
-        return None
     at = {inside: rank for inside, rank in ranks.items() if rank is not None}
-    kinds = {at[inside]: told for inside, told in counts.items()}
+    if len(at) < len(ranks):
+        return None
+    silent = Ranks(at[inside] for inside in report.silent if inside in at)
+    kinds = {at[n]: told for n in at if n not in report.silent and (told := report.of(n))}
     differ = [op for op in report.counts if len({told[op] for told in kinds.values()}) > 1]
     total = {rank: sum(told.values()) for rank, told in kinds.items()}
     last = {rank: told[differ[0]] for rank, told in kinds.items()} if len(differ) == 1 else total
-    return Launches(
-        "ras",
-        comm,
-        Ranks(at.values()),
-        last,
-        {at[inside]: report.said.get(inside, report.said[-1]) for inside in counts},
-        op=differ[0] if len(differ) == 1 else None,
-        first=min(last.values()) + (1 if differ else 0),
-        silent=Ranks(at[inside] for inside in report.silent if inside in at),
-        when=report.when,
-        kinds=kinds,
+    said = {rank: report.said.get(n, report.said[-1]) for n, rank in at.items() if rank in (last or silent)}
+    return (
+        Launches(
+            "ras",
+            comm,
+            Ranks(at.values()),
+            last,
+            said,
+            op=differ[0] if len(differ) == 1 else None,
+            first=min(last.values(), default=0) + (1 if differ else 0),
+            silent=silent,
+            when=report.when,
+            kinds=kinds,
+        )
+        if said
+        else None
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align import Facts
-from nccldoctor.counted import cited, counted, dated, of_the_stall, waits_unseen
+from nccldoctor.counted import cited, counted, dated, of_the_stall, unanswered, waits_unseen
 from nccldoctor.draft import Draft, describe, names, quote, verb
 from nccldoctor.events import InspectorRecord, ProxyDump
 from nccldoctor.launches import Launches
@@ -152,8 +152,8 @@ def _proven(facts: Facts) -> bool:
 
 
 def _leads(facts: Facts, draft: Draft) -> Draft:
-    """Proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
-    found = [*_by_proxy(facts), *_by_inspector(facts)]
+    """Silence, proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
+    found = [*_silent(facts), *_by_proxy(facts), *_by_inspector(facts)]
     if draft.cause in OPEN and not draft.ranks:
         named = Ranks(r for ranks, _ in found for r in ranks)
         if not named or 2 * len(named) > len(facts.case.world):
@@ -161,6 +161,13 @@ def _leads(facts: Facts, draft: Draft) -> Draft:
         return replace(draft, suspects=draft.suspects | named, evidence=(*draft.evidence, *(e for _, e in found)))
     fitting = [e for ranks, e in found if ranks and ranks <= draft.ranks]
     return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
+
+
+def _silent(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks of which RAS had no answer while the others waited."""
+    lost = Ranks(r for one in facts.case.launches if of_the_stall(facts, one) for r in one.silent)
+    for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
+        yield Ranks([rank]), unanswered(facts, rank)[0]
 
 
 def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:

@@ -150,7 +150,8 @@ def test_one_that_is_ahead_of_all_is_a_suspect_and_the_others_are_not() -> None:
 def test_a_process_without_an_answer_is_a_suspect() -> None:
     found = job(late([5]))
     for files in ({"ras.json": ras_json(found, FIRST, silent=[5])}, {"ras.txt": ras_text(found, silent=[5])}):
-        ruling = read(dict(files))
+        ruling = read({**files})
+        assert ruling.at != (None, 0), "no call without a count"
         assert (ruling.ranks, ruling.verdict["suspects"]) == ("", "5"), str(ruling)
         assert ruling.cause not in ("none", "not-arrived")
         assert ruling.sure <= 1
