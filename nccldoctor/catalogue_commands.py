@@ -22,6 +22,8 @@ def _list(text: str | None) -> None:
 
     known = in_use().catalogue
     entries = known.search(text) if text else known.entries
+    if not entries:
+        click.echo(f"no remedy mentions {text}; nccldoctor catalogue list shows all", err=True)
     console.out("".join(f"{e.topic:<11} {e.remedy.id:<30} {e.remedy.title}\n" for e in entries))
 
 

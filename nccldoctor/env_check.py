@@ -67,7 +67,7 @@ def _folklore(case: Case) -> dict[str, str]:
 def _row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
     says = [remark.says for remark in remarks]
     if against is not None and not any(remark.avoid for remark in remarks):
-        says.append(against)
+        says = [*(text for text in says if not against.lower().startswith(text.lower())), against]
     loud = any(remark.kind not in _QUIET for remark in remarks) or (against and one.name.startswith(JUDGED))
     verdict = "fix" if loud else "note" if says else "fine"
     if not says:
@@ -83,14 +83,15 @@ def to_text(rows: Sequence[Row]) -> str:
 
 
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    from nccldoctor.reports import prose
     from nccldoctor.reports.visible import line
 
     order = ("fix", "note", "fine")
     for row in sorted(rows, key=lambda row: order.index(row.verdict)):
         yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"
-        yield from (f"      {line(text)}\n" for text in row.says)
+        yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
-    yield f"{len(rows)} settings: {counts}\n" if rows else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
+    yield f"{len(rows)} setting{'' if len(rows) == 1 else 's'}: {counts}\n" if rows else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
 
 
 def to_json(rows: Sequence[Row]) -> str:

@@ -315,3 +315,9 @@ def test_examples_in_help_keep_their_lines(path: tuple[str, ...]) -> None:
     heads = [n for n, line in enumerate(shown) if line.strip() in ("Example:", "Examples:")]
     assert all(shown[n + 1].startswith("    ") for n in heads)
     assert heads or path in ((), ("catalogue",))
+
+
+def test_a_search_that_finds_nothing_says_so() -> None:
+    result = run("catalogue", "search", "zeppelin")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no remedy mentions zeppelin" in result.stderr
