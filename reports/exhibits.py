@@ -61,24 +61,37 @@ _DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)
 """What several ranks may have done alike; in the past tense, which is the same of one and of many."""
 
 
+_OF = re.compile(r"(the (?:newest call|last line) of )rank (\d{1,7})((?:: .{1,200})?)")
+"""What was seen of several ranks alike."""
+
+
 def reasons(shown: tuple[Exhibit, ...]) -> tuple[Reason, ...]:
     """Quotes that say the same, of one rank or of several, are one row; each stands where the first of them does."""
-    alike: dict[tuple[str, str], list[Exhibit]] = {}
-    ranks: dict[tuple[str, str], set[int]] = {}
+    alike: dict[tuple[str, str, str], list[Exhibit]] = {}
+    ranks: dict[tuple[str, str, str], set[int]] = {}
     for item in shown:
-        did = _DID.fullmatch(item.says)
-        key = (item.stance, did[2] if did else item.says)
+        before, rank, after = _about(item.says)
+        key = (item.stance, before, after)
         alike.setdefault(key, []).append(item)
-        if did:
-            ranks.setdefault(key, set()).add(int(did[1]))
+        if rank is not None:
+            ranks.setdefault(key, set()).add(rank)
     return tuple(
         Reason(
-            stance=stance,
-            says=wording.ranks_phrase(Ranks(ranks[stance, says])) + says if (stance, says) in ranks else says,
+            stance=key[0],
+            says=key[1] + (wording.ranks_phrase(Ranks(ranks[key])) if key in ranks else "") + key[2],
             ids=tuple(item.id for item in items),
         )
-        for (stance, says), items in alike.items()
+        for key, items in alike.items()
     )
+
+
+def _about(says: str) -> tuple[str, int | None, str]:
+    """A sentence around the rank that others may stand beside; without a rank where there is none such."""
+    if found := _DID.fullmatch(says):
+        return "", int(found[1]), found[2]
+    if found := _OF.fullmatch(says):
+        return found[1], int(found[2]), found[3]
+    return says, None, ""
 
 
 def exhibits(diagnosis: Diagnosis) -> Exhibits:

@@ -1,13 +1,15 @@
+from dataclasses import replace
+
 import diagnoses
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nccldoctor.model import Link, RankState, Role
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import progress
+from nccldoctor.reports import html, progress
 from nccldoctor.reports.charts.layers import layout
 from nccldoctor.reports.charts.strip import strips
-from nccldoctor.reports.charts.wait_graph import BOXES, wait_graph
+from nccldoctor.reports.charts.wait_graph import BOXES, in_words, wait_graph
 
 EDGES = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -55,6 +57,15 @@ def test_a_ring_is_flagged():
 
     assert graph.cycle
     assert [a.kind for a in graph.arrows].count("cycle") == 1
+
+
+def test_a_call_that_everybody_is_in_points_at_nobody():
+    link = Link(Ranks(range(4)), Ranks(), "dp", "ALLREDUCE", 7)
+
+    assert in_words(link) == "ranks 0-3 wait in ALLREDUCE #7 of dp; nobody is shown to be missing"
+    made = diagnoses.lagging()
+    page = html.page(replace(made, findings=(replace(made.verdict, chain=(link,)),)))
+    assert "its arrows point at" not in page and "nobody is shown to be missing" in page
 
 
 def test_nobody_waits_no_graph():

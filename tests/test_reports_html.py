@@ -12,7 +12,7 @@ import pytest
 from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports import facts, html, prose, tables, view, wording
-from nccldoctor.reports.exhibits import pieces
+from nccldoctor.reports.exhibits import Exhibit, pieces, reasons
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
 
@@ -115,6 +115,16 @@ def test_reasons_that_say_the_same_are_one_row():
     why = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown.split('id="why"')[1].split("</section>")[0]))
     assert "✓ agrees ranks 0, 2 gave up on ALLREDUCE #7 E1 E3 ✓ agrees no sign of it E2 E4" in why
     assert "✕ contradicts rank 1 gave up on ALLREDUCE #7 E5" in why
+
+
+def test_ranks_of_which_the_same_was_seen_are_one_reason():
+    says = [f"the newest call of rank {n}" for n in (0, 1, 5)] + ["the last line of rank 2: no complaint"]
+    shown = tuple(Exhibit(f"E{n}", text, "", (), "agrees", "F1") for n, text in enumerate(says, 1))
+
+    assert [reason.says for reason in reasons(shown)] == [
+        "the newest call of ranks 0-1, 5",
+        "the last line of rank 2: no complaint",
+    ]
 
 
 def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():

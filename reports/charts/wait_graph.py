@@ -90,9 +90,9 @@ def in_words(link: Link) -> str:
     """``ranks 0, 2, 6 wait in ALLREDUCE #18723 of dp_0 for rank 4``."""
     verb = "waits" if len(link.waiting) == 1 else "wait"
     of = f" of {line(link.group, 60)}" if link.group else ""
-    needs = wording.ranks_phrase(link.for_) if link.for_ else "a rank that cannot be named"
+    needs = f" for {wording.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
     call = wording.call_name(link.op, link.seq)
-    return f"{wording.ranks_phrase(link.waiting)} {verb} in {call}{of} for {needs}"
+    return f"{wording.ranks_phrase(link.waiting)} {verb} in {call}{of}{needs}"
 
 
 def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[list[_Node], dict[Edge, Ranks]]:
