@@ -8,6 +8,7 @@ lines do: a rank that ended, or gave up, and then starts again or is back at an 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,9 @@ from nccldoctor.events import (
     SchedulerEvent,
     TearDown,
 )
-from nccldoctor.model import Gap, Source
+from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.ranks import Ranks
+from nccldoctor.runs import run_id
 
 KEPT = ("restart",)
 """Notes behind which a new attempt begins."""
@@ -36,17 +39,53 @@ PAUSE = 10.0
 def newest(case: Case) -> Case:
     """The case with the events of its newest attempt alone; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
-    last = max((s.attempt for s in case.sources if s.attempt is not None), default=None)
+    last = _last_attempts(case.sources)
     begins = _begins(case)
     keep = [i for i, e in enumerate(case.events) if _current(e, sources, last, begins)]
     keep = _after(case, keep, _ended_at(case, keep))
-    if len(keep) == len(case.events):
-        return case
     left = len(case.events) - len(keep)
+    if not left:
+        return (
+            case
+            if not any(gap.apart for gap in case.gaps)
+            else replace(case, gaps=(*case.gaps, *_open(case, keep, begins)))
+        )
     gap = Gap(
-        "earlier attempts of the job", f"{left} events of them are kept apart; only the newest attempt is diagnosed"
+        "earlier attempts of the job",
+        f"{left} events of them are kept apart; only the newest attempt is diagnosed",
+        apart=True,
     )
-    return replace(case, events=tuple(case.events[i] for i in keep), seconds=case.seconds[keep], gaps=(*case.gaps, gap))
+    return replace(
+        case,
+        events=tuple(case.events[i] for i in keep),
+        seconds=case.seconds[keep],
+        gaps=(*case.gaps, gap, *_open(case, keep, begins)),
+    )
+
+
+def _open(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> list[Gap]:
+    """Files without any time, in a place that holds several attempts, of which nothing tells to which of them they belong."""
+    timed = {case.events[i].place.source for i in keep if not math.isnan(case.seconds[i])}
+    said = {case.events[i].place.source for i in keep} - timed
+    why = "no line of it has a time, and other files here are of several attempts"
+    return [
+        Gap(s.path, why, Ranks([s.rank] if s.rank is not None else []), s.id, lost=True)
+        for s in case.sources
+        if s.id in said
+        and s.attempt is None
+        and not begins.get(s.id)
+        and s.kind in (SourceKind.LOG, SourceKind.KERNEL_LOG)
+    ]
+
+
+def _last_attempts(sources: Iterable[Source]) -> dict[str | None, int]:
+    """The newest attempt of each run of a launcher: two runs count apart."""
+    out: dict[str | None, int] = {}
+    for source in sources:
+        if source.attempt is not None:
+            run = run_id(source.path)
+            out[run] = max(source.attempt, out.get(run, 0))
+    return out
 
 
 def _begins(case: Case) -> dict[int, int]:
@@ -84,22 +123,30 @@ def _ended_at(case: Case, keep: Sequence[int]) -> float:
 
 
 def _after(case: Case, keep: list[int], ended: float) -> list[int]:
-    """The events behind that moment. Those without a time go with their file, and a file without any time with its folder."""
+    """The events behind that moment. Those without a time go with the line before them that has one, else with the next one; a file
+    without any time goes with its folder.
+    """
     if math.isnan(ended):
         return keep
+    lines: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     going: dict[str, bool] = {}
-    paths = {s.id: s.path for s in case.sources}
+    folders = {s.id: s.path.rpartition("/")[0] for s in case.sources}
     for i in keep:
         if not math.isnan(case.seconds[i]):
-            path = paths[case.events[i].place.source]
-            for place in (path, path.rpartition("/")[0]):
-                going[place] = going.get(place, False) or bool(case.seconds[i] > ended)
+            place, later = case.events[i].place, bool(case.seconds[i] > ended)
+            lines[place.source].append((place.line or 0, later))
+            going[folders[place.source]] = going.get(folders[place.source], False) or later
+    for told in lines.values():
+        told.sort()
 
     def stays(i: int) -> bool:
-        path = paths[case.events[i].place.source]
+        place = case.events[i].place
         if not math.isnan(case.seconds[i]):
             return bool(case.seconds[i] > ended)
-        return going.get(path, going.get(path.rpartition("/")[0], True))
+        told = lines.get(place.source)
+        if told is None:
+            return going.get(folders[place.source], True)
+        return told[max(0, bisect_right(told, (place.line or 0, True)) - 1)][1]
 
     return [i for i in keep if stays(i)]
 
@@ -164,8 +211,10 @@ def _starts(event: Event) -> bool:
     return isinstance(event, Phase) and event.what == "starting"
 
 
-def _current(event: Event, sources: Mapping[int, Source], last: int | None, begins: Mapping[int, int]) -> bool:
-    attempt = sources[event.place.source].attempt
-    if last is not None and attempt is not None:
-        return attempt == last
+def _current(
+    event: Event, sources: Mapping[int, Source], last: Mapping[str | None, int], begins: Mapping[int, int]
+) -> bool:
+    source = sources[event.place.source]
+    if source.attempt is not None:
+        return source.attempt == last[run_id(source.path)]
     return (event.place.line or 0) >= begins.get(event.place.source, 0)

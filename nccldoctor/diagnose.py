@@ -9,6 +9,7 @@ from nccldoctor.align import Facts
 from nccldoctor.counted import left_behind
 from nccldoctor.draft import MOST_QUOTES, Draft, stalled_of
 from nccldoctor.events import CommInit
+from nccldoctor.losses import LOWER, bearing, refuted_by
 from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Link, SourceKind
 from nccldoctor.observers import observers
 from nccldoctor.operations import op_type
@@ -143,10 +144,12 @@ def _finding(facts: Facts, draft: Draft, number: int) -> Finding:
     if not victims and stalled is not None:
         victims = stalled.entered - draft.ranks
     victims = victims | (draft.victims - draft.ranks)
+    lost = bearing(facts, draft)
+    confidence = _weigh(draft)
     return Finding(
         id=f"F{number}",
         cause=draft.cause,
-        confidence=_weigh(draft),
+        confidence=LOWER.get(confidence, confidence) if lost else confidence,
         headline=draft.headline,
         evidence=evidence,
         ranks=draft.ranks,
@@ -154,7 +157,7 @@ def _finding(facts: Facts, draft: Draft, number: int) -> Finding:
         victims=victims if draft.cause is not CauseClass.NONE else Ranks(),
         stalled=stalled,
         chain=_chain(facts, draft) if draft.cause is not CauseClass.NONE else (),
-        refuted_by=draft.refuted_by,
+        refuted_by=refuted_by(draft, lost),
     )
 
 

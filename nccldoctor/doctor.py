@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.align import align
-from nccldoctor.attempts import newest
 from nccldoctor.call_excerpt import call_excerpt
 from nccldoctor.case import Case
 from nccldoctor.coverage import coverage, left_out, ruled_out
 from nccldoctor.diagnose import diagnose
 from nccldoctor.discover import discover
+from nccldoctor.foreign import newest_case
 from nccldoctor.headlines import headlined
 from nccldoctor.identify import identify
 from nccldoctor.ingest import collector_off, ingest
 from nccldoctor.model import Diagnosis
 from nccldoctor.roster import alarm, job, roster
 from nccldoctor.run_up import run_up
+from nccldoctor.runs import one_run
 from nccldoctor.story import story
 from nccldoctor.timeline import timeline
 from nccldoctor.two_stacks import two_stacks
@@ -63,13 +64,8 @@ def analyze(
     from nccldoctor.incident import Incident
     from nccldoctor.prescribe import prescribe
 
-    everything = read(
-        [paths] if isinstance(paths, str | Path) else paths,
-        rank_from=rank_from,
-        workers=workers,
-        on_progress=on_progress,
-    )
-    case = newest(everything)
+    found = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
+    case = newest_case(one_run(ingest(found, workers, on_progress)))
     facts = align(case)
     findings = headlined(diagnose(facts), case)
     known = in_use(catalogue)

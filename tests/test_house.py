@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),
     ("rules", "predicates"),
     ("setting_table", "setting_checks", "setting_pairs"),
-    ("second_opinion", "diagnose", "settings", "folklore", "catalogue", "restart", "exports", "capture"),
+    ("losses", "second_opinion", "diagnose", "settings", "folklore", "catalogue", "restart", "exports", "capture"),
     ("prescribe",),
     ("reports", "frame_columns", "frames"),
     ("incident",),

@@ -84,7 +84,8 @@ class Group:
 class Gap:
     """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
 
-    ``lost`` is true where a file was meant to be read and some of it, or all, could not be: it may hold anything.
+    ``lost`` is true where a file was meant to be read and some of it, or all, could not be, or where it is not known of which attempt
+    its lines are: it may hold anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt.
     """
 
     what: str
@@ -92,3 +93,4 @@ class Gap:
     ranks: Ranks = field(default_factory=Ranks)
     source: int | None = None
     lost: bool = False
+    apart: bool = False
