@@ -17,7 +17,7 @@ from nccldoctor.headlines import headlined
 from nccldoctor.identify import identify
 from nccldoctor.ingest import collector_off, ingest
 from nccldoctor.model import Diagnosis
-from nccldoctor.roster import alarm, job, roster
+from nccldoctor.roster import alarm, job, notices, roster
 from nccldoctor.run_up import run_up
 from nccldoctor.runs import one_run
 from nccldoctor.story import story
@@ -90,6 +90,7 @@ def analyze(
             stacks=two_stacks(facts, findings),
             streams=call_excerpt(facts, findings),
             story=story(facts, findings),
+            notices=notices(facts),
         ),
         case,
     )

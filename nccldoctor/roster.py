@@ -15,6 +15,9 @@ from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
 from nccldoctor.ranks import Ranks
 from nccldoctor.sightings import sighting
 
+NOTICES = 3
+"""Gaps that are told at the top."""
+
 
 def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]:
     """One row for each rank of the job, by rank."""
@@ -91,6 +94,14 @@ def job(facts: Facts) -> Job:
     )
     guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
     return Job(case.world_size, tuple(hosts), case.torch, case.nccl, case.groups, guessed)
+
+
+def notices(facts: Facts) -> tuple[str, ...]:
+    """What of the input the answer does not rest on, other runs first; the coverage has the rest."""
+    gaps = sorted((gap for gap in facts.case.gaps if gap.apart or gap.lost), key=lambda gap: not gap.apart)
+    said = [f"{gap.what}: {gap.why}" for gap in gaps]
+    more = len(said) - NOTICES
+    return (*said[:NOTICES], *([f"and {more} more files: see the coverage"] if more > 0 else []))
 
 
 def alarm(facts: Facts) -> Alarm | None:

@@ -52,6 +52,7 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
         "remedies": [_remedy(r) for r in diagnosis.remedies],
         "avoid": [_avoid(a) for a in diagnosis.avoid],
         "job": _job(diagnosis.job),
+        "notices": [text(notice) for notice in diagnosis.notices],
         "coverage": [_coverage(c) for c in diagnosis.coverage],
         "action": {
             "restart": diagnosis.action.restart,

@@ -30,6 +30,7 @@ def ticket(diagnosis: Diagnosis) -> str:
     ]
     if finding.stalled is not None:
         out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
+    out += [f"- **Note:** {words(notice, 200)}" for notice in diagnosis.notices]
     out += [f"- **{step.label}:** {_span(step.text, 220)}" for step in advice.first_steps(diagnosis)]
     out += [f"- **Avoid:** {_span(d.what, 120)}: {_span(d.why, 120)}" for d in advice.donts(diagnosis)[:2]]
     for exhibit in _telling(diagnosis)[:QUOTES]:

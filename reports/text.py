@@ -104,6 +104,8 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
     yield "Class", f"{finding.cause.value}: {title}", ""
     yield "Confidence", certainty.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
+    for notice in diagnosis.notices:
+        yield "Note", line(notice, 300), "yellow"
     if missing.wanted(diagnosis):
         yield "Read", missing.read(diagnosis), ""
 

@@ -57,6 +57,7 @@ class View:
     confidence: str
     sure: bool
     lede: str
+    notices: tuple[str, ...]
     facts: tuple[facts.Fact, ...]
     others: tuple[Other, ...]
     more_others: int
@@ -108,6 +109,7 @@ def build(diagnosis: Diagnosis) -> View:
         confidence=certainty.confidence(verdict),
         sure=verdict.confidence.value in ("high", "medium"),
         lede=wording.lede(diagnosis),
+        notices=tuple(line(notice, 300) for notice in diagnosis.notices),
         facts=facts.four(diagnosis),
         others=tuple(_other(f) for f in others[:OTHERS]),
         more_others=max(len(others) - OTHERS, 0),

@@ -156,6 +156,28 @@ def test_the_first_screen_answers(browser, written):
     assert bottoms["first"]["y"] + bottoms["first"]["height"] <= 900
 
 
+@pytest.mark.parametrize("name", [sample.name for sample in demo.samples()])
+def test_the_first_screen_of_every_bundled_incident_answers(browser, tmp_path, name):
+    demo.write(name, tmp_path / "logs")
+    page = tmp_path / "page.html"
+    page.write_text(nccldoctor.analyze(tmp_path / "logs").to_html(), encoding="utf-8", newline="\n")
+    parts = ("h1", ".tag:last-of-type", ".facts > div:last-child", "#first dd", "#why h2", "#why tbody tr")
+    with Visit(browser, page.as_uri(), viewport={"width": 1280, "height": 900}) as visit:
+        boxes = [visit.page.locator(part).first.bounding_box() for part in parts]
+
+    assert max(box["y"] + box["height"] for box in boxes) <= 900
+
+
+def test_the_card_of_a_notebook_is_legible_in_the_dark_wherever_it_is_shown(browser, tmp_path):
+    path = tmp_path / "card.html"
+    path.write_text(html.card(diagnoses.lagging()), encoding="utf-8", newline="\n")  # no doctype: tables inherit nothing
+    with Visit(browser, path.as_uri(), color_scheme="dark") as visit:
+        look = "e => getComputedStyle(e).color"
+        colours = {visit.page.locator(part).first.evaluate(look) for part in (".nccldoctor-head", "th", "td")}
+
+    assert len(colours) == 1
+
+
 def test_it_prints_on_few_pages(browser, written):
     with Visit(browser, written["eight ranks"]) as visit:
         pdf = visit.page.pdf(format="A4", print_background=True)

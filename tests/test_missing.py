@@ -7,7 +7,7 @@ import pytest
 
 from nccldoctor.model import Confidence, Coverage, Evidence, Group
 from nccldoctor.ranks import Ranks
-from nccldoctor.reports import advice, certainty, facts, html, markdown, missing, text, wording
+from nccldoctor.reports import advice, certainty, facts, html, machine, markdown, missing, text, wording
 
 EIGHT = Ranks(range(8))
 
@@ -117,3 +117,12 @@ def test_the_parts_of_a_verdict_are_not_told_again():
     assert "F2" not in alone and "F3" not in alone
     assert "F2" in text.plain(made, width=100, ascii_only=False)
     assert "F3" in text.plain(made, width=100, ascii_only=False), "another call is another story"
+
+
+@pytest.mark.parametrize(
+    "render", [lambda d: text.plain(d, width=200, ascii_only=False), html.page, html.card, markdown.ticket, machine.to_json]
+)
+def test_every_report_says_loudly_what_the_answer_does_not_rest_on(render):
+    note = "job1.log: of another run: kept apart"
+
+    assert note in render(replace(diagnoses.lagging(), notices=(note,))).replace("`", "")

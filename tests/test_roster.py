@@ -11,9 +11,9 @@ from nccldoctor.align import Facts
 from nccldoctor.clocks import YEARLESS
 from nccldoctor.diagnose import diagnose
 from nccldoctor.events import CommInit, Heartbeat, Stack, Version
-from nccldoctor.model import RankState, Role, Stalled
+from nccldoctor.model import Gap, RankState, Role, Stalled
 from nccldoctor.ranks import Ranks
-from nccldoctor.roster import alarm, job, roster
+from nccldoctor.roster import alarm, job, notices, roster
 
 TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 
@@ -166,3 +166,16 @@ def test_a_time_without_a_year_is_not_shown() -> None:
 
 def test_nobody_complained() -> None:
     assert alarm(late()) is None
+
+
+def test_what_was_left_out_is_told_before_what_was_lost_and_the_rest_is_counted() -> None:
+    found = facts(Tape(0).call())
+    lost = tuple(Gap(f"{n}.log", "cut off", lost=True) for n in range(4))
+    gaps = (*lost, Gap("older calls", "the ring dropped them"), Gap("b/x.log: of another run", "it has 4 ranks", apart=True))
+    told = notices(replace(found, case=replace(found.case, gaps=gaps)))
+    assert told == (
+        "b/x.log: of another run: it has 4 ranks",
+        "0.log: cut off",
+        "1.log: cut off",
+        "and 2 more files: see the coverage",
+    )

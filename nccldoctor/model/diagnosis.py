@@ -122,7 +122,8 @@ class Diagnosis:
     paste; ``ruled_out`` the hypotheses that were looked at, with met False (ruled out) or None (not checked).
     ``alarm`` is the first complaint in the input; ``catalogue`` names the remedies that were asked ("42 remedies").
     ``run_up``, ``timeline``, ``stacks`` and ``streams`` are what the pictures are drawn from, None where the input holds nothing of it.
-    ``story`` is what happened, in order, with the first cause that fits.
+    ``story`` is what happened, in order, with the first cause that fits. ``notices`` say what of the input the answer does not rest on:
+    files of other runs, and files that could not be read.
     """
 
     findings: tuple[Finding, ...]
@@ -142,6 +143,7 @@ class Diagnosis:
     stacks: TwoStacks | None = None
     streams: StreamPair | None = None
     story: tuple[StoryEvent, ...] = ()
+    notices: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Finding:
