@@ -10,7 +10,7 @@ from nccldoctor.counted import left_behind
 from nccldoctor.draft import MOST_QUOTES, Draft, stalled_of
 from nccldoctor.events import CommInit
 from nccldoctor.losses import LOWER, bearing, refuted_by
-from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Link, SourceKind
+from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
 from nccldoctor.observers import observers
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
@@ -192,7 +192,8 @@ def _chain(facts: Facts, draft: Draft) -> tuple[Link, ...]:
     for key, call in facts.waits.calls.items():
         if key not in depth or not call.inside - apart:
             continue
-        target = (call.outside & draft.ranks) or call.missing or call.behind or call.unknown
+        absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()  # not heard of is not waited for
+        target = (call.outside & draft.ranks) or call.missing or call.behind or absent
         op = op_type(facts.case.words.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
         stalled = stalled_of(facts, call)
         links.append(

@@ -26,16 +26,15 @@ MOST_QUOTES = 12
 HASHED = re.compile(r"[0-9a-f]{32,}")
 """Names that torch makes of the members when a group is one of many (``_hash_ranks_to_str``)."""
 
-GAVE_UP = 64
-"""Members of a call that are asked when they gave up."""
-
-LATE = 840.0
-"""Seconds after the limit in which a job is taken down; less than zones are apart."""
+GAVE_UP, LATE = 64, 840.0
+"""Members of a call that are asked when they gave up; seconds after the limit in which a job is taken down, less than zones are apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers."""
+    """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers; ``victims``
+    are those who wait where no call tells, in the set-up of a group.
+    """
 
     cause: CauseClass
     headline: str
@@ -47,7 +46,6 @@ class Draft:
     call: StuckCall | None = None
     stalled: Stalled | None = None
     victims: Ranks = Ranks()
-    """Who waits, where no call tells: the members of a group that does not come up."""
 
 
 Rule = Callable[[Facts, Stall], Draft | None]
@@ -233,7 +231,7 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     op = _named(facts, call).op or "call"
     group = facts.case.groups[call.group]
     short = _short(group)
-    named = f" of group {short}" if short.isdigit() else f" of {short}"
+    named = f" of group {short}" if short.removeprefix("#").isdigit() else f" of {short}"
     name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else named
     return f"{op} #{call.seq}{name}"
 

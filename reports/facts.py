@@ -71,7 +71,7 @@ def _call(diagnosis: Diagnosis) -> Fact:
         return Fact("Stalled call", "group set-up", "no call can start before it")
     if call is None:
         return Fact("Stalled call", "none seen", "no call is seen to stall")
-    parts = [line(call.group, 60)] if call.group else []
+    parts = [wording.group_name(call.group)] if call.group else []
     parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
     parts += [arrived] if (arrived := certainty.arrived(diagnosis, call)) else []

@@ -106,7 +106,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     yield "Confidence", certainty.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
     for notice in diagnosis.notices:
         yield "Note", line(notice, 300), "yellow"
-    if missing.wanted(diagnosis):
+    if missing.wanted(diagnosis) or finding.family is Family.NONE:
         yield "Read", missing.read(diagnosis), ""
 
 
@@ -115,7 +115,7 @@ def stalled_detail(diagnosis: Diagnosis) -> str:
     call = diagnosis.verdict.stalled
     if call is None:
         return ""
-    parts = [f"group {line(call.group, 60)}"] if call.group else []
+    parts = [f"group {wording.group_name(call.group).removeprefix('group ')}"] if call.group else []
     parts += [f"numel {call.numel_in:,}"] if call.numel_in is not None and call.numel_in >= 0 else []
     parts += [arrived] if (arrived := certainty.arrived(diagnosis, call)) else []
     parts += [f"limit {wording.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []

@@ -103,6 +103,12 @@ def stalled_name(call: Stalled) -> str:
     return call_name(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
 
 
+def group_name(label: str) -> str:
+    """A group as people say it: ``dp_1``, and ``group 3`` or ``group #3`` where it is a number alone."""
+    name = line(label, 60)
+    return f"group {name}" if name.removeprefix("#").isdigit() else name
+
+
 def duration(ms: float) -> str:
     """``250 ms``, ``90 s``, ``10 min 02 s``, ``2 h 05 min``."""
     if ms < 1000:
@@ -167,8 +173,8 @@ def lede(diagnosis: Diagnosis) -> str:
 def _effect(diagnosis: Diagnosis) -> str:
     finding = diagnosis.verdict
     if finding.family is Family.NONE:
-        files = plural(len(diagnosis.sources), "file")
-        return f"Nothing in the {files} read is a sign of a stall or a failure. Coverage says what was looked for."
+        files = "the file" if len(diagnosis.sources) == 1 else f"the {plural(len(diagnosis.sources), 'file')}"
+        return f"Nothing in {files} read is a sign of a stall or a failure."
     if finding.family is Family.UNDETERMINED:
         return "What was read does not tell who is at fault." if diagnosis.ranks else ""
     call, waiting = finding.stalled, len(finding.victims)

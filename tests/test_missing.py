@@ -126,3 +126,15 @@ def test_every_report_says_loudly_what_the_answer_does_not_rest_on(render):
     note = "job1.log: of another run: kept apart"
 
     assert note in render(replace(diagnoses.lagging(), notices=(note,))).replace("`", "")
+
+
+@pytest.mark.parametrize(("label", "name"), [("dp_1", "dp_1"), ("3", "group 3"), ("#3", "group #3"), ("tp (4)", "tp (4)")])
+def test_a_group_that_is_a_number_is_called_a_group(label, name):
+    assert wording.group_name(label) == name
+
+
+def test_a_clean_run_says_what_was_read_and_nothing_of_a_page_that_is_not_there():
+    out = text.plain(diagnoses.healthy(), width=100, ascii_only=False)
+
+    assert "Read          8 files" in out
+    assert "overage" not in out

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from cases import Tape, Team, world
+from cases import Log, Tape, Team, facts, said, world
 from ruling import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
+
+from nccldoctor.diagnose import diagnose
+from nccldoctor.events import IbError
+from nccldoctor.model import CauseClass
 
 
 def everybody_waits(count: int = 4) -> dict[str, str | bytes]:
@@ -188,3 +192,11 @@ def test_silence_about_the_network_rules_nothing_out_where_nobody_knows_why() ->
     assert ruling.cause == "unfinished", str(ruling)
     rows = {row["hypothesis"]: row["ruled_out"] for row in ruling.document["ruled_out"]}
     assert rows["network"] is False
+
+
+def test_ranks_that_were_not_heard_of_are_not_waited_for_where_a_link_failed() -> None:
+    port = said(IbError, rank=0, host="n0", what="port", hca="mlx5_0", second=5)
+    found = facts(*(Tape(r).calls(5).call(done=False) for r in (0, 1)), logs=(Log("rank_0.log", [port]),))
+    verdict = diagnose(found)[0]
+    assert (verdict.cause, str(verdict.ranks)) == (CauseClass.NETWORK, "0")
+    assert [(str(link.waiting), str(link.for_)) for link in verdict.chain] == [("1", "")]

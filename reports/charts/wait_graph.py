@@ -89,7 +89,7 @@ def wait_graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> Wai
 def in_words(link: Link) -> str:
     """``ranks 0, 2, 6 wait in ALLREDUCE #18723 of dp_0 for rank 4``."""
     verb = "waits" if len(link.waiting) == 1 else "wait"
-    of = f" of {line(link.group, 60)}" if link.group else ""
+    of = f" of {wording.group_name(link.group)}" if link.group else ""
     needs = f" for {wording.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
     call = wording.call_name(link.op, link.seq)
     return f"{wording.ranks_phrase(link.waiting)} {verb} in {call}{of}{needs}"
@@ -119,7 +119,7 @@ def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[l
 def _call(link: Link) -> _Node:
     detail = _short("{} inside", link.waiting, 12, WIDTH - 16)
     call = wording.call_name(link.op, link.seq)
-    return _Node("call", call, line(link.group, 60) or "group not known", detail, link.waiting, link.for_)
+    return _Node("call", call, wording.group_name(link.group) or "group not known", detail, link.waiting, link.for_)
 
 
 def _short(text: str, ranks: Ranks, size: float, width: float) -> str:
