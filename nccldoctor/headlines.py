@@ -33,6 +33,9 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
             words = [_MAIN.split(text, maxsplit=1)[0] for text in words]
         count = f"{len(parts)} independent stalls: " if stalls_of(findings) else ""
         headline = count + (_alike(words, verdict.ranks) or "; ".join(words))
+        call = verdict.stalled
+        if call is not None and call.op and call.seq is not None and call.entered and f"#{call.seq}" not in headline:
+            headline += f"; {call.op} #{call.seq}" + (f" of {call.group}" if call.group else "") + " waits for them"
         short = headline if len(headline) <= LONGEST else headline[: LONGEST - 1].rstrip() + "…"
         return (replace(verdict, headline=short), *findings[1:])
     return findings

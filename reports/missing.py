@@ -35,8 +35,9 @@ class Absent:
 def wanted(diagnosis: Diagnosis) -> tuple[Absent, ...]:
     """What is missing, where the answer rests on too little; empty where it does not."""
     finding = diagnosis.verdict
-    open_ = finding.family is Family.UNDETERMINED or (finding.suspects and not finding.ranks)
-    if not open_ and not (finding.family is Family.NONE and finding.confidence is Confidence.LOW):
+    unsure = not finding.ranks and (finding.suspects or finding.confidence is Confidence.LOW)
+    open_ = finding.family is Family.UNDETERMINED or unsure
+    if not open_:
         return ()
     found = ((row, KINDS[row.input]) for row in diagnosis.coverage if row.input in KINDS)
     return tuple(

@@ -17,7 +17,7 @@ EARLY = 0.9
 
 TITLES = {
     CauseClass.NOT_ARRIVED: "Alive, but never arrived",
-    CauseClass.FROZEN: "Frozen: no sign of life, no exit",
+    CauseClass.FROZEN: "No sign of life, no exit",
     CauseClass.DIED: "Process died",
     CauseClass.RAISED: "Left through an exception",
     CauseClass.OP_MISMATCH: "Different operation in the same place",
@@ -94,7 +94,7 @@ def ranks_phrase(ranks: Ranks, spans: int = 8) -> str:
 
 def call_name(op: str | None, seq: int | None) -> str:
     """``ALLREDUCE #18723``, as far as it is known."""
-    name = line(op or "a call", 60)
+    name = line(op, 60) if op else "a call" if seq is None else "call"
     return name if seq is None else f"{name} #{seq}"
 
 
@@ -233,5 +233,5 @@ def situation(diagnosis: Diagnosis) -> str:
     if finding.cause in (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
         return "Mismatch: the calls differ"
     if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing:
-        return "Everybody is in the call"
+        return "Everybody is in the call" if diagnosis.job.world_size is not None else "Everybody heard of is in the call"
     return ""

@@ -102,6 +102,17 @@ def of(cause: CauseClass, **more: object) -> Diagnosis:
     return replace(base, findings=(replace(base.findings[0], cause=cause, **more),))  # type: ignore[arg-type]
 
 
+def test_a_headline_of_several_ranks_keeps_the_call_that_waits_for_them() -> None:
+    two = diagnoses.two_stalls()
+    assert two.verdict.stalled is not None
+    call = replace(two.verdict.stalled, entered=Ranks([1, 2]))
+    parts = tuple(
+        replace(f, stalled=call, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in two.findings[1:]
+    )
+    said = headlined((replace(two.verdict, stalled=call), *parts), case())[0].headline
+    assert said == "The GPUs of ranks 0,4 stopped; ALLGATHER #40 of dp_0 waits for them"
+
+
 def test_the_situation_in_words() -> None:
     inside = diagnoses.lagging().findings[0].stalled
     assert inside is not None
@@ -116,6 +127,7 @@ def test_the_situation_in_words() -> None:
         (of(CauseClass.SIZE_MISMATCH), "Mismatch: the calls differ"),
         (of(CauseClass.UNFINISHED, stalled=whole), "Everybody is in the call"),
         (of(CauseClass.UNFINISHED), ""),
+        (of(CauseClass.FROZEN), ""),
         (diagnoses.lagging(), ""),
         (of(CauseClass.NONE, confidence=Confidence.LOW), "Nothing seen, not everything read"),
     )

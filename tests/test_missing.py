@@ -5,7 +5,7 @@ from dataclasses import replace
 import diagnoses
 import pytest
 
-from nccldoctor.model import Confidence, Coverage, Evidence, Group
+from nccldoctor.model import CauseClass, Confidence, Coverage, Evidence, Group
 from nccldoctor.ranks import Ranks
 from nccldoctor.reports import advice, certainty, facts, html, machine, markdown, missing, text, wording
 
@@ -138,3 +138,17 @@ def test_a_clean_run_says_what_was_read_and_nothing_of_a_page_that_is_not_there(
 
     assert "Read          8 files" in out
     assert "overage" not in out
+
+
+def test_of_a_job_of_unknown_size_nobody_says_that_everybody_is_in_the_call():
+    made = diagnoses.undetermined()
+    call = replace(made.verdict.stalled, missing=Ranks())
+    found = replace(made.verdict, cause=CauseClass.UNFINISHED, confidence=Confidence.LOW, suspects=Ranks(), stalled=call)
+    told = replace(made, findings=(found,), coverage=(Coverage("logs", Ranks(), Ranks([0])),))
+
+    assert wording.situation(told) == "Everybody heard of is in the call"
+    assert missing.named(told) == "logs of ranks other than 0"
+
+
+def test_a_call_without_an_operation_is_a_call():
+    assert [wording.call_name(None, 7), wording.call_name(None, None)] == ["call #7", "a call"]
