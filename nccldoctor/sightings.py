@@ -12,17 +12,23 @@ from nccldoctor.events import (
     KINDS,
     BlockingWaitTimeout,
     CallTimeout,
+    CollCall,
+    CollectiveMismatch,
     CollectiveTimeout,
     CommInit,
+    CudaError,
     DesyncReport,
     DumpNote,
     DumpSignal,
     Event,
     ExceptionRaised,
+    FailedStack,
+    FrAnalysis,
     GpuError,
     Heartbeat,
     HeartbeatStuck,
     IbError,
+    InspectorRecord,
     KernelEvent,
     MonitoredBarrier,
     NcclError,
@@ -31,12 +37,16 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     Progress,
+    ProxyDump,
+    RasStatus,
+    RendezvousError,
     SchedulerEvent,
     Setting,
     SocketError,
     Stack,
     StoreError,
     TearDown,
+    Version,
     WorkStatus,
 )
 
@@ -107,7 +117,7 @@ def _step(event: Event) -> str:
 
 def _phase(event: Event) -> str:
     what = getattr(event, "what", "") or getattr(event, "name", "")
-    return f"phase: {what}" if what else event.text
+    return f"phase: {what}" if what else "another phase"
 
 
 _TEAR_DOWN = {
@@ -145,9 +155,9 @@ _COMM = {
 
 
 def _comm(event: Event) -> str:
-    if not isinstance(event, CommInit) or event.what not in _COMM:
-        return event.text
-    return _COMM[event.what].format(f" of {event.nranks} ranks" if event.nranks else "")
+    size = getattr(event, "nranks", None)
+    words = _COMM.get(getattr(event, "what", ""), "told of a communicator{}")
+    return words.format(f" of {size} ranks" if size else "")
 
 
 _CONNECTION = {
@@ -162,8 +172,7 @@ _CONNECTION = {
 
 
 def _connection(event: Event) -> str:
-    how = event.how if isinstance(event, SocketError) else ""
-    return _CONNECTION.get(how, "a connection failed")
+    return _CONNECTION.get(getattr(event, "how", ""), "a connection failed")
 
 
 _FABRIC = {
@@ -179,11 +188,9 @@ _FABRIC = {
 
 
 def _infiniband(event: Event) -> str:
-    if not isinstance(event, IbError):
-        return "InfiniBand error"
-    status = f", status {event.status}" if event.status is not None else ""
-    device = f" on {event.hca}" if event.hca else ""
-    return f"InfiniBand: {_FABRIC.get(event.what, 'error')}{device}{status}"
+    what, device, status = (getattr(event, name, None) for name in ("what", "hca", "status"))
+    where = (f" on {device}" if device else "") + (f", status {status}" if status is not None else "")
+    return f"InfiniBand: {_FABRIC.get(what or '', 'error')}{where}"
 
 
 def _words(text: str) -> Callable[[Event], str]:
@@ -215,6 +222,16 @@ _WORDS: Mapping[type, Callable[[Event], str]] = {
     NcclError: _named("NCCL error", "code"),
     NcclWarn: _words("NCCL warning"),
     CommInit: _comm,
+    CollCall: lambda event: f"issued {getattr(event, 'op', '') or 'a call'}",
+    CollectiveMismatch: _words("was told that calls differ"),
+    CudaError: _named("CUDA error", "message"),
+    FailedStack: _words("printed the stack of the call that timed out"),
+    FrAnalysis: _words("an analysis of recorder dumps"),
+    InspectorRecord: _words("finished a call that NCCL's Inspector saw"),
+    ProxyDump: _words("its proxy thread listed its transfers"),
+    RasStatus: _words("named by NCCL's RAS service"),
+    RendezvousError: _words("the launcher's rendezvous failed"),
+    Version: _words("printed its versions"),
     IbError: _infiniband,
     SocketError: _connection,
     KernelEvent: _named("kernel", "what"),

@@ -3,7 +3,7 @@
 import pytest
 import scenes
 
-from nccldoctor.events import CommInit, DumpNote, IbError, SocketError
+from nccldoctor.events import KINDS, CollCall, CommInit, DumpNote, IbError, SocketError
 from nccldoctor.sightings import sighting
 
 RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nranks 8 cudaDev 7 busId db000 - Init START"
@@ -15,6 +15,7 @@ RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nrank
         (CommInit(place=scenes.at(), text=RAW, what="start", nranks=8), "began to set up a communicator of 8 ranks"),
         (CommInit(place=scenes.at(), text=RAW, what="complete"), "its communicator came up"),
         (CommInit(place=scenes.at(), text=RAW, what="complete", nranks=8), "its communicator of 8 ranks came up"),
+        (CollCall(place=scenes.at(), text=RAW, op="AllReduce"), "issued AllReduce"),
         (SocketError(place=scenes.at(), text="x", how="closed"), "a peer closed its connection"),
         (SocketError(place=scenes.at(), text="x", how="other"), "a connection failed"),
         (IbError(place=scenes.at(), text="x", what="port", hca="mlx5_2"), "InfiniBand: its port or adapter failed on mlx5_2"),
@@ -24,3 +25,8 @@ RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nrank
 )
 def test_a_line_in_a_readers_words(event, words) -> None:
     assert sighting(event) == words
+
+
+def test_only_a_note_is_told_in_its_own_words() -> None:
+    raw = [name for name, cls in KINDS.items() if sighting(cls(place=scenes.at(), text=RAW)) in (RAW, RAW[:120])]
+    assert raw == ["note"]
