@@ -42,7 +42,8 @@ def newest(case: Case) -> Case:
     last = _last_attempts(case.sources)
     begins = _begins(case)
     keep = [i for i, e in enumerate(case.events) if _current(e, sources, last, begins)]
-    keep = _after(case, keep, _ended_at(case, keep))
+    ended = [at for at in (_ended_at(case, keep), _restarted_at(case, keep, begins)) if not math.isnan(at)]
+    keep = _after(case, keep, max(ended, default=math.nan))
     left = len(case.events) - len(keep)
     if not left:
         return (
@@ -120,6 +121,25 @@ def _ended_at(case: Case, keep: Sequence[int]) -> float:
     timed = [(at, at, case.events[i]) for i in keep if not math.isnan(at := float(case.seconds[i]))]
     ended = _last_end(sorted(timed, key=lambda row: row[0]), PAUSE)
     return math.nan if ended is None else ended
+
+
+def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> float:
+    """When such a line, or the newest before it, was written: other files hold no such line. NaN where no line tells, or the clocks
+    of the files contradict each other.
+    """
+    before, behind = -math.inf, math.inf
+    kept = set(keep)
+    for i, event in enumerate(case.events):
+        line = begins.get(event.place.source, 0)
+        if line and not math.isnan(case.seconds[i]):
+            again = isinstance(event, Note) and event.what in KEPT and event.place.line == line
+            if again:
+                before = max(before, float(case.seconds[i]))
+            elif i in kept:
+                behind = min(behind, float(case.seconds[i]))
+            elif (event.place.line or 0) < line:
+                before = max(before, float(case.seconds[i]))
+    return before if -math.inf < before < behind < math.inf else math.nan
 
 
 def _after(case: Case, keep: list[int], ended: float) -> list[int]:

@@ -2,7 +2,8 @@
 
 A file that is cut off, torn or unreadable may hold anything. It lowers the confidence where what refutes the verdict would have stood in
 it: a record of the named ranks, of those that are not shown to wait, of the members whose calls are compared. It changes nothing
-where what was read of it reaches beyond the first complaint, or where it is of a rank that waits by other records.
+where what was read of it reaches beyond the first complaint, where it is of a rank that waits by other records, or where the
+counters of a cut dump survived and say how far its rank came.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ OF_MACHINES = frozenset(
     {CauseClass.DIED, CauseClass.FROZEN, CauseClass.HARDWARE, CauseClass.UNFINISHED, CauseClass.NETWORK}
 )
 """Classes that a kernel log may refute."""
+
+MEMBERS_KNOWN = frozenset({"config", "world", "nccl"})
+"""How a group's members are known even where records of theirs are lost."""
 
 NAMED = 2
 """Lost files that are named."""
@@ -61,6 +65,8 @@ def _asked(facts: Facts, draft: Draft) -> Ranks:
     ranks = ranks | call.missing | call.unknown
     if draft.cause.family is Family.DISAGREE or draft.cause is CauseClass.UNFINISHED:
         ranks = ranks | case.groups[call.group].members
+        if case.groups[call.group].learned not in MEMBERS_KNOWN:
+            return case.world
     return ranks
 
 
@@ -70,9 +76,19 @@ def _bears(facts: Facts, draft: Draft, asked: Ranks, gap: Gap, source: Source | 
         return not ranks or bool(ranks & asked)
     if source.kind is SourceKind.KERNEL_LOG:
         return draft.cause in OF_MACHINES
+    if source.kind is SourceKind.RECORDER and draft.cause.family is Family.ABSENT:
+        return bool((ranks - _counted(facts, draft)) & asked) if ranks else True
     if source.kind is not SourceKind.RECORDER and _read_beyond(facts, source):
         return source.id in quoted and not ranks
     return bool(ranks & asked) if ranks else True
+
+
+def _counted(facts: Facts, draft: Draft) -> Ranks:
+    """Ranks whose counters tell how far they came: torch writes them before the entries, which are what a cut dump lost."""
+    if draft.call is None:
+        return Ranks()
+    group = draft.call.group
+    return Ranks(r for (g, r), front in facts.fronts.by.items() if g == group and front.known_by == "status")
 
 
 def _ranks_of(gap: Gap, source: Source | None) -> Ranks:

@@ -102,3 +102,42 @@ def test_the_files_of_two_nodes_one_behind_the_other_are_one_attempt(tmp_path: P
     )
     (tmp_path / "all.log").write_text(one_node + other)
     assert seqs(tmp_path) == [7, 8]
+
+
+AGAIN = (
+    "I0202 {at} 100 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group FAILED. 3/3 attempts left; "
+    "will restart worker group\n"
+)
+OOM = "[Mon Feb  2 {at} 2026] Out of memory: Killed process 70 (python) total-vm:99kB, anon-rss:61kB, file-rss:0kB\n"
+
+
+def test_the_launchers_restart_dates_the_files_that_hold_no_such_line(tmp_path: Path) -> None:
+    """The kernel killed a process of the attempt before; the newest one hung."""
+    (tmp_path / "agent.log").write_text(
+        START.format(at="03:00:00.000000") + AGAIN.format(at="03:10:00.000000") + START.format(at="03:10:10.000000")
+    )
+    (tmp_path / "dmesg-node0.txt").write_text(OOM.format(at="03:09:50"))
+    for r in range(2):
+        (tmp_path / f"rank_{r}.log").write_text(CAUGHT.format(r=r, at=f"04:20:0{r}", seq=9))
+    case = attempts.newest(doctor.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "out-of-memory"]
+
+
+def test_a_line_without_a_time_goes_with_the_one_before_it(tmp_path: Path) -> None:
+    old = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nValueError: of the attempt before\n"
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + (old if who == "rank_1" else "") + second[who])
+    case = attempts.newest(doctor.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "exception"]
+
+
+def test_a_file_without_any_time_in_a_place_of_several_attempts_is_doubted(tmp_path: Path) -> None:
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + second[who])
+    (tmp_path / "rank_2.log").write_text("[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: of which attempt?\n")
+    case = attempts.newest(doctor.read([tmp_path]))
+    assert [(g.what, str(g.ranks)) for g in case.gaps if g.lost] == [("rank_2.log", "2")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from nccldoctor.model import CauseClass, Confidence, Finding, Gap, SourceKind
 from nccldoctor.ranks import Ranks
 
 CUT = "the file ends early"
+
+CAUGHT = (
+    "[rank{r}]:[E202 03:20:00.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before "
+    "timing out.\n"
+)
 
 
 def stuck(*gaps: Gap, kind: SourceKind = SourceKind.LOG, reaches: float = 20.0) -> Finding:
@@ -80,6 +87,23 @@ def test_a_kernel_log_does_not_refute_that_a_living_rank_is_elsewhere() -> None:
     assert stuck(lost(8), kind=SourceKind.KERNEL_LOG).confidence is Confidence.HIGH
 
 
+def test_the_counters_of_a_cut_dump_say_enough_of_an_absent_rank(tmp_path: Path) -> None:
+    """Torch writes them before the entries: the cut took what nobody needs here."""
+    for r in range(4):
+        tape = Tape(r, world(4)).calls(8) if r == 2 else Tape(r, world(4)).calls(8).call(done=False)
+        content = tape.content()
+        whole = pickle.dumps({key: content[key] for key in ("version", "pg_config", "pg_status", "entries")}, protocol=2)
+        (tmp_path / f"nccl_trace_rank_{r}").write_bytes(whole[:-200] if r == 2 else whole)
+    (tmp_path / "job.log").write_text(
+        "".join(CAUGHT.format(r=r) for r in (0, 1, 3))
+        + "[rank2]:[E202 03:20:01.050510987 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] ProcessGroupNCCL "
+        "preparing to dump debug info.\n"
+    )
+    found = nccldoctor.analyze(tmp_path)
+    assert "nccl_trace_rank_2" in [gap.what for gap in found.case.gaps if gap.lost]
+    assert (str(found.verdict.ranks), found.verdict.confidence) == ("2", Confidence.HIGH)
+
+
 def full(gap: Gap | None) -> Finding:
     """All four ranks are in call 9 and it does not end; the dump of rank 3 may be lost."""
     tapes = [Tape(r, world(4)).calls(8).call(done=False) for r in range(3 if gap else 4)]
@@ -96,15 +120,10 @@ def test_that_all_are_in_a_call_needs_every_members_dump() -> None:
 
 def test_a_log_cut_inside_its_archive(tmp_path: Path) -> None:
     """From end to end: the log of the named rank is cut while it was packed."""
-    caught = (
-        "[rank{r}]:[E202 03:20:00.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation "
-        "timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 "
-        "milliseconds before timing out.\n"
-    )
     for r in range(4):
         tape = Tape(r, world(4)).calls(8) if r == 2 else Tape(r, world(4)).calls(8).call(done=False)
         (tmp_path / f"nccl_trace_rank_{r}").write_bytes(tape.data())
-        (tmp_path / f"rank_{r}.log").write_text("" if r == 2 else caught.format(r=r))
+        (tmp_path / f"rank_{r}.log").write_text("" if r == 2 else CAUGHT.format(r=r))
     own = "".join(f"[rank2]: 2026-02-02 03:0{m}:00,600 | INFO | trainer | step {m}/50000 | loss 3.0\n" for m in range(9))
     (tmp_path / "rank_2.log").write_text(own)
     whole = nccldoctor.analyze(tmp_path).verdict

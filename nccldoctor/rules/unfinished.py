@@ -21,9 +21,17 @@ CAUSE = CauseClass.UNFINISHED
 
 
 def _not_comparable(facts: Facts, call: StuckCall) -> bool:
-    """Whether the ring has dropped the call itself on a dumped rank, so that nobody can say that it agrees."""
+    """Whether the ring has dropped the call itself on a dumped rank, or lines alone show a rank in a call that others recorded: nobody
+    can say that it agrees.
+    """
     fronts = [facts.fronts.by.get((call.group, r)) for r in call.entered]
-    return any(f is not None and f.known_by == "status" for f in fronts)
+    by = {f.known_by for f in fronts if f is not None}
+    return "status" in by or (call.row >= 0 and "log" in by)
+
+
+def _unheard(facts: Facts) -> bool:
+    """Whether some ranks of the job left nothing: a call may queue behind another one that waits for them."""
+    return not frozenset(facts.case.world) <= facts.presence.dumped | facts.presence.logged
 
 
 def _other_calls(facts: Facts, call: StuckCall) -> bool:
@@ -90,7 +98,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         Confidence.LOW
         if alone or _other_calls(facts, call)
         else Confidence.MEDIUM
-        if open_class or group.learned == "listed" or facts.presence.first_alarm is None
+        if open_class or group.learned == "listed" or facts.presence.first_alarm is None or _unheard(facts)
         else Confidence.HIGH,
         "a member that did not issue the call, or issued another; an error of a link or a board",
         call=call,
