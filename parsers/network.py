@@ -28,6 +28,7 @@ _FABRIC_TROUBLE = (
     "completed with error",
     "Unexpected status",
     "prov_errno",
+    "RC: -",
     "fi_cq_readerr",
     "timed out",
     "Unreachable",

@@ -250,6 +250,50 @@ def test_who_has_passed_a_broadcast_is_not_said_to_be_in_it() -> None:
     assert "rank 0 has passed" in found.verdict["headline"], str(found)
 
 
+def test_an_exit_code_without_its_traceback_leaves_open_what_the_rank_met() -> None:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-04_05:06:07\n  host      : node3\n"
+        "  rank      : 2 (local_rank: 2)\n  exitcode  : 1 (pid: 4711)\n  error_file: <N/A>\n"
+        "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html\n" + "=" * 60 + "\n"
+    )
+    found = excerpt(table)
+    assert (found.cause, found.ranks, found.sure) == ("died", "2", 1), str(found)
+    assert found.document["remedies"][0]["id"] == "rank-crash-first"
+
+
+def test_a_rank_that_its_own_watchdog_took_down_was_in_a_call() -> None:
+    found = excerpt(
+        "[rank1]:[E1104 05:29:18.161079108 ProcessGroupNCCL.cpp:1858] [PG ID 0 PG GUID 0(default_pg) Rank 1] Received a dump signal "
+        "due to a collective timeout from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: "
+        "855, last completed NCCL work: 12.This is most likely\n"
+        "[rank0]:[E1104 05:30:18.278313932 ProcessGroupNCCL.cpp:744] [Rank 0] Some NCCL operations have failed or timed out. Due to\n"
+    )
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
+
+
+def test_a_timeout_of_a_group_that_is_not_known_says_who_waited_in_what() -> None:
+    found = excerpt(
+        "  what():  [PG ID 16 PG GUID 165 Rank 2] Process group watchdog thread terminated with exception: [Rank 2] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600040 "
+        "milliseconds before timing out.\n"
+    )
+    assert "of group 165 gave up on ALLREDUCE #4" in found.verdict["headline"], str(found)
+
+
+def test_result_codes_at_the_end_of_a_text_are_no_healthy_job() -> None:
+    found = excerpt(
+        "n7:81:98 [0] NCCL INFO Channel 15/0 : 0[9] -> 1[1] [send] via NET/Socket/7\nn7:81:99 [0] NCCL INFO transport/net.cc:515 -> 2\n"
+    )
+    assert found.cause == "undetermined", str(found)
+
+
+def test_a_start_in_the_middle_of_which_the_text_ends_is_a_guess() -> None:
+    found = excerpt(
+        "n7:81:99 [6] NCCL INFO comm 0x7f3aed3f8c00 rank 6 nranks 16 cudaDev 6 nvmlDev 6 busId b9000 commId 0xb28c - Init START\n"
+    )
+    assert found.sure < 2, str(found)
+
+
 # --- a start that failed ------------------------------------------------------------------------------------------
 
 BARRIER = (

@@ -92,7 +92,7 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else _process(first.events[0])
     end = first.events[0]
-    unsaid = isinstance(end, ProcessExit) and end.exitcode is None and end.signal is None
+    unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Draft(
         CAUSE,

@@ -120,16 +120,23 @@ def _communicator(facts: Facts) -> Draft | None:
                 evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
         evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
         heard = bool(absent & facts.presence.logged)
+        cut = (
+            len(begun) < size and facts.presence.first_alarm is None
+        )  # the text may merely end in the middle of a start
         told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
         never = f"{names(absent).capitalize()} {told} a communicator of {size} ranks; "
-        came = f"{len(begun)} others did, and none completed it" if len(begun) > 1 else "one other did, and did not complete it"
+        came = (
+            f"{len(begun)} others did, and none completed it"
+            if len(begun) > 1
+            else "one other did, and did not complete it"
+        )
         unheard = f"; of {names(absent)} no start is on record" if world and absent else ""
         nobody = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unheard}"
         return Draft(
             CAUSE,
             never + came if few else nobody,
             tuple(evidence),
-            Confidence.HIGH if few and heard else Confidence.MEDIUM,
+            Confidence.HIGH if few and heard else Confidence.LOW if cut else Confidence.MEDIUM,
             "a completed call of the same group",
             ranks=absent if few else Ranks(),
             suspects=Ranks() if few or not world else absent,
@@ -168,7 +175,9 @@ def _store(facts: Facts) -> Draft | None:
         else "somebody did not join"
     )
     silent = Ranks() if absent or unjoined or crowded(found) is not None else _silent(facts, found, missing)
-    perhaps = f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
+    perhaps = (
+        f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
+    )
     return Draft(
         CAUSE,
         f"The job never came up: {who}{perhaps}",

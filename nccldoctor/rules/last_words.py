@@ -5,7 +5,7 @@ from __future__ import annotations
 from nccldoctor.align import Facts
 from nccldoctor.departures import ABORTS
 from nccldoctor.draft import quote
-from nccldoctor.events import Event, ExceptionRaised, Phase, ProcessExit, SocketError, TearDown
+from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, SocketError, TearDown
 from nccldoctor.model import Evidence
 
 MOST = 3
@@ -27,6 +27,10 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
         (
             "A process raised an exception whose name is cut off",
             [e for e in facts.case.of(ExceptionRaised) if _cut(facts, e)],
+        ),
+        (
+            "A call of NCCL failed",
+            [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
         (

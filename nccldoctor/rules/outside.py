@@ -185,7 +185,14 @@ def nameable(facts: Facts, stall: Stall) -> Ranks:
 
     A dump or a log that was not collected shows neither. A rank that NCCL told of a lost peer was in a call itself.
     """
-    return stall.shown or Ranks(r for r in _left_over(facts, stall) if not _lost_a_peer(facts, r))
+    return stall.shown or Ranks(
+        r for r in _left_over(facts, stall) if not _lost_a_peer(facts, r) and not _gave_up_itself(facts, r)
+    )
+
+
+def _gave_up_itself(facts: Facts, rank: int) -> bool:
+    """Whether its own watchdog took the process of a rank down: then it had a call that failed, though no line tells which."""
+    return any(t.what == "process-down" for t in facts.presence.signs(rank).teardown)
 
 
 def _lost_a_peer(facts: Facts, rank: int) -> bool:

@@ -53,6 +53,8 @@ def judge(facts: Facts, stall: Stall) -> Draft:
         head = f"{waiting}; what was read does not tell for whom"
     elif isinstance(first, DumpSignal):
         head = f"{_fired(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
+    elif isinstance(first, CallTimeout) and first.op:
+        head = f"{_called(first)}; what was read does not tell for whom it waited"
     elif first is not None:
         head = "Something went wrong, and what was read does not tell who caused it"
     elif broke:
@@ -76,6 +78,19 @@ def judge(facts: Facts, stall: Stall) -> Draft:
 def _fired(signal: DumpSignal) -> str:
     rank = signal.rank if signal.from_rank is None else signal.from_rank
     return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
+
+
+def _called(event: CallTimeout) -> str:
+    """Who gave up on what, where no group of the call is known."""
+    inside = event.rank is None and event.group_rank is not None and event.group is not None
+    who = (
+        f"Rank {event.rank}"
+        if event.rank is not None
+        else f"Rank {event.group_rank} of group {event.group}"
+        if inside
+        else "A rank"
+    )
+    return f"{who} gave up on {event.op}{f' #{event.seq}' if event.seq is not None else ''}"
 
 
 def stalled_line(facts: Facts) -> Stalled | None:
