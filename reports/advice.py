@@ -75,7 +75,7 @@ class Dont:
 def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
     """What to get first, one thing to confirm, one to do, one to hand over, and whether to restart; never empty."""
     finding, action = diagnosis.verdict, diagnosis.action
-    steps = [Step("Missing", _closed(f"{as_text(item.what)}: {item.where}")) for item in missing.wanted(diagnosis)]
+    steps = [Step("Missing", _closed(f"{as_text(item.what)}, from {item.where}")) for item in missing.wanted(diagnosis)]
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     if best is not None:
         steps += [Step("Confirm", text) for text in best.confirm[:1]]

@@ -8,6 +8,7 @@ from functools import cache
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import advice, certainty, progress, prose, story_view, text, wording
+from nccldoctor.reports.charts.wait_graph import in_words
 from nccldoctor.reports.exhibits import Exhibit, exhibits, reasons
 from nccldoctor.reports.visible import line
 
@@ -145,11 +146,8 @@ def _findings(diagnosis: Diagnosis) -> str:
 
 
 def _chain(diagnosis: Diagnosis) -> str:
-    rows = [
-        f"1. {words(wording.ranks_phrase(k.waiting), 120)} in {code(wording.call_name(k.op, k.seq), 80)}"
-        f" ({words(k.group, 60)}) for {words(wording.ranks_phrase(k.for_), 120)}"
-        for k in diagnosis.verdict.chain[:12]
-    ]
+    verdict = diagnosis.verdict
+    rows = [f"1. {words(in_words(link, verdict.suspects), 300)}" for link in verdict.chain[:12]]
     return "\n".join(["## Who waits for whom", "", *rows]) if rows else ""
 
 

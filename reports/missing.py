@@ -16,7 +16,7 @@ KINDS = {
     ),
     "logs": (
         "logs",
-        "what each rank printed: the folder of `torchrun --log-dir`, the output files of Slurm, or `kubectl logs`",
+        "the folder of `torchrun --log-dir`, the output files of Slurm, or `kubectl logs`",
     ),
 }
 """The inputs that tell most, as rows of coverage call them: what they are called here, and where they lie."""

@@ -116,7 +116,7 @@ def build(diagnosis: Diagnosis) -> View:
         steps=advice.first_steps(diagnosis),
         why=reasons(tuple(e for e in shown.shown if e.finding == verdict.id)),
         refuted_by=line(missing.named(diagnosis) or verdict.refuted_by, 300),
-        chain=tuple(wait_graph.in_words(link) for link in chain[:LINKS]),
+        chain=tuple(wait_graph.in_words(link, blamed[1]) for link in chain[:LINKS]),
         more_links=max(len(chain) - LINKS, 0),
         graph=wait_graph.wait_graph(chain, *blamed),
         ranks=rows,

@@ -62,10 +62,17 @@ def test_a_ring_is_flagged():
 def test_a_call_that_everybody_is_in_points_at_nobody():
     link = Link(Ranks(range(4)), Ranks(), "dp", "ALLREDUCE", 7)
 
-    assert in_words(link) == "ranks 0-3 wait in ALLREDUCE #7 of dp; nobody is shown to be missing"
+    assert in_words(link, Ranks()) == "ranks 0-3 wait in ALLREDUCE #7 of dp; nobody is shown to be missing"
     made = diagnoses.lagging()
     page = html.page(replace(made, findings=(replace(made.verdict, chain=(link,)),)))
     assert "its arrows point at" not in page and "nobody is shown to be missing" in page
+
+
+def test_of_several_suspects_nobody_says_that_all_are_waited_for():
+    link = Link(Ranks([6]), Ranks(range(6)), "dp", "ALLREDUCE", 7)
+
+    assert in_words(link, Ranks(range(6))) == "rank 6 waits in ALLREDUCE #7 of dp for one or more of ranks 0-5"
+    assert in_words(link, Ranks([0])) == "rank 6 waits in ALLREDUCE #7 of dp for ranks 0-5"
 
 
 def test_nobody_waits_no_graph():

@@ -57,7 +57,7 @@ def test_the_full_report_has_every_block():
 
     for title in ("Who waits for", "Progress by rank", "What to do", "Evidence", "ruled out", "was read", "Capture"):
         assert re.search(rf"^## .*{title}", full, re.MULTILINE), title
-    assert "1. ranks 0, 2, 6 in `ALLREDUCE #18723` (`dp_0`) for rank 4" in full
+    assert "1. ranks 0, 2, 6 wait in `ALLREDUCE #18723` of `dp_0` for rank 4" in full
 
 
 def test_the_full_report_tells_the_story_where_there_is_one():

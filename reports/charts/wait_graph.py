@@ -82,15 +82,16 @@ def wait_graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> Wai
         boxes=tuple(_box(node, placed, number) for number, node in enumerate(nodes)),
         arrows=tuple(_arrow(edge, edges[edge], nodes, placed) for edge in edges),
         cycle=bool(loop),
-        text="; ".join(in_words(link) for link in chain[:BOXES]),
+        text="; ".join(in_words(link, suspects) for link in chain[:BOXES]),
     )
 
 
-def in_words(link: Link) -> str:
-    """``ranks 0, 2, 6 wait in ALLREDUCE #18723 of dp_0 for rank 4``."""
+def in_words(link: Link, suspects: Ranks) -> str:
+    """``ranks 0, 2, 6 wait in ALLREDUCE #18723 of dp_0 for rank 4``; of several suspects nobody knows for how many."""
     verb = "waits" if len(link.waiting) == 1 else "wait"
     of = f" of {wording.group_name(link.group)}" if link.group else ""
-    needs = f" for {wording.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
+    some = "one or more of " if len(link.for_) > 1 and link.for_ <= suspects else ""
+    needs = f" for {some}{wording.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
     call = wording.call_name(link.op, link.seq)
     return f"{wording.ranks_phrase(link.waiting)} {verb} in {call}{of}{needs}"
 
