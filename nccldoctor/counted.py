@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from nccldoctor.align import Facts
@@ -99,6 +100,14 @@ def waits_unseen(facts: Facts, one: Launches, rank: int) -> bool:
 def uncounted(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
     """Communicators that RAS calls uneven, without telling which ranks of the job they hold."""
     yield from (e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.counts and e.comm_id not in known)
+
+
+def usual(facts: Facts, one: Launches) -> int | None:
+    """How many calls most members of the other communicators of that size issued; None where there is no other."""
+    others = [o for o in facts.case.launches if o.observer == one.observer and o is not one]
+    alike = [o for o in others if len(o.members) == len(one.members) and not o.members & one.members]
+    numbers = Counter(n for o in alike for n in o.totals.values()).most_common(1)
+    return numbers[0][0] if numbers else None
 
 
 def left_behind(facts: Facts) -> bool:

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align import Facts
-from nccldoctor.counted import cited, counted, dated, of_the_stall, unanswered, waits_unseen
+from nccldoctor.counted import cited, counted, dated, of_the_stall, unanswered, usual, waits_unseen
 from nccldoctor.draft import Draft, describe, names, quote, verb
-from nccldoctor.events import InspectorRecord, ProxyDump
+from nccldoctor.events import CollCall, InspectorRecord, ProxyDump
 from nccldoctor.launches import Launches
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.last_words import ended_well
 
 ABSENT = frozenset(
     {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
@@ -54,12 +55,22 @@ def _bounded(facts: Facts, draft: Draft, one: Launches) -> Draft:
     bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
+    most = [o for o in facts.case.launches if 2 * len(o.behind) > len(o.last) and draft.ranks <= o.behind]
+    if most or _ahead_of_others(facts, draft, one):
+        return _out_of_step(facts, bounded, most[0] if most else one)
     few = Ranks(r for o in facts.case.launches if 2 * len(o.behind) < len(o.last) for r in o.behind)
     if draft.ranks & one.behind - few:
         return _out_of_step(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(waits_unseen(facts, one, r) for r in draft.ranks):
         return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
     return bounded
+
+
+def _ahead_of_others(facts: Facts, draft: Draft, one: Launches) -> bool:
+    """Whether half of a communicator is not behind the others of its size, and the other half ahead of them: that one is out of step."""
+    often = usual(facts, one) if 2 * len(one.behind) == len(one.last) else None
+    late = [one.totals[r] for r in draft.ranks if r in one.totals]
+    return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
 
 
 def _out_of_step(facts: Facts, draft: Draft, one: Launches) -> Draft:
@@ -79,8 +90,8 @@ def _out_of_step(facts: Facts, draft: Draft, one: Launches) -> Draft:
 
 def _compared(facts: Facts, draft: Draft) -> Draft:
     """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
-    if draft.cause is CauseClass.NONE and any(one.behind and not one.moving for one in facts.case.launches):
-        return replace(draft, ceiling=Confidence.LOW)
+    if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not ended_well(facts):
+        return replace(draft, ceiling=Confidence.LOW)  # lines of calls stop in a job that hangs as in one that goes on
     late, shown = laggards(facts)
     if not late or draft.cause is CauseClass.NONE:
         return draft

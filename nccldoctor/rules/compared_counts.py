@@ -65,6 +65,11 @@ def by_shift(facts: Facts, cause: CauseClass, shift: int) -> Draft | None:
     return next((_draft(facts, cause, found) for found in differences(facts) if found.shift == shift), None)
 
 
+def unlike(facts: Facts) -> bool:
+    """Whether members of some communicator issued other calls than their peers, and not merely fewer."""
+    return any(not found.shift for found in differences(facts)) or any(_odd_kinds(facts))
+
+
 def differences(facts: Facts) -> Iterator[Difference]:
     """One for each communicator in which members differ."""
     if facts.fronts.recorded:
@@ -76,8 +81,9 @@ def differences(facts: Facts) -> Iterator[Difference]:
         if found is not None:
             yield found
     for one in facts.case.launches:
-        stuck = {call.rank: call for call in one.said.values() if isinstance(call, CollCall) and call.rank is not None}
-        if one.observer == "comm-dump" and one.steady and {c.op_count for c in stuck.values()} == {one.first}:
+        said = [call for call in one.said.values() if isinstance(call, CollCall) and call.op_count == one.first]
+        stuck = {call.rank: call for call in said if call.rank is not None}
+        if one.observer == "comm-dump" and one.steady:
             found = _first(one.comm, {one.first: stuck}, set(stuck))
             if found is not None:
                 yield found
@@ -100,7 +106,7 @@ def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Colle
         sides: dict[Kind, set[int]] = defaultdict(set)
         for rank, call in by_rank.items():
             sides[_kind(call)].add(rank)
-        if len(sides) == 1:
+        if len(sides) < 2:
             agreed |= set(by_rank) if len(by_rank) > 1 else set()
         elif number == 0 or set(by_rank) <= agreed:
             ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), min(side[1])))
@@ -181,19 +187,25 @@ def _said(call: CollCall) -> str:
 
 def _by_kinds(facts: Facts, cause: CauseClass) -> Draft | None:
     """Members that launched as many calls as the others, and not of the same operations."""
-    for one in facts.case.launches:
-        sides: dict[frozenset[tuple[str, int]], set[int]] = defaultdict(set)
-        for rank, counts in one.kinds.items():
-            sides[frozenset(counts.items())].add(rank)
-        if len(sides) != 2 or len(set(one.totals.values())) > 1 or one.moving:
-            continue
-        odd, rest = sorted(sides.values(), key=len)
+    for one, odd, rest in _odd_kinds(facts):
         mine, theirs = one.kinds[min(odd)], one.kinds[min(rest)]
         less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
         more = [op for op in mine if theirs.get(op, 0) < mine[op]]
         if len(less) == len(more) == 1:
-            return _kinds_draft(facts, cause, one, (Ranks(odd), Ranks(rest)), (more[0], less[0]))
+            return _kinds_draft(facts, cause, one, (odd, rest), (more[0], less[0]))
     return None
+
+
+def _odd_kinds(facts: Facts) -> Iterator[tuple[Launches, Ranks, Ranks]]:
+    """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
+    for one in facts.case.launches:
+        sides: dict[frozenset[tuple[str, int]], set[int]] = defaultdict(set)
+        for rank, counts in one.kinds.items():
+            if one.totals[rank] == max(one.totals.values()):
+                sides[frozenset(counts.items())].add(rank)
+        if len(sides) == 2 and not one.moving:
+            odd, rest = sorted(sides.values(), key=lambda side: (len(side), min(side)))
+            yield one, Ranks(odd), Ranks(rest)
 
 
 def _kinds_draft(

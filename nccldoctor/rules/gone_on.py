@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from nccldoctor.align import Facts
-from nccldoctor.counted import cited, counted, issued
+from nccldoctor.counted import cited, counted, issued, usual
 from nccldoctor.draft import Draft, describe, names
 from nccldoctor.launches import Launches
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.compared_counts import unlike
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -17,12 +18,12 @@ REFUTED = "a record of the call on that rank, or calls that it issued in another
 def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Draft | None:
     """By the counts of NCCL's own observers alone. Launches do not wait, so that a mere swap of two calls leaves equal counts."""
     if stall.kind is StallKind.CYCLE:
-        found = [(call, rank) for call in stall.calls for rank in _skipped(facts, stall, call)]
+        found = [pair for call in stall.calls for pair in _skipped(facts, stall, call)]
     elif stall.kind is StallKind.ABSENT and stall.call is not None:
         found = [(stall.call, rank) for rank in stall.shown if _goes_on(facts, stall.call, rank)]
     else:
         return None
-    if len({rank for _, rank in found}) != 1:
+    if len({rank for _, rank in found}) != 1 or unlike(facts):
         return None
     call, rank = found[0]
     one, other = counted(facts, call), _elsewhere(facts, call, rank)
@@ -46,11 +47,30 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Draft | None:
     )
 
 
-def _skipped(facts: Facts, stall: Stall, call: StuckCall) -> Ranks:
-    """Ranks missing from a call that most other members are in, and that wait in another call of the circle."""
+def _skipped(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCall, int]]:
+    """The rank that went past a call which most other members are in: the one that is missing from it, or the one that it waits for
+    itself in a pair. Both look alike: other pairs tell which of the two is out of step.
+    """
     if counted(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
-        return Ranks()
-    return Ranks(r for r in call.missing if any(r in other.inside for other in stall.calls if other is not call))
+        return []
+    out = []
+    for rank in call.missing:
+        held = next((other for other in stall.calls if other is not call and rank in other.inside), None)
+        if held is None:
+            continue
+        pair = counted(facts, held)
+        often = usual(facts, pair) if pair is not None else None
+        mine, theirs = _totals(facts, held, held.inside), _totals(facts, held, held.missing)
+        if len(held.missing) > len(held.inside) or (often is not None and min(mine, default=0) > often):
+            out.append((call, rank))
+        elif often is not None and len(held.missing) == 1 and max(theirs, default=often) < often:
+            out.append((held, min(held.missing)))
+    return out
+
+
+def _totals(facts: Facts, call: StuckCall, ranks: Ranks) -> list[int]:
+    one = counted(facts, call)
+    return [one.totals[r] for r in ranks if r in one.totals] if one is not None else []
 
 
 def _goes_on(facts: Facts, call: StuckCall, rank: int) -> bool:
