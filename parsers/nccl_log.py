@@ -13,6 +13,7 @@ from functools import cache
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.ib_failover import reads as failover_reads
 from nccldoctor.parsers.nccl_prefix import NcclMessage, fields, messages, parts
 from nccldoctor.parsers.network import reads as network_reads
 from nccldoctor.parsers.xid import describe, weight
@@ -132,7 +133,7 @@ class NcclWarnParser(LineParser):
 
 
 def _claimed(text: str) -> bool:
-    return network_reads(text) or any(part in text for part in _OTHERS_READ)
+    return network_reads(text) or failover_reads(text) or any(part in text for part in _OTHERS_READ)
 
 
 def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
