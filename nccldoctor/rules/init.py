@@ -120,9 +120,7 @@ def _communicator(facts: Facts) -> Draft | None:
                 evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
         evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
         heard = bool(absent & facts.presence.logged)
-        cut = (
-            len(begun) < size and facts.presence.first_alarm is None
-        )  # the text may merely end in the middle of a start
+        cut = not few and facts.presence.first_alarm is None  # the text may merely end in the middle of a start
         told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
         never = f"{names(absent).capitalize()} {told} a communicator of {size} ranks; "
         came = (
