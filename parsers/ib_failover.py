@@ -1,6 +1,6 @@
 """NCCL that goes on over another port after an InfiniBand error (``NCCL_IB_RESILIENCY_PORT_FAILOVER``), or cannot.
 
-Source: NVIDIA/nccl ``src/transport/net_ib/p2p_resiliency.cc`` and ``p2p.cc``, v2.30 to v2.32. With it switched on, the failed
+Source: NVIDIA/nccl ``src/transport/net_ib/p2p_resiliency.cc`` and ``p2p.cc``, v2.29.7 to v2.32. With it switched on, the failed
 completion itself is told at level INFO, and only what follows says whether the job survived it.
 """
 
@@ -51,12 +51,12 @@ class IbFailover(LineParser):
             "n1:7:8 [3] transport/net_ib/p2p_resiliency.cc:62 NCCL WARN NET/IB: The error is fatal (No functional devices left). "
             "Cannot continue.",
             ({"kind": "ib-error", "what": "completion", "status": None, "host": "n1", "pid": 7},),
-            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.30",
+            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
         ),
         Sample(
             "n1:7:8 [3] NCCL INFO NET/IB: ncclIbResiliencyCheckErrorNotFatal: The error is not fatal. Trying to continue...",
             ({"kind": "note", "what": "ib-failover"},),
-            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.30",
+            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
         ),
         Sample(
             "n1:7:8 [3] p2p.cc:9 NCCL WARN NET/IB: ncclIbTest: Got CQE with error (devIndex=0, req=0x7f, comm=0x7e (send), "
