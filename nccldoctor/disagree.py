@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from nccldoctor.call_streams import VARYING, CallStreams, plain
 from nccldoctor.case import Case
 from nccldoctor.fronts import Fronts
 from nccldoctor.ranks import Ranks
+
+MOST_COMPARED = 64
+"""Numbers under which members seem to differ that are looked at closely."""
 
 ROOTED_INPUT = ("scatter",)
 """Operations whose input only the root has."""
@@ -79,14 +83,15 @@ def compare(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> Disagr
         return None
     for aspect, values in (
         ("op", _operations(case, rows)),
-        ("size", _sizes(case, rows)),
+        ("size", _sizes(case, rows, 0)),
+        ("size", _sizes(case, rows, 1)),
         ("dtype", _dtypes(case, rows)),
     ):
         sides: dict[object, set[int]] = defaultdict(set)
         for rank, value in values.items():
             sides[value].add(rank)
         if len(sides) > 1:
-            return _split(group, seq, aspect, list(sides.values()), rows)
+            return _split(group, seq, aspect, list(sides.values()), {r: rows[r] for r in values})
     return None
 
 
@@ -103,17 +108,21 @@ def _operations(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
     return {rank: plain(case.words.ops[case.calls.op[row]]) for rank, row in rows.items()}
 
 
-def _sizes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    """Element counts as far as they must agree: not those of an all-to-all, nor what only a root has."""
+def _sizes(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
+    """Element counts of inputs (side 0) or outputs as far as they must agree: not those of an all-to-all, nor what only a root has, nor
+    where a recorder holds none, or none that can be read.
+    """
     calls = case.calls
     out: dict[int, object] = {}
     for rank, row in rows.items():
         name = plain(case.words.ops[calls.op[row]])
         if any(v in name for v in VARYING) or name.lower().endswith("coalesced"):
             continue
-        size_in = None if name in ROOTED_INPUT else int(calls.numel_in[row])
-        size_out = None if name in ROOTED_OUTPUT or name == "reduce" else int(calls.numel_out[row])
-        out[rank] = (size_in, size_out)
+        if name in (ROOTED_INPUT, (*ROOTED_OUTPUT, "reduce"))[side]:
+            continue
+        count = int((calls.numel_in, calls.numel_out)[side][row])
+        if count > 0 or (count == 0 and case.words.sizes[calls.sizes[row]][side]):
+            out[rank] = count
     return out
 
 
@@ -143,15 +152,22 @@ def first_disagreement(case: Case, fronts: Fronts, group: int, upto: int) -> Dis
     varying = np.array([any(v in n for v in VARYING) for n in case.words.ops], dtype=bool)[calls.op[rows]]
     numel = np.where(varying, 0, numel)
     op = np.array(_plain_codes(case), dtype=np.int64)[calls.op[rows]]
-    signature = (op << 52) ^ (numel << 12) ^ calls.dtypes[rows].astype(np.int64)
-    reference = np.zeros(int(cell.max()) + 1, dtype=np.int64)
-    reference[cell] = signature
-    odd = np.unique(cell[reference[cell] != signature])
-    for number in odd[:64].tolist():
+    dtypes = calls.dtypes[rows].astype(np.int64)
+    sized, typed = numel >= 0, dtypes >= 0  # what a recorder does not hold differs from nothing
+    odd = _unequal(cell, op) | _unequal(cell[sized], ((op << 52) ^ numel)[sized])
+    odd |= _unequal(cell[typed], ((op << 52) ^ dtypes)[typed])
+    for number in sorted(odd)[:MOST_COMPARED]:
         found = compare(case, group, low + int(number), rows_at(case, fronts, group, low + int(number)))
         if found is not None:
             return found
     return None
+
+
+def _unequal(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.int64]) -> set[int]:
+    """The cells that hold several signatures."""
+    reference = np.zeros(int(cell.max(initial=0)) + 1, dtype=np.int64)
+    reference[cell] = signature
+    return set(np.unique(cell[reference[cell] != signature]).tolist())
 
 
 def _plain_codes(case: Case) -> list[int]:
@@ -166,21 +182,22 @@ def _uncomparable(case: Case) -> np.ndarray:
 def shift(case: Case, fronts: Fronts, streams: CallStreams, found: Disagreement, rank: int) -> Shift | None:
     """Whether ``rank``'s calls in the group equal a majority peer's when moved by one, from where they first differ."""
     mine, theirs = _labelled(case, fronts, streams, found.group, rank), None
-    for peer in found.majority:
+    framed = case.calls.stack[found.rows[rank]] > 0
+    for peer in sorted(found.majority, key=lambda p: (case.calls.stack[found.rows[p]] > 0) != framed):  # call sites or sizes
         theirs = _labelled(case, fronts, streams, found.group, peer)
         if theirs:
             break
     if not mine or not theirs:
         return None
     common = sorted(set(mine) & set(theirs))
-    at = next((s for s in common if mine[s][0] != theirs[s][0]), None)
+    at = next((s for s in common if not _same(mine[s], theirs[s])), None)
     if at is None:
         return None
     if _fit(mine, theirs, at, 1, 1):
         return None  # the calls behind it fit as they stand: this one differs, nothing is moved
     missed = _fit(mine, theirs, at, 0, 1)
     extra = _fit(mine, theirs, at, 1, 0)
-    again = missed == 1 and not extra and at - 1 in mine and mine[at - 1][0] == mine[at][0]
+    again = missed == 1 and not extra and at - 1 in mine and _same(mine[at - 1], mine[at])
     soon: bool | None = _soon(streams, mine, theirs, at) if again else False
     if soon:
         missed, extra = 0, 1
@@ -230,10 +247,16 @@ def _fit(
         a, b = mine.get(at + skip_mine + length), theirs.get(at + skip_theirs + length)
         if a is None or b is None:
             break
-        if a[0] != b[0]:
+        if not _same(a, b):
             return 0
         length += 1
     return length
+
+
+def _same(one: tuple[tuple[int, int], int], other: tuple[tuple[int, int], int]) -> bool:
+    """Whether two calls are alike, as far as the elements of both are known."""
+    (label, count), (another, number) = one[0], other[0]
+    return label == another and (count == number or -1 in (count, number))
 
 
 def _labelled(

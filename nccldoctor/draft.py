@@ -217,6 +217,9 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
             said = f"rank {rank} counts #{front.enqueued} as issued and #{front.completed} as completed"
             out += [found] if (found := dump_evidence(facts, rank, said)) is not None else []
             shown += 1
+    if not out and call.row >= 0:  # a transfer: fronts are of collectives
+        rank = int(facts.case.call_rank[call.row])
+        out.append(recorded(facts, call.row, f"rank {rank} issued {what} and it did not complete"))
     out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
     if not out:
         lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]

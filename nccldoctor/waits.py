@@ -88,7 +88,8 @@ def waits(case: Case, fronts: Fronts) -> Waits:
         for key in batch if len(batch) > 1 else ():
             edges[key].update(k for k in batch if k != key)  # a batch ends as a whole: each part waits for the others
     full = tuple(sorted(k for k, c in calls.items() if not edges[k] and not (c.missing | c.unknown)))
-    cycles = sink_cycles(edges, {k for k, c in calls.items() if c.missing & roots})
+    rooted = {k for k, c in calls.items() if (c.missing | (c.unknown if c.pair is not None else Ranks())) & roots}
+    cycles = sink_cycles(edges, rooted)
     return Waits(calls, keys_of, Ranks(roots), full, cycles)
 
 

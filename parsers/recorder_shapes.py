@@ -20,6 +20,9 @@ MOST_DIMS = 64
 DEEPEST_STACK = 256
 """Frames kept of one stack, innermost first."""
 
+UNREADABLE = [[-1]]
+"""Stands for sizes that are none, so that they are not taken for those of no tensor."""
+
 SIZE_KEYS = ("input_sizes", "output_sizes")
 DTYPE_KEYS = ("input_dtypes", "output_dtypes")
 
@@ -40,7 +43,8 @@ def add_shapes(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
                 odd = sum(value is not None and not check(value) for value in column)
                 if odd:
                     out.notes.append(f"{odd} entries with unreadable {key}")
-                column = [value if check(value) else [] for value in column]
+                lost = UNREADABLE if check is _is_sizes else []
+                column = [value if check(value) else lost if value is not None else [] for value in column]
             columns.append(column)
     kinds: list[tuple[int, int, int, int]] = []
     codes = Codes(_ShapeTable(out).kind, kinds)
@@ -64,8 +68,10 @@ class _ShapeTable:
         return self.sizes[sizes], self.dtypes[dtypes], numel(sizes[0]), numel(sizes[1])
 
 
-def numel(sizes: Iterable[Sequence[int]]) -> int:
-    """Elements of all tensors together, a scalar (``[]``) counting 1; ``UNSET`` where that is beyond int64."""
+def numel(sizes: Sequence[Sequence[int]]) -> int:
+    """Elements of all tensors together, a scalar (``[]``) counting 1; ``UNSET`` where that is beyond int64, or no size at all."""
+    if any(extent < 0 for dims in sizes for extent in dims):
+        return UNSET
     total = sum(prod(dims) if len(dims) <= MOST_DIMS else INT64 for dims in sizes)
     return total if 0 <= total < INT64 else UNSET
 

@@ -57,7 +57,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         evidence += [e for e in lives(facts, rank) if e.where not in {x.where for x in evidence}]
     evidence += others_wait(facts, stall)
     doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
-    closed = bool(alive & facts.presence.logged) or bool(said)
+    closed = (bool(alive & facts.presence.logged) and _told_apart(facts, stall)) or bool(said)
     whole = accounted(facts, stall) or alive >= stall.ranks
     few = bool(stall.shown) or 3 * len(alive) <= len(facts.case.world)
     if (
@@ -77,6 +77,11 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         suspects=(stall.ranks - alive) if not whole else Ranks(),
         call=stall.call,
     )
+
+
+def _told_apart(facts: Facts, stall: Stall) -> bool:
+    """Whether a rank that never complained cannot be in a call of another group, with a limit of its own, because it skipped this one."""
+    return bool(stall.shown) or len(facts.case.groups) == 1
 
 
 def _logs_calls(facts: Facts, stall: Stall) -> Ranks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND
+from nccldoctor.columns import COMPLETED
 from nccldoctor.draft import Draft, describe, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
@@ -84,12 +85,18 @@ def _against_majority(facts: Facts, stall: Stall) -> tuple[Ranks, StuckCall]:
         for second in stall.calls:
             if first.key >= second.key:
                 continue
-            orders = {r: o for r in facts.case.world if (o := _order(facts, first, second, r)) is not None}
+            told = [r for r in facts.case.world if _keeps_finished(facts, r)]
+            orders = {r: o for r in told if (o := _order(facts, first, second, r)) is not None}
             for odd, missed in ((True, second), (False, first)):
                 few = Ranks(r for r, o in orders.items() if o is odd)
                 if few and 3 * len(few) <= len(orders) and few & stall.ranks:
                     return few & stall.ranks, missed
     return Ranks(), stall.calls[0]
+
+
+def _keeps_finished(facts: Facts, rank: int) -> bool:
+    """Whether a dump holds finished calls: in one of active calls alone, what is not there may have been issued and finished."""
+    return bool((facts.case.calls.state[facts.streams.rows(rank)] == COMPLETED).any())
 
 
 def _order(facts: Facts, first: StuckCall, second: StuckCall, rank: int) -> bool | None:

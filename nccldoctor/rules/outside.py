@@ -27,6 +27,12 @@ from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
 from nccldoctor.waits import StuckCall
 
+ABORTED = (-6, 134)
+"""Exit codes of SIGABRT."""
+
+FEW = 8
+"""Ranks for each one that may be silent together with others and be named all the same."""
+
 WELL_INTO = 60.0
 """Seconds after the stalled call was issued from which on a line is one of the stall, whatever the clocks."""
 
@@ -183,16 +189,25 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
 def nameable(facts: Facts, stall: Stall) -> Ranks:
     """The ranks that may be named: shown to be outside, or the only one left when every other member is shown to be inside.
 
-    A dump or a log that was not collected shows neither. A rank that NCCL told of a lost peer was in a call itself.
+    A dump or a log that was not collected shows neither. A rank that NCCL told of a lost peer was in a call itself, and so was one
+    that left no line and aborted as those did who gave up.
     """
-    return stall.shown or Ranks(
-        r for r in _left_over(facts, stall) if not _lost_a_peer(facts, r) and not _gave_up_itself(facts, r)
-    )
+    left = _left_over(facts, stall)
+    waited = {r for r in left if _lost_a_peer(facts, r) or _gave_up_itself(facts, r) or _aborted_alike(facts, r)}
+    return stall.shown or left - waited
 
 
 def _gave_up_itself(facts: Facts, rank: int) -> bool:
     """Whether its own watchdog took the process of a rank down: then it had a call that failed, though no line tells which."""
     return any(t.what == "process-down" for t in facts.presence.signs(rank).teardown)
+
+
+def _aborted_alike(facts: Facts, rank: int) -> bool:
+    """Whether a rank of which no line was read ended by SIGABRT, as a watchdog ends its process, and ranks that gave up did so, too."""
+    signs = facts.presence.signs
+    if signs(rank).logged or not any(e.exitcode in ABORTED for e in signs(rank).exits):
+        return False
+    return any(s.alarms and any(e.exitcode in ABORTED for e in s.exits) for s in facts.presence.of.values())
 
 
 def _lost_a_peer(facts: Facts, rank: int) -> bool:
@@ -213,6 +228,8 @@ def _left_over(facts: Facts, stall: Stall) -> Ranks:
         and _everybody_else_waits(facts, stall.ranks)
     ):
         return stall.ranks
+    if call is not None and _only_silent(facts, facts.waits.roots):
+        return stall.ranks
     if call is None or len(call.unknown) != 1 or call.missing:
         return Ranks()
     group = facts.case.groups[call.group]
@@ -222,6 +239,14 @@ def _left_over(facts: Facts, stall: Stall) -> Ranks:
         and (group.learned != "assumed" or bool(facts.presence.dumped))
     )
     return call.unknown if whole and call.entered else Ranks()
+
+
+def _only_silent(facts: Facts, ranks: Ranks) -> bool:
+    """Whether very few ranks of a job of known size left nothing at all, and each of the many others gave up: who waits does so, too."""
+    signs, world = facts.presence.signs, facts.case.world
+    few = facts.case.world_size is not None and FEW * len(ranks) <= len(world)
+    nothing = not any(signs(r).alive or signs(r).exits or signs(r).echoes for r in ranks)
+    return bool(ranks) and few and nothing and all(signs(r).alarms for r in world if r not in ranks)
 
 
 def one_host(facts: Facts, ranks: Ranks) -> str | None:
