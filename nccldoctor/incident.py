@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nccldoctor.case import Case
+from nccldoctor.events import RasStatus
 from nccldoctor.model import Diagnosis, Finding
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Incident:
         """
         from nccldoctor.reports import redact
 
-        named = (*self.case.rank_host.values(), *(event.host for event in self.case.events if event.host))
+        told = (host for report in self.case.of(RasStatus) for _, host, _ in report.processes)
+        named = (*self.case.rank_host.values(), *(event.host for event in self.case.events if event.host), *told)
         return Incident(*redact.redacted_with(self.diagnosis, self.case, dict.fromkeys(named), what))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from nccl_job import (
@@ -26,6 +27,8 @@ from nccl_job import (
     world,
 )
 from ruling import Ruling, gave_up, read, step_line, taken_down
+
+import nccldoctor
 
 FIRST, SECOND = "2026-01-11 10:05:00", "2026-01-11 10:06:00"
 """Two moments in the stall of :func:`waiting`, whose calls began at 10:00."""
@@ -377,6 +380,16 @@ def test_neighbours_that_wait_in_a_ring_point_at_nobody() -> None:
     for rank in range(8):
         files[f"logs/rank_{rank}.log"] = proxy_dump(f"Recv {(rank - 1) % 8}R/0") + str(files[f"logs/rank_{rank}.log"])
     assert read(files).verdict["suspects"] == ""
+
+
+def test_a_copy_for_strangers_names_no_node_of_a_report(tmp_path: Path) -> None:
+    """Ranks of a small communicator are not known, and yet their nodes stand in the report."""
+    report = ras_text(job(late([5]), in_pairs())).replace("10.0.0.12", "gpu-a77")
+    (tmp_path / "ras.txt").write_text(report, encoding="utf-8")
+    copy = nccldoctor.analyze(tmp_path).redacted(["hosts", "addresses"])
+    for text in (copy.to_json(), repr(copy.case)):
+        assert "gpu-a77" not in text
+        assert "10.0.0." not in text
 
 
 def test_wait_is_part_of_the_program() -> None:
