@@ -384,12 +384,14 @@ def test_neighbours_that_wait_in_a_ring_point_at_nobody() -> None:
 
 def test_a_copy_for_strangers_names_no_node_of_a_report(tmp_path: Path) -> None:
     """Ranks of a small communicator are not known, and yet their nodes stand in the report."""
-    report = ras_text(job(late([5]), in_pairs())).replace("10.0.0.12", "gpu-a77")
+    report = (
+        "#2-0 (78db) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  3 ranks have launched up to "
+        "operation 64\n  Rank 1 has launched up to operation 60 -- GPU 3 managed by process 9 on node gpu-a77\n"
+    )
     (tmp_path / "ras.txt").write_text(report, encoding="utf-8")
     copy = nccldoctor.analyze(tmp_path).redacted(["hosts", "addresses"])
     for text in (copy.to_json(), repr(copy.case)):
         assert "gpu-a77" not in text
-        assert "10.0.0." not in text
 
 
 def test_wait_is_part_of_the_program() -> None:
