@@ -17,6 +17,7 @@ from nccldoctor.events import (
     KernelEvent,
     OutOfMemory,
     ProcessExit,
+    RasStatus,
     SchedulerEvent,
     SocketError,
     Stack,
@@ -45,9 +46,20 @@ def coverage(facts: Facts) -> tuple[Coverage, ...]:
         ),
         Coverage("kernel log", Ranks(), kernel, _problems(case, SourceKind.KERNEL_LOG)),
         Coverage("exit records", Ranks(), Ranks(e.rank for e in case.of(ProcessExit) if e.rank is not None), ()),
+        _counts(case),
         Coverage("other input", Ranks(), Ranks(), _other(case)),
     ]
     return tuple(r for r in rows if r.expected or r.found or r.problems or r.input in ("flight recorder", "logs"))
+
+
+def _counts(case: Case) -> Coverage:
+    """Whose calls NCCL's own observers counted, and the communicators of which they do not say which ranks they hold."""
+    found = Ranks(r for one in case.launches for r in one.last)
+    expected = Ranks(r for one in case.launches for r in one.members)
+    known = {one.comm for one in case.launches}
+    unknown = dict.fromkeys(e.comm_id for e in case.of(RasStatus) if e.comm_id and e.counts and e.comm_id not in known)
+    problems = [f"communicator {comm}: which ranks of the job it holds is not told" for comm in unknown]
+    return Coverage("counts of NCCL", expected, found, _cut(problems))
 
 
 def left_out(mistakes: tuple[str, ...]) -> tuple[Coverage, ...]:

@@ -394,5 +394,14 @@ def test_a_copy_for_strangers_names_no_node_of_a_report(tmp_path: Path) -> None:
         assert "gpu-a77" not in text
 
 
+def test_coverage_tells_whose_calls_were_counted() -> None:
+    found = job(late([5]), in_pairs())
+    rows = {row["input"]: row for row in read({"ras.json": ras_json(found, FIRST, silent=[6])}).document["coverage"]}
+    assert (rows["counts of NCCL"]["expected"], rows["counts of NCCL"]["found"]) == ("0-7", "0-5,7")
+    rows = {row["input"]: row for row in read({"ras.txt": ras_text(found)}).document["coverage"]}
+    assert [p for p in rows["counts of NCCL"]["problems"] if "0xaa04" in p]
+    assert "counts of NCCL" not in {row["input"] for row in read(waiting(*SEVEN)).document["coverage"]}
+
+
 def test_wait_is_part_of_the_program() -> None:
     assert job(late([5])).ranks[0].todo[job(late([5])).ranks[0].at] == WAIT, "the others wait, and launch nothing more"
