@@ -56,7 +56,7 @@ def _state(
         front = next((f for f in fronts if case.groups[f.group].label == stalled), fronts[0] if fronts else None)
     if call is not None and call.key not in said:
         said[call.key] = describe(facts, call)
-    sign, where = _last_sign(facts, rank)
+    sign, where = _last_sign(facts, rank, bool(fronts))
     unknown = role is Role.UNINVOLVED and not fronts and not signs.logged
     return RankState(
         rank=rank,
@@ -73,8 +73,8 @@ def _state(
     )
 
 
-def _last_sign(facts: Facts, rank: int) -> tuple[str, Place | None]:
-    """The last thing seen of a rank: a stack says most, else its last line."""
+def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | None]:
+    """The last thing seen of a rank: a stack says most, else its last line; ``counted`` where somebody told how far it is."""
     signs = facts.presence.signs(rank)
     stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
     if stack is not None:
@@ -83,7 +83,9 @@ def _last_sign(facts: Facts, rank: int) -> tuple[str, Place | None]:
         return sighting(signs.last_event), signs.last_event.place
     if signs.dump == "good":
         return "wrote a dump", None
-    return ("its log was read" if signs.logged else "nothing was read of it"), None
+    if signs.logged:
+        return "its log was read", None
+    return ("nothing of its own was read; others counted its calls" if counted else "nothing was read of it"), None
 
 
 def job(facts: Facts) -> Job:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from cases import WORLD, Log, Tape, Team, facts, gave_up, said, wall
 
+import nccldoctor.samples
 from nccldoctor.align import Facts
 from nccldoctor.clocks import YEARLESS
 from nccldoctor.diagnose import diagnose
@@ -179,3 +181,9 @@ def test_what_was_left_out_is_told_before_what_was_lost_and_the_rest_is_counted(
         "1.log: cut off",
         "and 2 more files: see the coverage",
     )
+
+
+def test_of_a_rank_that_only_others_counted_that_is_its_last_sign() -> None:
+    folder = Path(nccldoctor.samples.__path__[0]) / "ras-queries"
+    signs = {state.last_sign for state in nccldoctor.analyze(folder).diagnosis.ranks}
+    assert signs == {"nothing of its own was read; others counted its calls"}
