@@ -14,7 +14,7 @@ from dataclasses import replace
 from nccldoctor.align import Facts
 from nccldoctor.counted import cited, counted, dated, of_the_stall, unanswered, usual, waits_unseen
 from nccldoctor.draft import Draft, describe, names, quote, verb
-from nccldoctor.events import CollCall, InspectorRecord, ProxyDump
+from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.launches import Launches
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
@@ -164,7 +164,7 @@ def _proven(facts: Facts) -> bool:
 
 def _leads(facts: Facts, draft: Draft) -> Draft:
     """Silence, proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
-    found = [*_silent(facts), *_by_proxy(facts), *_by_inspector(facts)]
+    found = [*_silent(facts), *_by_errors(facts), *_by_proxy(facts), *_by_inspector(facts)]
     if draft.cause in OPEN and not draft.ranks:
         named = Ranks(r for ranks, _ in found for r in ranks)
         if not named or 2 * len(named) > len(facts.case.world):
@@ -179,6 +179,15 @@ def _silent(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     lost = Ranks(r for one in facts.case.launches if of_the_stall(facts, one) for r in one.silent)
     for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
         yield Ranks([rank]), unanswered(facts, rank)[0]
+
+
+def _by_errors(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks under which NCCL failed, as RAS tells; who only lost its peer is a victim."""
+    own = {e.rank: e for e in facts.case.of(RasStatus) if e.what == "ERROR" and e.rank is not None}
+    for rank, event in own.items():
+        if rank is not None and "Remote process error" not in event.detail:
+            error = event.detail.rpartition("reports ")[2]
+            yield Ranks([rank]), quote(event, f"rank {rank} reports to RAS: {error}", observer="ras")
 
 
 def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:

@@ -53,6 +53,11 @@ def _total() -> re.Pattern[str]:
     return re.compile(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
 
 
+@cache
+def _reported() -> re.Pattern[str]:
+    return re.compile(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
+
+
 @line_parser
 class RasParser(LineParser):
     """One event for each row of the table, each block below *Errors*."""
@@ -139,6 +144,23 @@ class RasParser(LineParser):
             "NVIDIA/nccl src/ras/client_support.cc, v2.28.3: members of a larger minority stand below their count",
         ),
         Sample(
+            "#0-0 (5a) ERROR\n  Asynchronous errors on 2 ranks\n  Rank 3 reported Unhandled CUDA error -- GPU 3 managed by"
+            " process 9 on node n1\n  Rank 4 reported Remote process error -- GPU 0 managed by process 8 on node n2\n",
+            (
+                {"kind": "ras", "what": "ERROR", "missing": Ranks([3, 4])},
+                {
+                    "kind": "ras",
+                    "what": "ERROR",
+                    "group_rank": 3,
+                    "host": "n1",
+                    "pid": 9,
+                    "detail": "reports Unhandled CUDA error",
+                },
+                {"kind": "ras", "what": "ERROR", "group_rank": 4, "host": "n2", "pid": 8},
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
+        ),
+        Sample(
             "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 71004 on node"
             " 10.0.0.13 managing GPU 0\n",
             ({"kind": "ras", "what": "DEAD", "host": "10.0.0.13", "pid": 71004},),
@@ -211,6 +233,20 @@ def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:
         processes=tuple(found.processes),
         table=int(head["group"]) if head["group"] else None,
     )
+    if head["what"] == "ERROR":
+        yield from _reporters(line, below)
+
+
+def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
+    """One event for each rank that reports an error itself."""
+    for row in below[:256]:
+        who, where = _reported().search(row[:300]), process().search(row[:300])
+        if who and where and int(who["rank"]) < MOST_RANKS:
+            yield RasStatus(
+                **common(line, rank=None, host=where["host"], pid=int(where["pid"]), group_rank=int(who["rank"])),
+                what="ERROR",
+                detail=f"reports {who['error'].strip()}",
+            )
 
 
 def spelled(number: str) -> str:

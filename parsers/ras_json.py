@@ -18,6 +18,17 @@ from nccldoctor.parsers.ras import spelled
 from nccldoctor.parsers.ras_blocks import MOST_RANKS
 from nccldoctor.ranks import Ranks
 
+RESULTS = {
+    1: "Unhandled CUDA error",
+    2: "System error",
+    3: "Internal error",
+    4: "Invalid argument",
+    5: "Invalid usage",
+    6: "Remote process error",
+    8: "Timeout",
+}
+"""``ncclResult_t`` in the words of the text form."""
+
 
 @file_parser
 class RasJsonParser(FileParser):
@@ -119,7 +130,8 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
     for rank in ranks:
         code = _status(rank).get("async_error")
         if isinstance(code, int) and code not in (0, 7):  # success and in progress
-            yield _one(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports ncclResult {code}")
+            error = RESULTS.get(code, f"ncclResult {code}")
+            yield _one(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports {error}")
     for rank in absent:
         dead = bool(_status(rank).get("considered_dead"))
         yield _one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -392,6 +393,28 @@ def test_a_copy_for_strangers_names_no_node_of_a_report(tmp_path: Path) -> None:
     copy = nccldoctor.analyze(tmp_path).redacted(["hosts", "addresses"])
     for text in (copy.to_json(), repr(copy.case)):
         assert "gpu-a77" not in text
+
+
+def test_a_rank_under_which_nccl_failed_is_a_suspect_and_one_that_lost_its_peer_is_not() -> None:
+    report = json.loads(ras_json(job(late(range(8))), FIRST))
+    for rank, code in ((3, 1), (4, 6)):
+        report["communicators"][0]["ranks"][rank]["status"] = {"init_state": 0, "async_error": code}
+    ruling = read(waiting(*range(8), silent=None) | {"ras.json": json.dumps(report)})
+    assert (ruling.ranks, ruling.verdict["suspects"]) == ("", "3"), str(ruling)
+    alone = read({"ras.json": json.dumps(report)})
+    assert alone.cause == "undetermined", "an error is no sign that all is well"
+    assert alone.verdict["suspects"] == "3"
+
+
+def test_a_peer_that_the_monitor_calls_dead_in_the_stall_died() -> None:
+    files = waiting(*SEVEN)
+    prefix = "node1:7005:7045 [1] NCCL INFO ncclCommInitRank comm 0x55 rank 5 nranks 8 cudaDev 1 nvmlDev 1 busId 2000 commId 0x7"
+    files["logs/rank_5.log"] = f"{prefix} - Init COMPLETE\n" + str(files["logs/rank_5.log"])
+    told = "PEER_DEAD: Process 7005 on node 10.0.0.12 managing GPU 1\n"
+    ruling = read(files | {"monitor.txt": f"[2026-01-11 10:02:00] {told}"})
+    assert verdict(ruling) == ("died", "5", "medium"), str(ruling)
+    after = read(files | {"monitor.txt": f"[2026-01-11 10:15:00] {told}"})
+    assert verdict(after) == ("frozen", "5", "medium"), "a process that is gone when all have given up was taken down"
 
 
 def test_coverage_tells_whose_calls_were_counted() -> None:
