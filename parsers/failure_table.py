@@ -38,6 +38,14 @@ def _rank() -> re.Pattern[str]:
 
 
 @cache
+def _flat() -> re.Pattern[str]:
+    """A row that a log service put on one line."""
+    return re.compile(
+        r"\btime {0,6}: (?P<time>\S{8,30}) host {0,6}: (?P<host>\S{1,200}) rank {0,6}: (?P<rank>\d{1,7} \(local_rank: \d{1,5}\)) exitcode"
+    )
+
+
+@cache
 def _row() -> re.Pattern[str]:
     return re.compile(r"^\s{0,40}\[\d{1,6}\]:\s*$")
 
@@ -46,7 +54,7 @@ def _row() -> re.Pattern[str]:
 class FailureTable(LineParser):
     """One *process-exit* for each row, and the *exception* that a row quotes."""
 
-    literals = ("exitcode  : ", "exitcode: ")
+    literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
     samples = (
         Sample(
             "Failures:\n[0]:\n  time      : 2026-02-16_19:31:03\n  host      : gpu-17\n"
@@ -78,6 +86,8 @@ class FailureTable(LineParser):
         if match is None:
             return
         above, first = _above(line)
+        if flat := _flat().search(line.body):
+            above = flat.groupdict()
         fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
         fields["time"] = _time(above.get("time", "")) or common(line)["time"]
         local = None

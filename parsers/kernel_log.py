@@ -25,6 +25,12 @@ def _xid() -> re.Pattern[str]:
 
 
 @cache
+def _caused_by() -> re.Pattern[str]:
+    """What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
+    return re.compile(r"caused by previous Xid (?P<xid>\d{1,4})\b")
+
+
+@cache
 def _pid() -> re.Pattern[str]:
     return re.compile(r"pid='?(?P<pid>\d{1,10})")
 
@@ -139,6 +145,8 @@ class XidParser(LineParser):
         """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
         if hit := _xid().search(line.raw):
             xid, text = int(hit["xid"]), hit["text"].strip()
+            if before := _caused_by().search(text):
+                xid = int(before["xid"])
             pid, worth = _pid().search(text), weight(xid, text)
             yield GpuError(
                 **fields(line, pid=int(pid["pid"]) if pid else None),

@@ -335,6 +335,23 @@ def test_a_logged_traceback_that_ends_the_text_is_no_healthy_job() -> None:
     assert excerpt(*(f"{head}{line}\n" for line in lines)).cause == "undetermined"
 
 
+def test_a_rendezvous_that_is_lost_under_running_workers_is_no_start() -> None:
+    found = excerpt(
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+        "W1104 05:06:07.530000 1359 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers\n"
+        "W1104 05:06:07.531000 1359 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 1365 closing signal SIGTERM\n"
+    )
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
+
+
+def test_a_channel_that_the_driver_removed_tells_what_came_first() -> None:
+    found = excerpt(
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=47, name=python3, Ch 00000001 caused by previous Xid 149\n"
+    )
+    assert found.cause == "hardware", str(found)
+    assert found.document["remedies"][0]["id"] == "nvlink-error"
+
+
 def test_one_that_did_not_join_is_one_rank() -> None:
     found = excerpt(
         "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 clients joined.\n"

@@ -14,7 +14,16 @@ from collections.abc import Sequence
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote, verb, waiting_evidence
-from nccldoctor.events import CollectiveTimeout, CommInit, Heartbeat, Progress, RendezvousError, StoreError, WorkStatus
+from nccldoctor.events import (
+    CollectiveTimeout,
+    CommInit,
+    Heartbeat,
+    Progress,
+    RendezvousError,
+    StoreError,
+    TearDown,
+    WorkStatus,
+)
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, seen_in
@@ -147,7 +156,10 @@ def _store(facts: Facts) -> Draft | None:
     """The store or the rendezvous gave up."""
     found = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
     meet = list(facts.case.of(RendezvousError))
-    if not found and not meet:
+    ran = any(
+        t.what == "closing-signal" for t in facts.case.of(TearDown)
+    )  # an agent that closes workers had started some
+    if not found and (not meet or ran):
         return None
     waiting = Ranks(e.rank for e in found if e.rank is not None)
     peers = Ranks(
