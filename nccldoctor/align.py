@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
@@ -17,6 +14,7 @@ from nccldoctor.excuse import excuses, needless
 from nccldoctor.failures import Failure, failures
 from nccldoctor.first_waits import Key
 from nccldoctor.fronts import Fronts, fronts
+from nccldoctor.own_order import in_own_order
 from nccldoctor.presence import Presence, presence
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall, StallKind, stalls
@@ -24,9 +22,6 @@ from nccldoctor.waits import Waits, waits
 
 NEVER_PRINTED = 4e18
 """When a call that no line gave up on was issued: after all others."""
-
-MOST_SHARED = 4096
-"""Members up to which a group says something about who works alongside whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ def align(case: Case) -> Facts:
     signs = presence(case)
     order = _order(case, graph, signs)
     streams = CallStreams(case, both)
-    excuse = excuses(case, streams, signs, graph)
+    excuse = excuses(case, both, streams, signs, graph)
     broken = failures(case, signs)
     left = graph.roots - excuse.excused
     ended = Ranks(r for f in broken for r in f.ranks)
@@ -88,46 +83,11 @@ def _passed_on(case: Case, stall: Stall, signs: Presence) -> bool:
 
 
 def _led(case: Case, both: Fronts, streams: CallStreams, stall: Stall) -> Stall:
-    """The stall with the call first that its rank would have issued next: by its own past, else by a peer that shares
-    most groups with it.
-    """
+    """The stall with the call first that its rank would have issued next."""
     if stall.kind is not StallKind.ABSENT or len(stall.calls) < 2:
         return stall
-    rank = min(stall.ranks)
-    expected = streams.expected_next(rank, len(streams.rows(rank)))
-    if expected is not None:
-        group = int(case.call_group[expected[0]])
-        ordered = sorted(stall.calls, key=lambda c: c.group != group)
-    else:
-        places = _places(case, both, rank)
-        ordered = sorted(
-            stall.calls, key=lambda c: places.get((_role(case, c.group), -1 if c.pair else c.seq), 1 << 60)
-        )
+    ordered = in_own_order(case, both, streams, min(stall.ranks), stall.calls)
     return replace(stall, call=ordered[0], calls=tuple(ordered))
-
-
-def _role(case: Case, group: int) -> tuple[str, int]:
-    return case.groups[group].desc, len(case.groups[group].members)
-
-
-def _places(case: Case, both: Fronts, rank: int) -> dict[tuple[tuple[str, int], int], int]:
-    """Where a peer that shares most groups with ``rank`` issued, or waits in, the call of each role and number, in its own order.
-
-    Sister groups of one role count alike, so that their numbers stand for the same place in the step. Number -1 is a
-    role's first open transfer.
-    """
-    shared = Counter(
-        r for g in case.groups if rank in g.members and len(g.members) <= MOST_SHARED for r in g.members if r != rank
-    )
-    peer = next((p for p, _ in sorted(shared.items(), key=lambda i: (-i[1], i[0])) if p in both.last_row), None)
-    out: dict[tuple[tuple[str, int], int], int] = {}
-    if peer is None:
-        return out
-    for row in np.flatnonzero(both.collective & (case.call_rank == peer)).tolist():
-        out[(_role(case, int(case.call_group[row])), int(case.calls.seq[row]))] = int(case.calls.entry[row])
-    for transfer in both.transfers.get(peer, ()):
-        out.setdefault((_role(case, transfer.group), -1), transfer.position)
-    return out
 
 
 def _order(case: Case, graph: Waits, signs: Presence) -> dict[Key, float]:

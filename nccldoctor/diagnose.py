@@ -8,13 +8,14 @@ from dataclasses import replace
 from nccldoctor.align import Facts
 from nccldoctor.counted import left_behind
 from nccldoctor.draft import MOST_QUOTES, Draft, stalled_of
-from nccldoctor.events import CommInit
+from nccldoctor.events import CommInit, Progress
 from nccldoctor.losses import LOWER, bearing, refuted_by
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
 from nccldoctor.observers import observers
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules import RULES
+from nccldoctor.rules.motion import still_open, went_on
 from nccldoctor.rules.outside import outside_by_stack, waits_by_stack
 from nccldoctor.rules.unheard import stood_still
 from nccldoctor.second_opinion import heard
@@ -32,12 +33,18 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
     drafts = _displace(drafts + _crash(facts, drafts))
     verdict = _joined(facts, drafts)
     ordered = [verdict, *(d for d in drafts if d is not verdict)] if len(drafts) > 1 else [verdict]
+    if facts.stalls and _quiet(facts):
+        ordered = [_unconfirmed(d) for d in ordered]
     return tuple(_finding(facts, d, i) for i, d in enumerate(ordered, 1))
 
 
 def _stalls(facts: Facts) -> Sequence[Stall]:
-    """The stalls of the graph; else a crash, else nothing. Lines without a complaint make a snapshot of a job that goes on."""
-    stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)] if _quiet(facts) else facts.stalls
+    """The stalls of the graph; else a crash, else nothing. Of a job that goes on, dumps show calls in flight."""
+    quiet = _quiet(facts)
+    if quiet and went_on(facts):
+        stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)]
+    else:
+        stalls = [s for s in facts.stalls if not quiet or still_open(facts, s)]
     if stalls:
         return stalls
     if facts.failures:
@@ -56,8 +63,9 @@ def _crash(facts: Facts, drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _quiet(facts: Facts) -> bool:
-    """Whether logs were read and nobody in them complains, fails or gives up: then unfinished calls are simply in flight."""
-    logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and bool(facts.presence.logged)
+    """Whether logs were read and nobody in them complains, fails or gives up: unfinished calls may simply be in flight."""
+    heard = bool(facts.presence.logged) or any(facts.case.of(Progress))
+    logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
     troubled = (
         facts.presence.first_alarm is not None
         or facts.failures
@@ -73,6 +81,13 @@ def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
     return any(waits_by_stack(signs(r)) and not signs(r).finished for r in inside) and any(
         outside_by_stack(signs(r)) for r in stall.ranks if r not in inside
     )
+
+
+def _unconfirmed(draft: Draft) -> Draft:
+    """The conclusion from dumps of a job whose logs know of no trouble: it may have gone on."""
+    seen = draft.cause is CauseClass.NONE or any((e.observer or "").startswith("stack:") for e in draft.evidence)
+    level = ORDER.index(draft.ceiling)
+    return draft if seen else replace(draft, ceiling=ORDER[max(level, ORDER.index(Confidence.LOW))])
 
 
 def _unborn(facts: Facts) -> bool:

@@ -17,7 +17,9 @@ from nccldoctor.call_streams import CallStreams
 from nccldoctor.case import Case
 from nccldoctor.events import StoreError
 from nccldoctor.first_waits import Key
+from nccldoctor.fronts import Fronts
 from nccldoctor.gloo import lost_peer, waited_in_vain
+from nccldoctor.own_order import in_own_order
 from nccldoctor.parsers.frames import is_waiting
 from nccldoctor.presence import Presence
 from nccldoctor.ranks import Ranks
@@ -43,7 +45,7 @@ class Excuses:
     hidden: bool = False
 
 
-def excuses(case: Case, streams: CallStreams, presence: Presence, graph: Waits) -> Excuses:
+def excuses(case: Case, both: Fronts, streams: CallStreams, presence: Presence, graph: Waits) -> Excuses:
     """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
     roots = graph.roots
     backends = {d.backend for d in case.dumps if d.entries or not d.problem}
@@ -56,7 +58,7 @@ def excuses(case: Case, streams: CallStreams, presence: Presence, graph: Waits) 
     if gloo and roots and not explained and all(_waits_in_vain(presence, r) for r in roots):
         return Excuses(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
-    first = _earliest(case, streams, graph, left) if gloo and len(left) > 1 else left
+    first = _earliest(case, both, streams, graph, left) if gloo and len(left) > 1 else left
     return Excuses(roots - first, guessed=first != left)
 
 
@@ -104,36 +106,35 @@ def _says_it_waits(presence: Presence, rank: int) -> bool:
     return any(waited_in_vain(e) or lost_peer(e) for e in signs.echoes)
 
 
-def _earliest(case: Case, streams: CallStreams, graph: Waits, roots: Ranks) -> Ranks:
+def _earliest(case: Case, both: Fronts, streams: CallStreams, graph: Waits, roots: Ranks) -> Ranks:
     """The roots whose next call came, in every past step, before the next calls of the other roots.
 
     A stage that waits for its input issues its call after the stage before it has issued its own.
     """
-    times = {r: t for r in roots if (t := _past(case, streams, graph, r)) is not None}
+    times = {r: t for r in roots if (t := _past(case, both, streams, graph, r)) is not None}
     if len(times) < len(roots):
         return roots
     first = [r for r in times if all(_before(times[r], times[o]) for o in times if o != r)]
     return Ranks(first) if first else roots
 
 
-def _past(case: Case, streams: CallStreams, graph: Waits, rank: int) -> Times | None:
+def _past(case: Case, both: Fronts, streams: CallStreams, graph: Waits, rank: int) -> Times | None:
     """When the call that a rank would issue next was issued in past steps, newest first, in nanoseconds.
 
-    Of a rank without a record, when peers issued the first of the calls that they wait in for it.
+    Of a rank without a record, when a peer issued the call that comes first in the rank's own order.
     """
     rows = streams.rows(rank)
     expected = streams.expected_next(rank, len(rows))
     if expected is not None:
         at = streams.position(rank, expected[0])
         return _occurrences(case, streams, rank, at, len(rows)) if at is not None else None
-    found: list[Times] = []
-    for call in graph.waiting_for(rank):
+    for call in in_own_order(case, both, streams, rank, graph.waiting_for(rank)):
         peer = int(case.call_rank[call.row]) if call.row >= 0 else -1
         at = streams.position(peer, call.row) if peer >= 0 else None
         times = _occurrences(case, streams, peer, at, at) if at is not None else None
         if times is not None:
-            found.append(times)
-    return next((t for t in found if all(_before(t, o) for o in found if o is not t)), found[0] if found else None)
+            return times
+    return None
 
 
 def _occurrences(case: Case, streams: CallStreams, rank: int, at: int, newest: int) -> Times | None:

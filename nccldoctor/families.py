@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from nccldoctor.columns import Batch
 from nccldoctor.ranks import Ranks
 
 
@@ -32,6 +35,39 @@ def complete(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tu
     return out
 
 
+def callers(batch: Batch, dump_rank: Sequence[int | None]) -> dict[tuple[str, str], Ranks]:
+    """Who recorded calls in each group that has a description, beyond the default one, by (name, description)."""
+    out: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for dump, rows in batch.calls.by_dump():
+        rank = dump_rank[dump]
+        if rank is None or batch.dumps[dump].form == "list":
+            continue
+        for code in np.unique(batch.calls.group[rows]).tolist():
+            name = batch.words.groups[code] if code >= 0 else ("", "")
+            if name[1] not in ("", "undefined", "default_pg"):
+                out[name].add(rank)
+    return {name: Ranks(ranks) for name, ranks in out.items()}
+
+
+def size_of_world(present: Mapping[tuple[str, str], Ranks]) -> int | None:
+    """How many ranks the job must have for its families of groups to be whole, where the last ranks left nothing; None where
+    nothing is lacking, or no such number fits.
+    """
+    heard = Ranks(r for ranks in present.values() for r in ranks)
+    above = max(heard, default=-1) + 1
+    for size in range(above + 1, above + max(map(len, present.values()), default=0) + 1):
+        whole = complete(present, Ranks(range(size)) - heard)
+        families: dict[str, list[Ranks]] = defaultdict(list)
+        for (_, desc), ranks in whole.items():
+            families[desc].append(ranks)
+        even = all(len({len(ranks) for ranks in groups}) == 1 for groups in families.values())
+        if even and any(
+            frozenset(range(size)) <= {r for ranks in groups for r in ranks} for groups in families.values()
+        ):
+            return size
+    return None
+
+
 def _fitting(known: Ranks, silent: Ranks, size: int, full: Sequence[Ranks]) -> Ranks | None:
     """The silent ranks that give ``known`` the same strides as the complete groups; None where none or several do."""
     strides = {tuple(b - a for a, b in zip(list(g), list(g)[1:], strict=False)) for g in full}
@@ -41,6 +77,16 @@ def _fitting(known: Ranks, silent: Ranks, size: int, full: Sequence[Ranks]) -> R
         for at in range(size):
             start = anchor - sum(stride[:at])
             group = Ranks(start + sum(stride[:i]) for i in range(size))
-            if frozenset(known) <= group and frozenset(group - known) <= silent:
+            if frozenset(known) <= group and frozenset(group - known) <= silent and _aligned(group, full):
                 found.add(group - known)
     return found.pop() if len(found) == 1 else None
+
+
+def _aligned(group: Ranks, full: Sequence[Ranks]) -> bool:
+    """Whether a group begins where groups of a grid begin, if the complete ones do: else no others could fill the gaps between them."""
+    return _begins(group) or not all(map(_begins, full))
+
+
+def _begins(group: Ranks) -> bool:
+    first, second = list(group)[:2]
+    return first % ((second - first) * len(group)) < second - first

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nccldoctor.case import Case
 from nccldoctor.columns import COMPLETED, STARTED, Calls, GroupStatus
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
-from nccldoctor.gloo import failed
+from nccldoctor.gloo import failed, last_rows, left_alone
 from nccldoctor.transfers import Mask, Transfer, counted, kinds, transfers
 
 UNORDERED = 1 << 60
@@ -76,8 +76,7 @@ def fronts(case: Case) -> Fronts:
     calls = case.calls
     gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
     done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
-    done &= ~_cut_off(case, calls, gloo)
-    done[failed(case) & gloo[calls.dump] if len(calls) else done] = False
+    done[failed(case) | left_alone(case, done)] = False
     p2p, member = kinds(case, calls)
     done |= counted(case, calls, p2p)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
@@ -93,23 +92,7 @@ def fronts(case: Case) -> Fronts:
         for r, d in zip(case.dump_rank, case.dumps, strict=True)
         if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
     )
-    return Fronts(by, open_transfers, done, collective, member, timed, recorded, _last_rows(case))
-
-
-def _cut_off(case: Case, calls: Calls, gloo: Mask) -> Mask:
-    """Last calls of gloo ranks in a group whose member left no dump: gloo also retires a call that failed because its peer was gone."""
-    out = np.zeros(len(calls), dtype=bool)
-    dumped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.entries}
-    for row in _last_rows(case).values() if gloo.any() else ():
-        group = int(case.call_group[row])
-        if (
-            gloo[calls.dump[row]]
-            and group >= 0
-            and len(case.groups[group].members) == 2
-            and not case.groups[group].members <= dumped
-        ):
-            out[row] = True
-    return out
+    return Fronts(by, open_transfers, done, collective, member, timed, recorded, last_rows(case))
 
 
 def _recorded(case: Case, calls: Calls, collective: Mask, done: Mask) -> dict[tuple[int, int], Front]:
@@ -211,15 +194,6 @@ def _evicted(front: Front, status: GroupStatus) -> Front:
         started=status.started >= first,
         known_by="status",
     )
-
-
-def _last_rows(case: Case) -> dict[int, int]:
-    """The newest recorded call of each rank."""
-    if not len(case.calls):
-        return {}
-    rank = case.call_rank
-    last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
-    return {int(rank[i]): int(i) for i in last.tolist() if rank[i] >= 0}
 
 
 def _add_lines(case: Case, by: dict[tuple[int, int], Front]) -> None:

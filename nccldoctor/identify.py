@@ -24,6 +24,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
+from nccldoctor.families import callers, size_of_world
 from nccldoctor.groups import gather, with_communicators
 from nccldoctor.ingest import Ingested
 from nccldoctor.launch_lines import by_dumps, by_lines
@@ -40,6 +41,8 @@ def identify(read: Ingested) -> Case:
     found = attribute(read.parsed, read.batch.dumps)
     settings = _sizes(found.events)
     size = world_of(read.batch, found.events, settings)
+    if size is None:
+        size = size_of_world(callers(read.batch, found.dump_rank))
     ranks = _ranks_seen(found.events, found.dump_rank, found.census, read.batch)
     if size is not None and ranks and max(ranks) >= size:
         size = None

@@ -177,7 +177,12 @@ def _complains(event: Event) -> bool:
     """Whether a line says that something went wrong; a store that is gone at the end of a job says nothing."""
     if isinstance(event, StoreError):
         return event.operation not in ("recv", "send")
-    return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or _echo(event)
+    return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or (_echo(event) and not _carries(event))
+
+
+def _carries(event: Event) -> bool:
+    """Whether an exception only carries those of ranks that failed to every other one: nobody waited for anything."""
+    return isinstance(event, ExceptionRaised) and event.type.rpartition(".")[2] == "CheckpointException"
 
 
 def of_the_job(event: Event) -> bool:

@@ -2,7 +2,8 @@
 
 An *echo* says nothing about the rank that prints it. Wordings: pytorch ``torch/csrc/distributed/c10d`` 1.8 to 2.13
 (ProcessGroupNCCL, ProcessGroupGloo, ProcessGroupWrapper, NCCLUtils, TCPStore, socket), gloo ``gloo/transport``,
-torch ``distributed/elastic`` and ``multiprocessing/spawn``, ray ``exceptions``.
+torch ``distributed/elastic``, ``distributed/checkpoint/api.py`` (raised on every rank for those that failed) and
+``multiprocessing/spawn``, ray ``exceptions``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _ECHO_TYPES = frozenset(
     {
         "ActorDiedError",
         "AsyncEngineDeadError",
+        "CheckpointException",
         "ChildFailedError",
         "DistBackendError",
         "DistNetworkError",

@@ -51,6 +51,12 @@ def _spawned() -> re.Pattern[str]:
     return re.compile(r"-- Process (\d{1,7}) terminated with the following error:")
 
 
+@cache
+def _other_rank() -> re.Pattern[str]:
+    """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
+    return re.compile(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
+
+
 @line_parser
 class Exceptions(LineParser):
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
@@ -147,6 +153,8 @@ def _traceback(header: Line) -> Iterator[Event]:
     more: dict[str, Any] = {}
     if spawned := _spawned().search(before):
         more["local_rank"] = int(spawned[1])
+    if other := _other_rank().search(header.body):
+        more["rank"] = int(other[1])
     if before.startswith("Exception in thread ") or _announces(above, found):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
     if wrapped := _worker().search(found.message):

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gloo",),
     (
         "transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams",
-        "waits", "stalls", "disagree", "departures", "failures", "align",
+        "waits", "own_order", "stalls", "disagree", "departures", "failures", "align",
     ),
     ("counted", "draft", "coverage", "sightings"),
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),

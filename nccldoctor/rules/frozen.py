@@ -16,6 +16,7 @@ from nccldoctor.events import DumpNote, DumpSignal, Phase, ProcessExit, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.motion import scattered
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside, waits_by_stack
 from nccldoctor.rules.unheard import draft, shows_life, still_connected, unheard
 from nccldoctor.stalls import Stall, StallKind
@@ -32,7 +33,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         found = unheard(facts, stall)
         silent = found is not None and not found.broken and not any(shows_life(facts, r) for r in found.ranks)
         return draft(facts, found, CAUSE, "left no sign of life") if found is not None and silent else None
-    if stall.kind is not StallKind.ABSENT or stall.call is None:
+    if stall.kind is not StallKind.ABSENT or stall.call is None or scattered(facts):
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
     damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one

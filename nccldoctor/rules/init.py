@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from nccldoctor.align import Facts
+from nccldoctor.departures import CLOSING
 from nccldoctor.draft import Draft, names, quote, verb, waiting_evidence
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -78,7 +79,7 @@ def _later_group(facts: Facts, stall: Stall) -> Draft | None:
     lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.fronts.recorded and not facts.failures
     if not inside or not outside or not (ends or lines):
         return None
-    few = len(outside) < len(inside)
+    few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
     evidence = [*list(inside.values())[:3], *(waiting_evidence(facts, stall.call, 2) if stall.call is not None else [])]
     return Draft(
         CAUSE,
@@ -90,6 +91,12 @@ def _later_group(facts: Facts, stall: Stall) -> Draft | None:
         suspects=Ranks() if few else outside,
         call=stall.call,
     )
+
+
+def _merely_closed(facts: Facts, rank: int) -> bool:
+    """Whether the launcher closed a rank before it said where it was: it may have been in the same set-up."""
+    signs = facts.presence.signs(rank)
+    return any(e.exitcode in CLOSING for e in signs.exits) and not (signs.echoes or signs.stacks)
 
 
 def _worked(facts: Facts) -> bool:

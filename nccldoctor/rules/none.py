@@ -13,7 +13,7 @@ from nccldoctor.draft import Draft, quote, recorded
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
 from nccldoctor.rules.last_words import broken_off, ended_well
-from nccldoctor.rules.unfinished import on_gloo, scattered
+from nccldoctor.rules.motion import on_gloo, scattered
 from nccldoctor.rules.unheard import stood_still
 from nccldoctor.stalls import Stall, StallKind
 
@@ -25,9 +25,9 @@ NAMED = 2
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Nothing to explain."""
-    in_flight = stall.kind is StallKind.FULL and (
-        (stall.call is not None and bool(stall.call.passed) and not facts.waits.roots) or scattered(facts)
-    )
+    passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)
+    passed = passed and not facts.waits.roots
+    in_flight = passed or scattered(facts)
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.presence.first_alarm is not None or facts.failures:
         return None
     if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts) or _ras_errs(facts):
@@ -54,7 +54,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         CAUSE,
         f"{head}; not everything could be read: {_files(lost)}" if lost else head,
         tuple(evidence),
-        Confidence.LOW if in_flight or lost else ceiling,
+        Confidence.LOW if (in_flight and not facts.presence.logged) or lost else ceiling,
         f"what is lost of {_files(lost)}" if lost else "a file of this job that was not read",
     )
 

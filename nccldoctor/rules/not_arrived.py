@@ -15,6 +15,7 @@ from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBar
 from nccldoctor.failures import CLOSING
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules.motion import scattered
 from nccldoctor.rules.outside import (
     accounted,
     busy_with,
@@ -27,6 +28,7 @@ from nccldoctor.rules.outside import (
     waits_by_stack,
 )
 from nccldoctor.rules.unheard import draft, shows_life, unheard
+from nccldoctor.rules.unseen import in_doubtful_company, may_wait_unseen, split_evenly
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.NOT_ARRIVED
@@ -37,6 +39,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
         return _named_by_report(facts, stall) or _unheard(facts, stall)
+    if scattered(facts):
+        return None
     ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
     ranks |= _silent_too(facts, stall)
     lines = _logs_calls(facts, stall)
@@ -66,15 +70,18 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         and facts.case.groups[stall.call.group].learned == "assumed"
     ):
         few = False  # whose other end it is was told from a grid that nobody recorded
-    ceiling = Confidence.LOW if stall.guessed else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
+    unseen = may_wait_unseen(facts, alive)
+    apart = unseen and (split_evenly(facts, stall, alive) or in_doubtful_company(facts, alive))
+    open_ = stall.guessed or apart or (unseen and len(facts.case.groups) > 1)
+    ceiling = Confidence.LOW if open_ else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Draft(
         CAUSE,
         f"{names(alive).capitalize()} never issued {owed(facts, stall.call)}{doing}",
         tuple(evidence),
         ceiling,
         REFUTED,
-        ranks=alive,
-        suspects=(stall.ranks - alive) if not whole else Ranks(),
+        ranks=Ranks() if apart else alive,
+        suspects=alive if apart else (stall.ranks - alive) if not whole else Ranks(),
         call=stall.call,
     )
 

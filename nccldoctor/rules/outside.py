@@ -20,6 +20,7 @@ from nccldoctor.events import (
     WorkStatus,
 )
 from nccldoctor.failures import CLOSING
+from nccldoctor.gloo import lost_peer, waited_in_vain
 from nccldoctor.model import Evidence
 from nccldoctor.parsers.frames import doing, is_waiting, split
 from nccldoctor.presence import Signs, of_the_job
@@ -182,8 +183,18 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
         world is not None
         and world > 2
         and sure
-        and all(facts.waits.firm.get(r) for r in facts.case.world if r not in ranks)
+        and all(facts.waits.firm.get(r) or _says_it_waited(facts, r) for r in facts.case.world if r not in ranks)
     )
+
+
+def _says_it_waited(facts: Facts, rank: int) -> bool:
+    """Whether a rank gave up on a call itself, or lost a peer in it: on gloo, where no line names the call."""
+    return any(waited_in_vain(e) or lost_peer(e) for e in facts.presence.signs(rank).echoes)
+
+
+def _without_excuse(facts: Facts) -> Ranks:
+    """Ranks that others wait for and that do not say that they waited themselves."""
+    return Ranks(r for r in facts.waits.roots if not _says_it_waited(facts, r))
 
 
 def nameable(facts: Facts, stall: Stall) -> Ranks:
@@ -224,7 +235,7 @@ def _left_over(facts: Facts, stall: Stall) -> Ranks:
     if (
         call is not None
         and len(stall.ranks) == 1
-        and stall.ranks == facts.waits.roots
+        and stall.ranks == _without_excuse(facts)
         and _everybody_else_waits(facts, stall.ranks)
     ):
         return stall.ranks

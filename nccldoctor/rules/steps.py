@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from nccldoctor.align import Facts
 from nccldoctor.call_streams import KIND, chain, site
 from nccldoctor.disagree import rows_at
@@ -172,7 +174,8 @@ def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
 
 
 def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
-    """Whether the rank went on past the call that normally follows the missed one, or entered that one from its usual place.
+    """Whether the rank went on past the call that normally follows the missed one, or entered from its usual place one that
+    comes later in the same round.
 
     A place that both calls share, a loop over groups, tells nothing: whoever swaps them comes by it as well.
     """
@@ -184,7 +187,9 @@ def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
     if after is None or after + 1 >= len(rows):
         return False
     framed = bool(site(words.stacks[facts.case.calls.stack[rows[at]]]))
-    usual_place = bool(streams.labels[rows[at]] == streams.labels[rows[after + 1]])
+    labels = streams.labels[rows]
+    again = np.flatnonzero(labels[after + 1 : at] == labels[after])
+    usual_place = bool((labels[after + 1 : after + 1 + int(again[0]) if len(again) else at] == labels[at]).any())
     return framed and usual_place and not _same_place(facts, int(rows[at]), int(rows[after]))
 
 

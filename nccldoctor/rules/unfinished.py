@@ -14,6 +14,7 @@ from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import EARLY
+from nccldoctor.rules.motion import on_gloo, scattered
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -42,21 +43,6 @@ def _other_calls(facts: Facts, call: StuckCall) -> bool:
         return False
     given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
     return bool(given_up - {call.seq})
-
-
-def on_gloo(facts: Facts) -> bool:
-    """Whether all dumps are of gloo."""
-    return bool(facts.case.dumps) and all(d.backend == "gloo" for d in facts.case.dumps)
-
-
-def scattered(facts: Facts) -> bool:
-    """Whether several calls without common members are in flight at once, nothing else waits and nobody complains: each would need a
-    cause of its own, and a network that all of them share is none of gloo's.
-    """
-    inside = [s.call.inside for s in facts.stalls if s.kind is StallKind.FULL and s.call is not None]
-    apart = sum(map(len, inside)) == len(frozenset().union(*inside))
-    quiet = facts.presence.first_alarm is None and not facts.failures
-    return on_gloo(facts) and quiet and 1 < len(inside) == len(facts.stalls) and apart
 
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
@@ -96,7 +82,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         else f"{waiting}; nobody is shown to be missing",
         tuple(evidence),
         Confidence.LOW
-        if alone or _other_calls(facts, call)
+        if alone or _other_calls(facts, call) or (on_gloo(facts) and facts.presence.first_alarm is None)
         else Confidence.MEDIUM
         if open_class or group.learned == "listed" or facts.presence.first_alarm is None or _unheard(facts)
         else Confidence.HIGH,
