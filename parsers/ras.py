@@ -12,22 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
-from nccldoctor.parsers.ras_blocks import MOST_RANKS, outliers, process
+from nccldoctor.parsers.ras_blocks import MOST_RANKS, block, head
 from nccldoctor.ranks import Ranks
-
-_BLOCK = 600
-
-
-@cache
-def _head() -> re.Pattern[str]:
-    return re.compile(
-        r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
-        r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
-    )
 
 
 @cache
@@ -51,11 +40,6 @@ def _row() -> re.Pattern[str]:
 @cache
 def _total() -> re.Pattern[str]:
     return re.compile(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
-
-
-@cache
-def _reported() -> re.Pattern[str]:
-    return re.compile(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
 
 
 @line_parser
@@ -184,14 +168,14 @@ class RasParser(LineParser):
                 nranks=int(hit["size"]),
                 table=int(hit["group"]),
             )
-        elif hit := _head().search(body[:300]):
+        elif hit := head().search(body[:300]):
             if hit["group"]:
-                yield from _block(line, hit)
+                yield from block(line, hit)
         elif _second().search(body[:300]):
             above = next(line.preceding(1), None)
-            head = _head().search(above.body[:300]) if above else None
-            if above and head and not head["group"]:
-                yield from _block(above, head)
+            first = head().search(above.body[:300]) if above else None
+            if above and first and not first["group"]:
+                yield from block(above, first)
 
 
 def _all_gpus(line: Line) -> Iterator[RasStatus]:
@@ -201,72 +185,3 @@ def _all_gpus(line: Line) -> Iterator[RasStatus]:
         total = int(below.body.split()[-1])
         if 0 < total < MOST_RANKS:
             yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")
-
-
-def _block(line: Line, head: re.Match[str]) -> Iterator[RasStatus]:
-    below: list[str] = []
-    for other in line.following(_BLOCK):
-        text = other.body
-        if not text.strip() or _head().search(text[:300]) or text[:1] not in " \t":
-            break
-        below.append(text)
-    if not below:
-        return
-    if head["what"] in ("DEAD", "INCOMPLETE") and head["group"] is None:
-        yield from _processes(line, head["what"], below)
-        return
-    found = outliers(below)
-    told = [
-        below[0].strip(),
-        *_said(below[1:]),
-        *(["the report has impossible rank numbers"] if found.impossible else []),
-    ]
-    name = f"communicator {head['hash']}: " if head["hash"] else ""
-    rows = "\n".join([line.body, *below[:4]])
-    yield RasStatus(
-        **common(line, rank=None, text=rows[:500]),
-        what=head["what"],
-        missing=Ranks(found.ranks),
-        detail=(name + "; ".join(told))[:300],
-        counts=tuple(found.counts + found.many),
-        comm_id=spelled(head["hash"]) if head["hash"] and not found.impossible else None,
-        processes=tuple(found.processes),
-        table=int(head["group"]) if head["group"] else None,
-    )
-    if head["what"] == "ERROR":
-        yield from _reporters(line, below)
-
-
-def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
-    """One event for each rank that reports an error itself."""
-    for row in below[:256]:
-        who, where = _reported().search(row[:300]), process().search(row[:300])
-        if who and where and int(who["rank"]) < MOST_RANKS:
-            yield RasStatus(
-                **common(line, rank=None, host=where["host"], pid=int(where["pid"]), group_rank=int(who["rank"])),
-                what="ERROR",
-                detail=f"reports {who['error'].strip()}",
-            )
-
-
-def spelled(number: str) -> str:
-    """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
-    digits = number.lower().removeprefix("0x").lstrip("0")
-    return f"0x{digits or '0'}"
-
-
-def _said(rows: list[str]) -> list[str]:
-    """What the first ranks of a block reported, or the state they are in."""
-    said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
-    return list(islice(said, 4))
-
-
-def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
-    """One event for each process, so that host and process id lead to its rank."""
-    found = [hit for hit in map(process().search, below) if hit]
-    for hit in found[:256]:
-        yield RasStatus(
-            **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]
-        )
-    if not found:
-        yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
+
+from nccldoctor.events import RasStatus
+from nccldoctor.parsers.base import Line, common
+from nccldoctor.ranks import Ranks
 
 MOST_RANKS = 1 << 20
 """No communicator has more ranks; larger numbers in a report are a known fault of it."""
+
+
+_BLOCK = 600
+"""Lines of a block that are read."""
+
+
+@cache
+def head() -> re.Pattern[str]:
+    """The first line of a block."""
+    return re.compile(
+        r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
+        r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
+    )
+
+
+@cache
+def _reported() -> re.Pattern[str]:
+    return re.compile(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
 
 
 @cache
@@ -91,3 +115,73 @@ def _listed(text: str) -> list[int]:
             last = int(high) if high.isdigit() and len(high) < 8 else int(low)
             out.extend(range(int(low), min(last, int(low) + 4096) + 1))
     return out
+
+
+def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
+    """The events of the block that begins on this line."""
+    below: list[str] = []
+    for other in line.following(_BLOCK):
+        text = other.body
+        if not text.strip() or head().search(text[:300]) or text[:1] not in " \t":
+            break
+        below.append(text)
+    if not below:
+        return
+    if first["what"] in ("DEAD", "INCOMPLETE") and first["group"] is None:
+        yield from _processes(line, first["what"], below)
+        return
+    found = outliers(below)
+    told = [
+        below[0].strip(),
+        *_said(below[1:]),
+        *(["the report has impossible rank numbers"] if found.impossible else []),
+    ]
+    name = f"communicator {first['hash']}: " if first["hash"] else ""
+    rows = "\n".join([line.body, *below[:4]])
+    yield RasStatus(
+        **common(line, rank=None, text=rows[:500]),
+        what=first["what"],
+        missing=Ranks(found.ranks),
+        detail=(name + "; ".join(told))[:300],
+        counts=tuple(found.counts + found.many),
+        comm_id=spelled(first["hash"]) if first["hash"] and not found.impossible else None,
+        processes=tuple(found.processes),
+        table=int(first["group"]) if first["group"] else None,
+    )
+    if first["what"] == "ERROR":
+        yield from _reporters(line, below)
+
+
+def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
+    """One event for each rank that reports an error itself."""
+    for row in below[:256]:
+        who, where = _reported().search(row[:300]), process().search(row[:300])
+        if who and where and int(who["rank"]) < MOST_RANKS:
+            yield RasStatus(
+                **common(line, rank=None, host=where["host"], pid=int(where["pid"]), group_rank=int(who["rank"])),
+                what="ERROR",
+                detail=f"reports {who['error'].strip()}",
+            )
+
+
+def spelled(number: str) -> str:
+    """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
+    digits = number.lower().removeprefix("0x").lstrip("0")
+    return f"0x{digits or '0'}"
+
+
+def _said(rows: list[str]) -> list[str]:
+    """What the first ranks of a block reported, or the state they are in."""
+    said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
+    return list(islice(said, 4))
+
+
+def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
+    """One event for each process, so that host and process id lead to its rank."""
+    found = [hit for hit in map(process().search, below) if hit]
+    for hit in found[:256]:
+        yield RasStatus(
+            **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]
+        )
+    if not found:
+        yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])

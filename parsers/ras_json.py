@@ -14,8 +14,7 @@ from nccldoctor.events import Event, RasStatus, Version
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
 from nccldoctor.parsers.json_objects import objects
-from nccldoctor.parsers.ras import spelled
-from nccldoctor.parsers.ras_blocks import MOST_RANKS
+from nccldoctor.parsers.ras_blocks import MOST_RANKS, spelled
 from nccldoctor.ranks import Ranks
 
 RESULTS = {
