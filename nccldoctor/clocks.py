@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.columns import Batch
-from nccldoctor.events import CollectiveTimeout, Event
+from nccldoctor.events import CollectiveTimeout, Event, ProcessExit
 
 YEARLESS = 1900
 """The year that parsers give to a time without one."""
@@ -23,6 +23,15 @@ _TOLD = 2  # lines that must agree on a zone
 
 QUARTER = 900.0
 """Zones are multiples of a quarter of an hour."""
+
+FARTHEST = 14 * 3600
+"""Seconds that a zone is ahead of UTC, or behind it, at most."""
+
+ENOUGH = 64
+"""Timeouts that are asked."""
+
+TAKEN_DOWN = 840.0
+"""Seconds in which a launcher sees the end of a rank that gave up."""
 
 
 def seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
@@ -70,25 +79,41 @@ def _zone(
     dump_rank: Sequence[int | None],
 ) -> float:
     """Seconds that local times are ahead of UTC: from timeouts whose call was recorded, as a multiple of a quarter hour."""
+    offsets = [raw[i] - at for i, at in _gave_up(events, naive, batch, dump_rank)]
+    if not offsets:
+        ended = [raw[i] for i, e in enumerate(events) if naive[i] and isinstance(e, ProcessExit)]
+        untimed = [at for _, at in _gave_up(events, np.isnan(raw), batch, dump_rank)] if ended else []
+        found = _by_end(min(untimed), min(ended)) if untimed else None
+        return _usual_offset(events) if found is None else found
+    guess = float(np.median(np.array(offsets)))
+    rounded = round(guess / QUARTER) * QUARTER
+    return rounded if abs(rounded) <= FARTHEST and abs(guess - rounded) < 120 else 0.0
+
+
+def _gave_up(
+    events: Sequence[Event], which: npt.NDArray[np.bool_], batch: Batch, dump_rank: Sequence[int | None]
+) -> list[tuple[int, float]]:
+    """Some timeouts of recorded calls (their place among the events), and when the recorder's clock says that they ran out."""
     calls = batch.calls
-    offsets: list[float] = []
     ranks = {rank: dump for dump, rank in enumerate(dump_rank) if rank is not None}
+    out: list[tuple[int, float]] = []
     for i, event in enumerate(events):
-        if not (isinstance(event, CollectiveTimeout) and naive[i] and event.rank in ranks and event.ran_ms is not None):
+        if not (isinstance(event, CollectiveTimeout) and which[i] and event.rank in ranks and event.ran_ms is not None):
             continue
-        rows = np.flatnonzero(
-            (calls.dump == ranks[event.rank]) & (calls.seq == (event.seq if event.seq is not None else -2))
-        )
-        offsets += [
-            raw[i] - (int(calls.created_ns[row]) / 1e9 + event.ran_ms / 1e3)
-            for row in rows.tolist()
+        seq = event.seq if event.seq is not None else -2
+        rows = np.flatnonzero((calls.dump == ranks[event.rank]) & (calls.seq == seq)).tolist()
+        out += [
+            (i, int(calls.created_ns[row]) / 1e9 + event.ran_ms / 1e3)
+            for row in rows
             if int(calls.created_ns[row]) > 0
             and (event.numel_in is None or int(calls.numel_in[row]) in (event.numel_in, -1))
         ]
-        if len(offsets) >= 64:
+        if len(out) >= ENOUGH:
             break
-    if not offsets:
-        return _usual_offset(events)
-    guess = float(np.median(np.array(offsets)))
-    rounded = round(guess / QUARTER) * QUARTER
-    return rounded if abs(rounded) <= 14 * 3600 and abs(guess - rounded) < 120 else 0.0
+    return out
+
+
+def _by_end(gave_up: float, ended: float) -> float | None:
+    """The zone by the end that a launcher saw: it follows within minutes when a rank has given up. Half hours, for less is no zone."""
+    zone = (ended - gave_up) // (2 * QUARTER) * 2 * QUARTER
+    return zone if ended - gave_up - zone <= TAKEN_DOWN and abs(zone) <= FARTHEST else None

@@ -11,7 +11,7 @@ from cases import START, Log, Tape, case, gave_up, said, wall
 
 from nccldoctor.clocks import YEARLESS, seconds
 from nccldoctor.columns import Batch
-from nccldoctor.events import Heartbeat
+from nccldoctor.events import Heartbeat, ProcessExit
 
 EAST = timezone(timedelta(hours=5, minutes=45))
 
@@ -88,3 +88,14 @@ def test_a_call_of_the_same_number_and_another_size_is_not_the_same() -> None:
     assert case(tape, logs=[Log("r.log", [with_size], rank=2)]).seconds[0] == pytest.approx(START + 700, abs=0.01)
     found = case(tape, logs=[Log("r.log", [other_size], rank=2)])
     assert found.seconds[0] == pytest.approx(START + 700 + 3 * 3600, abs=0.01)
+
+
+@pytest.mark.parametrize(("hours", "after", "zone"), [(0, 60, 0), (8, 60, 8), (-7, 700, -7), (5.5, 9, 5.5), (2, 900, 0)])
+def test_where_no_timeout_has_a_time_the_end_that_a_launcher_saw_tells_the_zone(
+    hours: float, after: float, zone: float
+) -> None:
+    tape = Tape(2).calls(3).pause(100).call(done=False)
+    shown = (wall(700 + after) + timedelta(hours=hours)).replace(tzinfo=None)
+    gone = said(ProcessExit, 2, time=shown, exitcode=-6)
+    found = case(tape, logs=[Log("r2.log", [gave_up(2, 4, None)], rank=2), Log("launcher.log", [gone])])
+    assert found.seconds[1] == pytest.approx(START + 700 + after + (hours - zone) * 3600, abs=0.01)
