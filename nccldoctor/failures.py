@@ -164,11 +164,21 @@ def _raised(case: Case, presence: Presence) -> Iterator[Failure]:
     for rank, event in candidates:
         if before_alarm(presence, event):
             firsts.setdefault(rank, event)
-    for rank, event in firsts.items():
-        logged = isinstance(event, ExceptionRaised) and event.logged
+    told: dict[int, ExceptionRaised | CudaError | OutOfMemory] = {**firsts}
+    if presence.first_alarm is not None and -1 not in told:
+        told.update((-1, e) for e in _bare(case) if before_alarm(presence, e))
+    for rank, cause in told.items():
+        logged = isinstance(cause, ExceptionRaised) and cause.logged
         yield Failure(
-            CauseClass.RAISED, Ranks([rank] if rank >= 0 else []), (event,), presence.time(event), certain=not logged
+            CauseClass.RAISED, Ranks([rank] if rank >= 0 else []), (cause,), presence.time(cause), certain=not logged
         )
+
+
+def _bare(case: Case) -> list[OutOfMemory]:
+    """The first word of a full board that stands alone: who wrote it is not known, and neither is what it belongs to."""
+    told = {(e.place.source, e.place.line) for e in case.of(ExceptionRaised)}
+    words = (e for e in case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+    return [e for e in words if (e.place.source, e.place.line) not in told][:1]
 
 
 def _died(case: Case, presence: Presence) -> Iterator[Failure]:

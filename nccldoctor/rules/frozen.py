@@ -8,11 +8,22 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 
 from __future__ import annotations
 
+from itertools import chain
+
 from nccldoctor.align import Facts
 from nccldoctor.counted import unanswered
 from nccldoctor.departures import SLACK
 from nccldoctor.draft import Draft, describe, names, quote, verb
-from nccldoctor.events import DumpNote, DumpSignal, Phase, ProcessExit, Progress, SchedulerEvent
+from nccldoctor.events import (
+    DumpNote,
+    DumpSignal,
+    ExceptionRaised,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    Progress,
+    SchedulerEvent,
+)
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.presence import of_the_job
 from nccldoctor.ranks import Ranks
@@ -71,7 +82,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"{describe(facts, stall.call)}, and no exit is recorded",
         tuple(evidence),
         Confidence.LOW
-        if short or not facts.presence.logged
+        if short or not facts.presence.logged or _unsigned_failure(facts)
         else Confidence.MEDIUM
         if open_class or not (no_exit or connected)
         else Confidence.HIGH,
@@ -80,6 +91,13 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         suspects=stall.ranks - ranks,
         call=stall.call,
     )
+
+
+def _unsigned_failure(facts: Facts) -> bool:
+    """Whether a process failed of itself in a line that names no rank: it may be this one."""
+    raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
+    full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+    return any(True for _ in chain(raised, full))
 
 
 def _kept_running(facts: Facts, rank: int) -> bool:

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, describe, names, quote
-from nccldoctor.events import CudaError, ExceptionRaised
+from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.failures import SLACK, Failure
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.outside import nameable, others_wait, shown_outside
-from nccldoctor.rules.unheard import lost_by_peers
+from nccldoctor.rules.unheard import lost_by_peers, silent
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.RAISED
@@ -41,12 +41,13 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     unsigned = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks()
     if stall.kind is StallKind.CRASH and not found[0].ranks:
         unsigned = Ranks(r for r, s in facts.presence.of.items() if any(e.exitcode == 1 and e.first for e in s.exits))
-    if len(unsigned) == 1 and not found[0].ranks:
+    joined = len(unsigned) == 1 and not found[0].ranks
+    if joined:
         found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
     first = found[0]
     alike = [f for f in found if _together(f, first)] if stall.kind is StallKind.CRASH else found
     ranks = Ranks(r for f in alike for r in f.ranks)
-    evidence = [quote(e, f"{_who(e.rank)} raised {_what(e)}") for f in alike[:4] for e in f.events]
+    evidence = [quote(e, f"{_who(e.rank)} {_raised(e)}") for f in alike[:4] for e in f.events]
     for rank in list(ranks)[:2]:
         evidence += [
             quote(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
@@ -64,15 +65,23 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         CAUSE,
         f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
         tuple(evidence),
-        Confidence.HIGH
-        if ranks and (first.certain or missed or stall.kind is StallKind.ABSENT)
-        else Confidence.MEDIUM
-        if ranks
-        else Confidence.LOW,
+        _ceiling(facts, stall, first, bool(missed), joined),
         "steps of that rank after the exception, or the same exception on ranks that went on",
         ranks=ranks,
+        suspects=Ranks() if ranks else silent(facts),
         call=stall.call,
     )
+
+
+def _ceiling(facts: Facts, stall: Stall, first: Failure, missed: bool, joined: bool) -> Confidence:
+    """High where the rank is told by its own line; where it is only the one that is left, its launcher must say that it failed."""
+    if not first.ranks or isinstance(first.events[0], OutOfMemory):
+        return Confidence.LOW
+    if joined:
+        failed = all(any(e.exitcode == 1 for e in facts.presence.signs(r).exits) for r in first.ranks)
+        return Confidence.HIGH if failed and stall.kind is StallKind.ABSENT else Confidence.MEDIUM
+    sure = first.certain or missed or stall.kind is StallKind.ABSENT
+    return Confidence.HIGH if sure else Confidence.MEDIUM
 
 
 def _last_words(facts: Facts, failure: Failure) -> bool:
@@ -88,7 +97,7 @@ def _who(rank: int | None) -> str:
 
 def _did(event: object) -> str:
     """What the rank did, as one says it: want of memory is no exception to a reader, but a full board."""
-    text = event.message if isinstance(event, ExceptionRaised | CudaError) else ""
+    text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
     kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
     tried = _TRIED.search(text)
     detail = f" (it tried to allocate {tried[1]})" if tried else ""
@@ -97,6 +106,10 @@ def _did(event: object) -> str:
     if kind == "MemoryError" or _HOST_FULL.search(text):
         return f"ran out of host memory{detail}"
     return f"left through {_what(event)}"
+
+
+def _raised(event: object) -> str:
+    return "ran out of memory" if isinstance(event, OutOfMemory) else f"raised {_what(event)}"
 
 
 def _what(event: object) -> str:

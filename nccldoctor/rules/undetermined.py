@@ -24,6 +24,7 @@ from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
 from nccldoctor.parsers.frames import doing
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.last_words import broken_off
+from nccldoctor.rules.unheard import silent
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.UNDETERMINED
@@ -47,7 +48,7 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()
-    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else Ranks()
+    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else silent(facts)
     if call is not None:
         waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
         head = f"{waiting}; what was read does not tell for whom"

@@ -57,6 +57,15 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
     return Unheard(ranks, tuple(told), closed, broke_first(facts))
 
 
+def silent(facts: Facts) -> Ranks:
+    """The few ranks of a job of known size that did not give up, where all others did: which call that was is not known."""
+    case, signs = facts.case, facts.presence.signs
+    if case.world_size is None:
+        return Ranks()
+    found = Ranks(r for r in case.world if not signs(r).alarms and not signs(r).finished)
+    return found if 0 < 8 * len(found) <= len(case.world) else Ranks()
+
+
 def broke_first(facts: Facts) -> bool:
     """Whether nobody had waited until the limit when the first connection broke: who gives up and leaves breaks connections, too."""
     told = [e for e in (*facts.case.of(SocketError), *facts.case.of(ExceptionRaised)) if _complains(e)]
