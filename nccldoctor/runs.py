@@ -11,14 +11,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nccldoctor.clocks import seconds
 from nccldoctor.columns import Batch
 from nccldoctor.dump_runs import FAR, Recorded, dump_runs, main_run, without
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.ingest import Ingested
-from nccldoctor.model import Gap, Source
+from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.parsers.base import Parsed
 
 PAUSE = 60.0
@@ -130,6 +130,9 @@ def _one_of_logs(read: Ingested) -> Ingested:
     others = [run for run in runs if run is not mine]
     left = {source.id for run in others for unit in run for source in unit.sources}
     gaps = [_gap([s.path for unit in run for s in unit.sources], _why_lines(run, mine)) for run in others]
+    if not _in_order(runs):
+        why = "whether it is older than what is diagnosed is not known: not all of its lines have a time"
+        gaps = [replace(gap, why=why, lost=True) for gap in gaps]
     gone = [i for i, dump in enumerate(read.batch.dumps) if dump.source in left]
     return Ingested(
         tuple(one for one in read.parsed if one.source.id not in left),
@@ -167,7 +170,8 @@ def _units(parsed: Sequence[Parsed]) -> list[_Told]:
 def _learn(unit: _Told, one: Parsed) -> None:
     own = one.source.rank if one.source.local_rank is None else None
     telling = [e for e in one.events if isinstance(e, CallTimeout | Progress | Setting | TearDown | WorkStatus)]
-    times = [at for at in seconds(telling, Batch.empty(), ()).tolist() if not math.isnan(at)]
+    dated = one.events if one.source.kind is SourceKind.LOG else ()
+    times = [at for at in seconds(dated, Batch.empty(), ()).tolist() if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     for event in telling:
         if isinstance(event, Setting):
@@ -215,7 +219,13 @@ def _earlier(one: _Told, other: _Told) -> bool:
     that was merely split goes on too, but nobody ended before.
     """
     again = one.run != other.run if one.run and other.run else one.ended & other.ranks
-    return other.first > one.last + PAUSE and bool(again)
+    known = math.isfinite(one.last) and math.isfinite(other.first)
+    return known and other.first > one.last + PAUSE and bool(again)
+
+
+def _in_order(runs: Sequence[Sequence[_Told]]) -> bool:
+    """Whether it is known when each run took place: of runs without a time nobody can say which is the newest."""
+    return all(any(math.isfinite(unit.last) for unit in run) for run in runs)
 
 
 def _why_lines(run: Sequence[_Told], mine: Sequence[_Told]) -> str:

@@ -146,6 +146,23 @@ def test_two_runs_of_a_launcher_are_told_by_their_ids(tmp_path: Path) -> None:
     assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {7}  # type: ignore[attr-defined]
 
 
+def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
+    """PyTorch 2.2 prints no times: one of them is diagnosed, and never with high confidence."""
+    line = (
+        "[rank{r}]:[E ProcessGroupNCCL.cpp:523] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+    )
+    for run, late, seq in (("run7", 1, 5), ("run9", 2, 7)):
+        for rank in range(4):
+            folder = tmp_path / "node0" / run / "attempt_0" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stderr.log").write_text("" if rank == late else line.format(r=rank, seq=seq))
+    found = nccldoctor.analyze(tmp_path)
+    assert len({e.seq for e in found.case.events if e.kind == "collective-timeout"}) == 1  # type: ignore[attr-defined]
+    assert [gap.apart for gap in found.case.gaps if gap.lost] == [True]
+    assert found.verdict.confidence is not Confidence.HIGH
+
+
 def test_agents_of_one_run_have_names_of_their_own() -> None:
     assert runs.run_id("node0/none_ab12cd34/attempt_0/3/stderr.log") == "none"
     assert runs.run_id("node1/none_zz99_x12/attempt_0/3/stderr.log") == "none"
