@@ -88,7 +88,7 @@ def _why(run: Recorded, mine: Recorded) -> str:
         why = f"its job has {run.size} ranks, that of the others {mine.size}"
     elif run.last < mine.first or run.first > mine.last:
         hours = abs(run.last - mine.last) / 3600
-        far = f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
+        far = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
         why = f"its calls are {far} {'older' if run.last < mine.last else 'newer'} than those of the others"
     else:
         why = "its calls of the same numbers were made at another time"
