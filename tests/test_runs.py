@@ -63,6 +63,13 @@ def test_dumps_of_the_attempt_before_are_left_out() -> None:
     ]
 
 
+@pytest.mark.parametrize(("hours", "words"), [(47, "47.0 h"), (240, "10 days")])
+def test_what_is_older_by_days_is_told_in_days(hours: int, words: str) -> None:
+    old, new = hang(1, at=-hours * HOUR, n=6), hang(2, calls=9)
+    (gap,) = left_out(runs.one_run(ingested(*new[:3], old[3])))
+    assert f"its calls are {words} older" in gap
+
+
 def test_a_late_rank_is_no_other_run() -> None:
     """It made one call an hour after the others; the calls before agree."""
     late = Tape(3, world(4)).calls(8).pause(HOUR).call(done=False)
