@@ -125,6 +125,7 @@ def raised(found: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), 
         "type": found.type,
         "message": found.message,
         "frame": show(user) if user else None,
+        "code": dict(zip(found.frames, found.code, strict=False)).get(user, "") if user else "",
         "frames": tuple(show(part) for part in found.frames[:_FRAMES]),
         "origin": origin(found.type, found.message, found.frames, causes) if found.type else "",
         "logged": header.mark.severity is not None,
@@ -181,7 +182,7 @@ def _inner(outer: Raised) -> Raised:
         if tracebacks.is_header(line):
             inner = tracebacks.read(line)
             message = f"{outer.message} {inner.type}: {inner.message}" if inner.type else outer.message
-            return Raised(outer.line, outer.type, message, inner.frames + outer.frames)
+            return Raised(outer.line, outer.type, message, inner.frames + outer.frames, inner.code + outer.code)
     return outer
 
 
@@ -202,7 +203,7 @@ def _logged(line: Line) -> Iterator[Event]:
         found = tracebacks.read(below)
         if found.type.endswith(name) and message.startswith(found.message.split("\n")[0]):
             # The logger's line knows the rank and the time, the unmarked traceback below it the frames.
-            yield raised(Raised(line, name, message, found.frames), below, logged=True)
+            yield raised(Raised(line, name, message, found.frames, found.code), below, logged=True)
             return
     verdict = "echo" if is_echo(name, message) else "own"
     yield ExceptionRaised(**common(line, type=name, message=message, origin=verdict, logged=True))

@@ -31,19 +31,21 @@ _REACH = 3000
 _NEXT = 200
 _AT_ONCE = 32  # processes whose tracebacks may run into each other; bounds the work on hostile text
 _MESSAGE_CHARS = 2000
+_CODE_CHARS = 300
 _BOX = ("│", "╭", "╰", "❱")
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
     """How a traceback ended. ``frames`` are innermost first; ``line`` names the exception, or is the last one there
-    is where the text is cut (then ``type`` is empty).
+    is where the text is cut (then ``type`` is empty). ``code`` holds the quoted line of each frame, "" where there is none.
     """
 
     line: Line
     type: str
     message: str
     frames: tuple[Frame, ...]
+    code: tuple[str, ...] = ()
 
 
 @cache
@@ -149,6 +151,7 @@ def read(header: Line) -> Raised:
 def _read(header: Line, skip: int) -> Raised:
     unwrap = _unwrapper(header)
     frames: list[Frame] = []
+    code: list[str] = []
     last = header
     inside = False
     begun = 0
@@ -157,11 +160,12 @@ def _read(header: Line, skip: int) -> Raised:
         text = unwrap(line.body)
         part = frame(text)
         if doubtful is not None and part is None and not skip:
-            return _ended(*doubtful, unwrap, frames)  # no frame follows it: it was the exception
+            return _ended(*doubtful, unwrap, frames, code)  # no frame follows it: it was the exception
         doubtful = None
         if part is not None:
             if not frames or frames[-1] != part:
                 frames.append(part)
+                code.append("")
             inside = True
         elif is_header(line):
             inside = False
@@ -169,10 +173,12 @@ def _read(header: Line, skip: int) -> Raised:
             if begun > _AT_ONCE:
                 break
         elif text[:1].isspace() or text.startswith(_BOX) or not text.strip():
+            if inside and not code[-1]:
+                code[-1] = text.strip(" ^~")[:_CODE_CHARS]
             inside = inside and bool(text.strip())
         elif match := exception(text):
             if not skip:
-                return _ended(line, match, unwrap, frames)
+                return _ended(line, match, unwrap, frames, code)
             skip -= 1
         else:
             match = _unusual(text) if inside else None
@@ -180,8 +186,8 @@ def _read(header: Line, skip: int) -> Raised:
             inside = False
         last = line if text.strip() else last
     if doubtful is not None and not _broken_off(doubtful[1]):
-        return _ended(*doubtful, unwrap, frames)
-    return Raised(last, "", "", tuple(reversed(frames)))
+        return _ended(*doubtful, unwrap, frames, code)
+    return Raised(last, "", "", tuple(reversed(frames)), tuple(reversed(code)))
 
 
 def _broken_off(match: re.Match[str]) -> bool:
@@ -190,8 +196,11 @@ def _broken_off(match: re.Match[str]) -> bool:
     return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
 
 
-def _ended(line: Line, match: re.Match[str], unwrap: Callable[[str], str], frames: list[Frame]) -> Raised:
-    return Raised(line, match["type"], _message(match["message"] or "", line, unwrap), tuple(reversed(frames)))
+def _ended(
+    line: Line, match: re.Match[str], unwrap: Callable[[str], str], frames: list[Frame], code: list[str]
+) -> Raised:
+    message = _message(match["message"] or "", line, unwrap)
+    return Raised(line, match["type"], message, tuple(reversed(frames)), tuple(reversed(code)))
 
 
 def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:

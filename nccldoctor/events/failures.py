@@ -31,14 +31,15 @@ class ProcessExit(Event):
 class ExceptionRaised(Event):
     """A Python exception that was printed. ``origin`` is ``own`` for an error of this rank's own work, ``echo`` where it only reports
     that a collective, store or connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
-    frame, ``frames`` the stack, innermost first. ``logged`` means that the process caught it, or lost just a thread. ``local_rank``
-    is the index a launcher gave; ``worker`` the data-loader worker it happened in.
+    frame, ``code`` its line as the traceback quotes it, ``frames`` the stack, innermost first. ``logged`` means that the process caught
+    it, or lost just a thread. ``local_rank`` is the index a launcher gave; ``worker`` the data-loader worker it happened in.
     """
 
     kind: ClassVar[str] = "exception"
     type: str = ""
     message: str = ""
     frame: str | None = None
+    code: str = ""
     frames: tuple[str, ...] = ()
     origin: str = ""
     logged: bool = False

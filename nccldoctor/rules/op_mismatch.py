@@ -2,7 +2,7 @@
 
 What it means: one call differs and the calls around it fit, or the history is too short to tell a shift from a difference.
 How we know: recorder entries of the members under one sequence number; the minority differs, a tie names nobody. Without dumps, the
-lines of watchdogs or of a wrapper that compared both ends.
+lines of watchdogs or of a wrapper that compared both ends, or tracebacks of which one ends at another place than all others.
 What would refute it: equal entries of all members under that number, or streams that fit when moved by one call.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft
 from nccldoctor.model import CauseClass
+from nccldoctor.rules import elsewhere
 from nccldoctor.rules.mismatch import judged
 from nccldoctor.stalls import Stall
 
@@ -19,4 +20,4 @@ CAUSE = CauseClass.OP_MISMATCH
 
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Who issued another operation."""
-    return judged(facts, stall, CAUSE, "op")
+    return judged(facts, stall, CAUSE, "op") or elsewhere.judge(facts, stall, CAUSE)

@@ -13,6 +13,7 @@ from nccldoctor.columns import COMPLETED
 from nccldoctor.draft import Draft, describe, names, recorded, waiting_evidence
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
+from nccldoctor.rules import elsewhere
 from nccldoctor.rules.steps import OutOfStep, blamed, usual
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
@@ -24,7 +25,7 @@ REFUTED = "the same order of both calls on all ranks that are in both groups"
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """Who left its own order, else who stands against the majority."""
     if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):
-        return None
+        return elsewhere.judge(facts, stall, CAUSE)
     found = [
         o for o in blamed(facts, stall.calls) if o.surplus == 0 or (o.surplus is None and (o.swapped or not o.later))
     ]
