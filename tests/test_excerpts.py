@@ -638,6 +638,13 @@ def test_silence_proves_little_where_the_text_ends_amid_the_complaints(more: str
     assert (found.sure >= 2) is sure, str(found)
 
 
+def test_a_rank_that_a_text_leaves_out_is_a_suspect_and_no_culprit() -> None:
+    line = "[E ProcessGroupNCCL.cpp:821] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
+    line += "OpType=ALLGATHER, Timeout(ms)=1800000) ran for 180712{r} milliseconds before timing out.\n"
+    found = excerpt(*(line.format(r=r) for r in (1, 2, 3)))
+    assert (found.cause, found.ranks, found.verdict["suspects"]) == ("undetermined", "", "0"), str(found)
+
+
 @pytest.mark.parametrize(("spent", "late"), [("30:06", True), ("10:02", True), ("12:40", False), ("1:30:06", False)])
 def test_data_that_is_not_ready_after_just_a_default_limit(spent: str, late: bool) -> None:
     found = excerpt(

@@ -171,13 +171,15 @@ def accounted(facts: Facts, stall: Stall) -> bool:
 def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
     """Whether every other rank of a job of known size is in some stuck call: then it does not matter which groups they share.
 
-    The size is known where something names it, and taken as known where ranks beyond the missing ones were heard.
+    The size is known where something names it, and taken as known where ranks beyond the missing ones were heard and the missing
+    ones are no mere gap in one text.
     """
-    world = facts.case.world_size
+    world, presence = facts.case.world_size, facts.presence
+    collected = presence.per_rank_logs or frozenset(ranks) <= presence.logged
     sure = (
-        bool(facts.presence.dumped)
+        bool(presence.dumped)
         or any(g.desc == "default_pg" and g.learned != "assumed" for g in facts.case.groups)
-        or max(ranks) < max(facts.presence.logged | facts.presence.exited, default=-1)
+        or (collected and max(ranks) < max(presence.logged | presence.exited, default=-1))
     )
     return (
         world is not None
