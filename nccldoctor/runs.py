@@ -1,8 +1,8 @@
 """Files of several jobs in one place: those of other runs are kept apart before anybody is told who is who.
 
 Dumps tell runs apart by themselves (see ``dump_runs``). A folder that holds dumps of another run alone holds its logs too. Logs
-without dumps are of two jobs where two folders, or two files, tell of different world sizes, or of one rank at two places of its
-work at the same time.
+without dumps are of two jobs where folders or files tell of different world sizes, of one rank on two hosts, or at two places of
+its work at the same time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from nccldoctor.census import short
 from nccldoctor.clocks import seconds
 from nccldoctor.columns import Batch
 from nccldoctor.dump_runs import FAR, Recorded, dump_runs, main_run, without
@@ -97,14 +98,15 @@ def _why(run: Recorded, mine: Recorded) -> str:
 
 @dataclass(slots=True)
 class _Told:
-    """What the lines of one folder, or of one file, say of their job: its size, between which numbers each rank was and in which
-    process, who gave up or ended, and when.
+    """What the lines of one folder, or of one file, say of their job: its size, between which numbers each rank was and on which host,
+    who gave up or ended, and when.
     """
 
     run: str | None = None
     sources: list[Source] = field(default_factory=list)
     sizes: set[str] = field(default_factory=set)
     numbers: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    hosts: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     ended: set[int] = field(default_factory=set)
     first: float = math.inf
     last: float = -math.inf
@@ -173,6 +175,9 @@ def _learn(unit: _Told, one: Parsed) -> None:
     dated = one.events if one.source.kind is SourceKind.LOG else ()
     times = [at for at in seconds(dated, Batch.empty(), ()).tolist() if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
+    for event in one.events:
+        if event.rank is not None and event.host:
+            unit.hosts[event.rank].add(short(event.host))
     for event in telling:
         if isinstance(event, Setting):
             if event.name == "WORLD_SIZE" and event.value.isdigit():
@@ -202,16 +207,12 @@ def _differ(one: _Told, other: _Told) -> bool:
         return True
     if one.run and other.run and one.run != other.run:
         return True
-    if _earlier(one, other) or _earlier(other, one):
+    if _earlier(one, other) or _earlier(other, one) or _elsewhere(one, other):
         return True
     if one.first > other.last or other.first > one.last:
         return False
-    for key, (low, high) in one.numbers.items():
-        if key in other.numbers:
-            least, most = other.numbers[key]
-            if low > most + FAR or least > high + FAR:
-                return True
-    return False
+    both = [(one.numbers[key], other.numbers[key]) for key in one.numbers.keys() & other.numbers.keys()]
+    return any(low > most + FAR or least > high + FAR for (low, high), (least, most) in both)
 
 
 def _earlier(one: _Told, other: _Told) -> bool:
@@ -221,6 +222,12 @@ def _earlier(one: _Told, other: _Told) -> bool:
     again = one.run != other.run if one.run and other.run else one.ended & other.ranks
     known = math.isfinite(one.last) and math.isfinite(other.first)
     return known and other.first > one.last + PAUSE and bool(again)
+
+
+def _elsewhere(one: _Told, other: _Told) -> bool:
+    """Whether all ranks that both of them place, two at least, are on other hosts."""
+    placed = one.hosts.keys() & other.hosts.keys()
+    return len(placed) > 1 and not any(one.hosts[rank] & other.hosts[rank] for rank in placed)
 
 
 def _in_order(runs: Sequence[Sequence[_Told]]) -> bool:
@@ -234,6 +241,8 @@ def _why_lines(run: Sequence[_Told], mine: Sequence[_Told]) -> str:
         why = f"its job has {', '.join(sorted(sizes))} ranks, that of the others {', '.join(sorted(ours))}"
     elif any(_earlier(unit, other) for unit in run for other in mine):
         why = "its lines end before those of the others begin"
+    elif any(_elsewhere(unit, other) for unit in run for other in mine):
+        why = "its ranks are on other hosts"
     else:
         why = "its ranks are elsewhere in their work at the same time"
     return f"{why}; kept apart, only one run is diagnosed"

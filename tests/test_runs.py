@@ -136,6 +136,22 @@ def test_one_rank_cannot_be_at_two_steps_at_once(tmp_path: Path) -> None:
     assert len([gap for gap in found.case.gaps if gap.apart]) == 1
 
 
+def test_one_rank_is_not_on_two_hosts(tmp_path: Path) -> None:
+    """Two jobs of one size at one time, each torn down by its launcher."""
+    item = (
+        "[{r}]:\n  time      : 2026-02-02_03:21:00\n  host      : {h}\n  rank      : {r} (local_rank: {r})\n"
+        "  exitcode  : -6 (pid: 7{r})\n"
+    )
+    for name, host, seq, size in (("a", "node1", 7, 4), ("b", "node2", 9, 2)):
+        lines = "".join(CAUGHT.format(r=r, at=f"03:20:0{r}", seq=seq, n=8) for r in range(size))
+        table = "Failures:\n" + "".join(item.format(r=r, h=host) for r in range(1, size))
+        (tmp_path / f"{name}.log").write_text(lines + table + "Root Cause (first observed failure):\n" + item.format(r=0, h=host))
+    found = nccldoctor.analyze(tmp_path)
+    assert [(gap.what, gap.why.split(";")[0]) for gap in found.case.gaps if gap.apart] == [
+        ("b.log: of another run", "its ranks are on other hosts")
+    ]
+
+
 def test_a_rotated_log_is_one_run(tmp_path: Path) -> None:
     for name, minutes in (("job.log.1", range(20)), ("job.log", range(30, 50))):
         (tmp_path / name).write_text("".join(STEP.format(r=0, at=f"03:{m:02d}:00", step=m) for m in minutes))
