@@ -60,6 +60,7 @@ class CallStreams:
         self.labels = _labels(case, self.batches)
         self._keep = ~fronts.member & (case.call_rank >= 0) & (case.call_group >= 0)
         self._rows: dict[int, npt.NDArray[np.int64]] = {}
+        self._outcomes: dict[tuple[int, int], dict[int, int]] = {}
 
     def rows(self, rank: int) -> npt.NDArray[np.int64]:
         """The rows of one rank, oldest first."""
@@ -92,8 +93,10 @@ class CallStreams:
 
         Empty where fewer than two such places are recorded: once is no custom.
         """
-        labels = self.labels[self.rows(rank)]
-        return {int(labels[a]): int(a) for a in _alike(labels, before, fewest=2)}
+        if (rank, before) not in self._outcomes:  # several rules ask
+            labels = self.labels[self.rows(rank)]
+            self._outcomes[rank, before] = {int(labels[a]): int(a) for a in _alike(labels, before, fewest=2)}
+        return self._outcomes[rank, before]
 
     def kinds(self, rank: int) -> npt.NDArray[np.int64]:
         """What a rank issued in its own order, without the role of the group: comparable between ranks whose groups have no description."""

@@ -298,4 +298,14 @@ def group_of(case: Case, event: Event) -> int | None:
             return None
     if event.group_rank is not None and event.group_rank != event.rank:
         return None
-    return case.naming.by_local.get((event.rank, "0"))
+    default = case.naming.by_local.get((event.rank, "0"))
+    return None if default is not None and _recorded_otherwise(case, default, event) else default
+
+
+def _recorded_otherwise(case: Case, group: int, event: Event) -> bool:
+    """Whether dumps of others hold other calls under that number of the group: then the line is about another group."""
+    if not isinstance(event, CallTimeout) or event.seq is None or event.numel_in is None:
+        return False
+    rows = np.flatnonzero((case.call_group == group) & (case.calls.seq == event.seq))
+    alike = (case.calls.numel_in[rows] == event.numel_in) & (case.calls.numel_in[rows] >= 0)
+    return len(rows) > 1 and not alike.any()

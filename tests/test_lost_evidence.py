@@ -147,3 +147,50 @@ def test_a_device_long_behind_its_peers_stands_still_though_nobody_complained() 
     ruling = read(paused(host_went_on=30))
     assert (ruling.cause, ruling.ranks) == ("device-stalled", "3"), str(ruling)
     assert not read(paused(host_went_on=0.1)).blamed
+
+
+def test_lines_of_ranks_without_a_dump_break_a_tie_of_dumps() -> None:
+    """Two dumps differ, and the watchdogs of two more ranks gave up on what one of them holds."""
+    knobs: dict[str, Any] = {"layout": "ep", "nodes": 1, "gpus": 4, "era": "2.8", "step": 1, "lost_dumps": (1, 2)}
+    ruling = play("other_op", 4, launcher="srun", files="srun", **knobs)
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", str(Ranks(ruling.truth["culprit_ranks"]))), str(ruling)
+
+
+def test_two_that_left_nothing_where_all_others_gave_up_are_named_with_care() -> None:
+    ruling = read(world.make(4155).files)
+    assert (ruling.ranks, ruling.sure) == ("5,8", 1), str(ruling)
+
+
+@pytest.mark.parametrize("seed", [4213, 4382])
+def test_a_pipeline_that_waits_for_a_rank_without_a_dump(seed: int) -> None:
+    """Its batch is no circle of its own, and transfers are evidence as collectives are."""
+    played = world.make(seed)
+    ruling = read(played.files, played.truth)
+    assert ruling.ranks == str(Ranks(played.truth["culprit_ranks"])), str(ruling)
+
+
+@pytest.mark.parametrize("seed", [4283, 4379, 4348])
+def test_a_file_that_is_missing_accuses_nobody_who_gave_up_or_may_just_not_have_been_gathered(seed: int) -> None:
+    """Two ranks aborted as their watchdogs let them; of the third job one dump is all there is."""
+    ruling = read(world.make(seed).files)
+    assert not ruling.blamed, str(ruling)
+
+
+def test_a_rank_that_others_miss_elsewhere_may_have_skipped_a_call_first() -> None:
+    """It stands in another operation of the whole job, and its peers wait for it in a call before that."""
+    ruling = read(world.make(4008).files)
+    assert (ruling.cause, ruling.ranks, ruling.sure) == ("op-mismatch", "0", 2), str(ruling)
+
+
+def test_a_line_without_a_group_is_not_of_the_whole_job_where_dumps_hold_other_calls_there() -> None:
+    """Its rank left no dump, and its place in the group happens to be its rank."""
+    played = world.make(5221)
+    ruling = read(played.files, played.truth)
+    assert not ruling.blamed - {0}, str(ruling)
+
+
+def test_one_call_fewer_than_everybody_of_its_kind_by_the_same_later_call() -> None:
+    """Sixty-four ranks in three dimensions; equal calls in a row hide which one was skipped."""
+    knobs: dict[str, Any] = {"layout": "3d", "nodes": 8, "gpus": 8, "era": "2.7", "ring": 200, "step": 30}
+    ruling = play("skipped_tensor", 7, evidence="fr", files="merged", noise=0, **knobs)
+    assert (ruling.cause, ruling.ranks) == ("missed-call", "63"), str(ruling)

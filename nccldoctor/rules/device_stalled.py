@@ -70,7 +70,9 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
         tuple(evidence),
         Confidence.HIGH
-        if _others_wait_for(facts, call) and facts.case.groups[call.group].learned != "assumed"
+        if _others_wait_for(facts, call)
+        and facts.case.groups[call.group].learned != "assumed"
+        and all(facts.fronts.by[call.group, r].row >= 0 for r in ahead)
         else Confidence.MEDIUM,
         "a later snapshot in which the completions of that rank moved on",
         ranks=ahead,

@@ -82,7 +82,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         f"{describe(facts, stall.call)}, and no exit is recorded",
         tuple(evidence),
         Confidence.LOW
-        if short or not facts.presence.logged or _unsigned_failure(facts)
+        if short or not facts.presence.logged or _unsigned_failure(facts) or (len(ranks) > 1 and not stall.shown)
         else Confidence.MEDIUM
         if open_class or not (no_exit or connected)
         else Confidence.HIGH,
@@ -130,7 +130,7 @@ def _uncollected(facts: Facts, spoke: Ranks) -> bool:
     In a merged log, and where all other ranks left a dump, silence says something; lines of one rank alone show no merged log.
     """
     merged = len(spoke) > 1 or bool(spoke & facts.presence.dumped)
-    return facts.presence.per_rank_logs or not merged or len(spoke) < (len(facts.case.world) - 1) // 2
+    return facts.presence.per_rank_logs or not merged or 2 * len(spoke) < len(facts.case.world) - 1
 
 
 def _only_stall(facts: Facts, stall: Stall) -> bool:

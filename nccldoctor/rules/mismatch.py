@@ -12,6 +12,7 @@ from nccldoctor.call_streams import VARYING, plain
 from nccldoctor.disagree import Disagreement, compare, first_disagreement, rows_at
 from nccldoctor.draft import Draft, names, quote, recorded, stalled_of
 from nccldoctor.events import CollectiveMismatch
+from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
@@ -26,8 +27,25 @@ def disagreement(facts: Facts, stall: Stall) -> Disagreement | None:
         if call.pair is None:
             found = first_disagreement(facts.case, facts.fronts, call.group, call.seq)
             if found is not None:
-                return found
+                return _outvoted(facts, found) if found.tie else found
     return _uneven(facts)
+
+
+def _outvoted(facts: Facts, found: Disagreement) -> Disagreement:
+    """A tie that lines of ranks without a dump break: what they gave up on under that number is what one side recorded."""
+    calls, ops = facts.case.calls, facts.case.words.ops
+    values: dict[object, set[int]] = defaultdict(set)
+    for rank, row in found.rows.items():
+        values[op_type(plain(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
+    for line in facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ():
+        if line.rank is not None and line.rank not in found.rows and group_of(facts.case, line) == found.group:
+            values[line.op if found.aspect == "op" else line.numel_in].add(line.rank)
+    ordered = sorted(values.values(), key=lambda side: (-len(side), min(side)))
+    voters = sum(map(len, ordered))
+    odd = Ranks(r for side in ordered[1:] for r in side)
+    if voters == len(found.rows) or 2 * len(ordered[0]) <= voters or not odd <= set(found.rows):
+        return found
+    return replace(found, minority=odd, majority=Ranks(ordered[0] & set(found.rows)), sides=tuple(map(Ranks, ordered)))
 
 
 def _beside(facts: Facts, stall: Stall) -> list[StuckCall]:
@@ -124,6 +142,12 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
     evidence = [recorded(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
+    backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
+    evidence += [
+        quote(e, f"rank {e.rank} gave up on what the majority recorded")
+        for e in case.timeouts(found.seq)
+        if e.rank in backing
+    ][:2]
     evidence += _library_abort(facts)
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]
@@ -142,16 +166,22 @@ def _from_dumps(facts: Facts, found: Disagreement, cause: CauseClass) -> Draft:
     mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
     free = found.aspect == "size" and any(v in case.words.ops[case.calls.op[row]] for v in VARYING)
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    whole = whole and not (found.aspect == "op" and _may_be_over(facts, found))
+    whole = whole and not (found.aspect == "op" and (_may_be_over(facts, found) or _missed(facts, found)))
     return Draft(
         cause,
-        f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.majority)} others at {what}: {mine}",
+        f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
         tuple(evidence),
         Confidence.HIGH if whole and len(found.majority) >= 2 else Confidence.MEDIUM,
         REFUTED,
         ranks=minority,
         stalled=stalled,
     )
+
+
+def _missed(facts: Facts, found: Disagreement) -> bool:
+    """Whether others wait for those who differ in a call of another group, too: what they skipped there may have brought them here."""
+    calls = facts.waits.calls.values()
+    return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
 
 
 def _may_be_over(facts: Facts, found: Disagreement) -> bool:

@@ -20,6 +20,7 @@ from nccldoctor.rules.gone_on import gone_on
 from nccldoctor.rules.mismatch import disagreement
 from nccldoctor.rules.outside import nameable, shown_outside
 from nccldoctor.rules.steps import OutOfStep, blamed, departed, usual
+from nccldoctor.rules.witnesses import calls_short
 from nccldoctor.stalls import Stall, StallKind
 from nccldoctor.waits import StuckCall
 
@@ -120,9 +121,28 @@ def _by_order(facts: Facts, stall: Stall) -> Draft | None:
         for o in blamed(facts, stall.calls)
         if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.swapped and o.later))
     ]
-    if not found:
+    return _draft(facts, found) if found else _by_count(facts, stall)
+
+
+def _by_count(facts: Facts, stall: Stall) -> Draft | None:
+    """The one rank of a circle that had issued a call fewer than everybody of its kind when all came to the same later call."""
+    calls = [c for c in stall.calls if c.pair is None]
+    short = {r: c for c in calls for r in c.missing | c.behind if calls_short(facts, c, r)}
+    if len(short) != 1:
         return None
-    return _draft(facts, found)
+    ((rank, call),) = short.items()
+    counted = facts.fronts.by[call.group, rank].enqueued
+    said = f"rank {rank} had issued {counted:,} calls of that group by its newest call, everybody of its kind {counted + 1:,}"
+    shown = dump_evidence(facts, rank, said)
+    return Draft(
+        CAUSE,
+        f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}: it issued one fewer than all others by the same later call",
+        (*([shown] if shown is not None else []), *waiting_evidence(facts, call)),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=Ranks([rank]),
+        call=call,
+    )
 
 
 def _by_custom(facts: Facts, stall: Stall) -> Draft | None:

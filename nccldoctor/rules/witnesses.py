@@ -92,6 +92,25 @@ def transfers_short(facts: Facts, call: StuckCall, rank: int) -> bool:
     return mine is not None and len(counts) >= FEWEST_SISTERS and set(counts) == {mine + 1}
 
 
+def calls_short(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether ``rank`` had issued exactly one call fewer of the group, at the newest call of all, than its peers and the ranks of sister
+    groups had of theirs; three at least must agree. Equal calls in a row hide which one it skipped, and the count shows it all the same.
+    """
+    groups, fronts = facts.case.groups, facts.fronts.by
+    group = groups[call.group]
+    mine, newest = fronts.get((call.group, rank)), _newest(facts, rank)
+    sisters = [g for g in groups if g.index != group.index and _alike(g, group)][:MOST_PEERS]
+    others = [
+        (g.index, r)
+        for g in (group, *sisters)
+        for r in list(g.members)[:MOST_PEERS]
+        if r != rank and _newest(facts, r) == newest
+    ]
+    counts = [front.enqueued for key in others if (front := fronts.get(key)) is not None]
+    peers = any(index == call.group for index, _ in others)
+    return mine is not None and peers and len(counts) > FEWEST_SISTERS and set(counts) == {mine.enqueued + 1}
+
+
 def _alike(one: Group, other: Group) -> bool:
     """Whether two groups have one role: by their description, else by the number that the bare lists of 2.2 give them."""
     return (_role(one), len(one.members)) == (_role(other), len(other.members))
