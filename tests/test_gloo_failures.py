@@ -243,3 +243,10 @@ def test_a_checkpoint_that_failed_on_one_rank_is_raised_on_all_and_its_own() -> 
 
     ruling = read({f"logs/rank_{r}.log": told(r) for r in range(4)})
     assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+
+
+def test_logs_that_just_stop_are_no_sure_sign_of_health() -> None:
+    texts: dict[str, str | bytes] = {f"logs/rank_{r}.log": "".join(step(r, n, n) for n in range(1, 5)) for r in range(4)}
+    assert (read(texts).cause, read(texts).verdict["confidence"]) == ("none", "low")
+    done = {path: f"{text!s}2026-01-01 10:10:09,000 INFO training finished\n" for path, text in texts.items()}
+    assert read({**done}).verdict["confidence"] != "low"

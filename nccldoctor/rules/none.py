@@ -42,7 +42,8 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     idle = all(c.passed and not c.missing | c.unknown for c in facts.waits.calls.values())
     over = ended_well(facts) and not facts.stalls
     ended = bool(facts.presence.logged) and (over or (frozenset(world) <= facts.presence.dumped and idle))
-    told = bool(facts.presence.logged) or not on_gloo(facts)  # gloo records no sends, and counts failed calls as done
+    # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
+    told = (over or bool(facts.presence.dumped)) if facts.presence.logged else not on_gloo(facts)
     ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
     head = (
         "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
