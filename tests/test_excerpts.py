@@ -335,11 +335,18 @@ def test_a_logged_traceback_that_ends_the_text_is_no_healthy_job() -> None:
     assert excerpt(*(f"{head}{line}\n" for line in lines)).cause == "undetermined"
 
 
-def test_a_rendezvous_that_is_lost_under_running_workers_is_no_start() -> None:
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n",
+        "WARNING:torch.distributed.elastic.rendezvous.dynamic_rendezvous:The node 'n_34_0' has failed to send a keep-alive heartbeat "
+        "to the rendezvous 'x' due to an error of type RendezvousConnectionError.\n",
+    ],
+)
+def test_a_rendezvous_that_is_lost_under_running_workers_is_no_start(lost: str) -> None:
     found = excerpt(
-        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
-        "W1104 05:06:07.530000 1359 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers\n"
-        "W1104 05:06:07.531000 1359 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 1365 closing signal SIGTERM\n"
+        lost,
+        "W1104 05:06:07.531000 1359 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 1365 closing signal SIGTERM\n",
     )
     assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
 

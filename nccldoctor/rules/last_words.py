@@ -5,7 +5,7 @@ from __future__ import annotations
 from nccldoctor.align import Facts
 from nccldoctor.departures import ABORTS
 from nccldoctor.draft import quote
-from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, SocketError, TearDown
+from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
 from nccldoctor.model import Evidence
 
 MOST = 3
@@ -32,6 +32,7 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
             "A call of NCCL failed",
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
+        ("The launcher lost its rendezvous and closed its workers", _lost_meeting(facts)),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
         (
             "The launcher was told from outside to stop",
@@ -42,6 +43,12 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
             lines: list[Event] = [*found[:MOST]]
             return words, [quote(e, words.lower()) for e in lines]
     return "", []
+
+
+def _lost_meeting(facts: Facts) -> list[RendezvousError]:
+    """What the rendezvous met while the launcher closed workers; at the end of a job that went well there are none to close."""
+    closed = any(t.what == "closing-signal" for t in facts.case.of(TearDown))
+    return list(facts.case.of(RendezvousError)) if closed else []
 
 
 def _cut(facts: Facts, event: ExceptionRaised) -> bool:
