@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.align import Facts
-from nccldoctor.counted import left_behind
+from nccldoctor.counted import counted, left_behind
 from nccldoctor.draft import MOST_QUOTES, Draft, stalled_of
 from nccldoctor.events import CommInit, Progress
 from nccldoctor.losses import LOWER, bearing, refuted_by
@@ -39,12 +39,12 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
 
 
 def _stalls(facts: Facts) -> Sequence[Stall]:
-    """The stalls of the graph; else a crash, else nothing. Of a job that goes on, dumps show calls in flight."""
+    """The stalls of the graph; else a crash, else nothing. While a job goes on, calls are in flight, and hosts run ahead of each other."""
     quiet = _quiet(facts)
     if quiet and went_on(facts):
         stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)]
     else:
-        stalls = [s for s in facts.stalls if not quiet or still_open(facts, s)]
+        stalls = [s for s in facts.stalls if not quiet or (still_open(facts, s) and not counted(facts, s.call))]
     if stalls:
         return stalls
     if facts.failures:

@@ -14,6 +14,9 @@ from nccldoctor.ranks import Ranks
 APART = timedelta(seconds=5)
 """Time between two queries after which a job that goes on has moved."""
 
+MOST_MEMBERS = 1 << 22
+"""Members of all communicators that are looked at: strangers write how many there are."""
+
 Seats = Callable[[str | None, int], int | None]
 """Finds the global rank of a process by host and process id."""
 
@@ -46,7 +49,11 @@ def by_reports(events: Sequence[RasStatus], seats: Seats, world: int | None) -> 
     for report in sorted(_reports(events), key=lambda r: _stamp(r[0])):
         for comm, one in _communicators(report).items():
             asked[comm].append(one)
+    room = MOST_MEMBERS
     for comm, found in sorted(asked.items()):
+        room -= 2 * (found[-1].size or 0)
+        if room < 0:
+            return
         newest = _counted(comm, found[-1], seats, world)
         if newest is None:
             continue
@@ -101,7 +108,7 @@ def _communicators(report: Sequence[RasStatus]) -> dict[str, _Report]:
 
 def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> Launches | None:
     """The report in global ranks; None where they are not known, or it tells neither counts nor who is silent."""
-    if not report.size or report.size < 2:
+    if not report.size or report.size < 2 or (report.size != world and len(report.processes) < report.size):
         return None
     ranks = {inside: _global(inside, report, seats, world) for inside in range(report.size)}
     at = {inside: rank for inside, rank in ranks.items() if rank is not None}

@@ -15,8 +15,11 @@ from functools import cache
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
-from nccldoctor.parsers.ras_blocks import MOST_RANKS, block, head
+from nccldoctor.parsers.ras_blocks import block, head
 from nccldoctor.ranks import Ranks
+
+MOST_GPUS = 1 << 17
+"""GPUs that a job is believed to have; a job's size costs time everywhere, and strangers write the summary."""
 
 
 @cache
@@ -183,5 +186,5 @@ def _all_gpus(line: Line) -> Iterator[RasStatus]:
     below = next(line.following(1), None)
     if "(total)" in line.body.rstrip()[-8:] and below is not None and _total().match(below.body[:200]):
         total = int(below.body.split()[-1])
-        if 0 < total < MOST_RANKS:
+        if 0 < total <= MOST_GPUS:
             yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")

@@ -10,6 +10,7 @@ import pytest
 from cases import Log, case, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import patience
 
 from nccldoctor.events import CollCall, CommInit, Event, RasStatus
 from nccldoctor.launch_lines import by_lines, calls_by_communicator
@@ -153,6 +154,13 @@ def test_only_as_many_gpus_as_the_job_has_make_ranks_of_numbers() -> None:
     )
     found = case(logs=[Log("ras.txt", [total, whole, gone])])
     assert [e.rank for e in found.of(RasStatus) if e.what == "DEAD"] == [7]
+
+
+def test_a_report_that_claims_millions_of_members_ends() -> None:
+    huge = [report({0: 5, -1: 6}, f"0x{n}", 1 << 20, seats=-1) for n in range(200)]
+    with patience():
+        assert len(list(by_reports(huge, seat, 1 << 20))) < 4
+        assert not list(by_reports(huge, seat, 8)), "numbers inside are no ranks, and no processes are told"
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------
