@@ -20,6 +20,12 @@ from nccldoctor.model import Gap
 from nccldoctor.operations import op_type
 from nccldoctor.ranks import Ranks
 
+OTHER_NUMBERS = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
+"""Operations whose lines and entries count in ways of their own."""
+
+ONE_TENSOR = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"})
+"""Operations on one tensor, whose elements a line and a recorder count alike."""
+
 
 def newest_case(read: Ingested) -> Case:
     """The newest attempt of what was read, without such dumps."""
@@ -61,6 +67,8 @@ def foreign_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
 def _word(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
     """Whether a dump holds the call of a line (True), something else in its place (False), or does not tell."""
     calls = case.calls
+    if event.op is None or event.op in OTHER_NUMBERS:
+        return None
     group = case.naming.find(event.group, event.rank)
     own = ~calls.is_p2p[rows]
     if group is not None:
@@ -73,10 +81,23 @@ def _word(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
     found = np.flatnonzero(own & (seqs == event.seq)) + rows.start
     if not len(found):
         return False if event.seq is not None and event.seq > int(seqs[own].max()) + FAR else None
-    return any(_alike(case, int(row), event) for row in found)
+    words = [_alike(case, int(row), event.op, event.numel_in) for row in found]
+    return True if True in words else None if None in words else False
 
 
-def _alike(case: Case, row: int, event: CollectiveTimeout) -> bool:
+def _alike(case: Case, row: int, op: str, numel_in: int | None) -> bool | None:
+    """Whether a recorded call is that of a line; None where names or sizes are not written in one way everywhere."""
+    recorded = op_type(case.words.ops[case.calls.op[row]])
+    if recorded in OTHER_NUMBERS:
+        return None
+    if _stem(recorded) != _stem(op):
+        return False
     numel = int(case.calls.numel_in[row])
-    named = op_type(case.words.ops[case.calls.op[row]])
-    return named == event.op and (event.numel_in is None or numel in (event.numel_in, -1))
+    if numel_in is None or numel in (numel_in, -1):
+        return True
+    return False if op in ONE_TENSOR else None
+
+
+def _stem(op: str) -> str:
+    """An operation without what sets its variants apart: PyTorch writes REDUCE_SCATTER, older lines and wrappers REDUCESCATTER."""
+    return op.replace("_", "").removesuffix("BASE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, RemedyAdvice
+from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.reports import missing, wording
 from nccldoctor.reports.visible import line
 
@@ -80,10 +80,8 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
     if best is not None:
         steps += [Step("Confirm", text) for text in best.confirm[:1]]
         steps += [Step("Do", text) for text in best.fix[:1]]
-    elif (
-        not steps and finding.refuted_by and (finding.family is not Family.NONE or finding.confidence is Confidence.LOW)
-    ):
-        steps.append(Step("Look for", as_text(finding.refuted_by)))
+    elif finding.refuted_by and (_unread(finding) or not (steps or finding.family is Family.NONE)):
+        steps.insert(0, Step("Look for", as_text(finding.refuted_by)))
     if action.cordon:
         hosts = ", ".join(line(host, 80) for host in action.cordon[:HOSTS])
         more = f" and {len(action.cordon) - HOSTS} more" if len(action.cordon) > HOSTS else ""
@@ -98,6 +96,11 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
         restart = wording.RESTARTS.get(action.restart, wording.RESTARTS["unknown"])
         steps.append(Step("Restart", f"{restart} {_sentence(action.why)}".strip()))
     return tuple(steps)
+
+
+def _unread(finding: Finding) -> bool:
+    """Whether nothing wrong was found in what could be read: what could not be read comes first."""
+    return finding.family is Family.NONE and finding.confidence is Confidence.LOW
 
 
 def _sentence(text: str) -> str:
