@@ -143,6 +143,12 @@ FIRST = [
     (
         "timeout-too-short-init",
         scenes.finding("init", stalled=stalled(seq=1)),
+        [event(StoreError, 0, text="wait timeout after 1800000ms, keys: /default_pg/0//cuda//0", operation="wait")],
+        {},
+    ),
+    (
+        "rank-never-joined",
+        scenes.finding("init", stalled=stalled(seq=1)),
         [event(StoreError, 0, text="timed out after 1800000ms waiting for clients", operation="clients-missing")],
         {},
     ),
