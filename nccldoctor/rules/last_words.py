@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nccldoctor.align import Facts
+from nccldoctor.clocks import QUARTER
 from nccldoctor.departures import ABORTS
 from nccldoctor.draft import quote
 from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
@@ -16,6 +17,18 @@ def ended_well(facts: Facts) -> bool:
     return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
         e.exitcode == 0 for e in facts.case.of(ProcessExit)
     )
+
+
+def over(facts: Facts) -> bool:
+    """Whether some process was done after every call was issued that the dumps show open: those were merely in flight.
+
+    The zone of a quiet log is not known: an end counts where it follows within half a quarter of an hour, or has no time.
+    """
+    ends: list[Event] = [p for p in facts.case.of(Phase) if p.what == "finished"]
+    ends += [e for e in facts.case.of(ProcessExit) if e.exitcode == 0]
+    times = [facts.presence.time(e) for e in ends]
+    issued = [facts.order[key] for s in facts.stalls for c in s.calls if (key := c.key) in facts.order and c.row >= 0]
+    return bool(times) and all(any(not (end - at) % QUARTER > QUARTER / 2 for end in times) for at in issued)
 
 
 def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:

@@ -12,7 +12,7 @@ from nccldoctor.counted import uncounted
 from nccldoctor.draft import Draft, quote, recorded
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
-from nccldoctor.rules.last_words import broken_off, ended_well
+from nccldoctor.rules.last_words import broken_off, over
 from nccldoctor.rules.motion import on_gloo, scattered
 from nccldoctor.rules.unheard import stood_still
 from nccldoctor.stalls import Stall, StallKind
@@ -40,10 +40,10 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     seen = facts.presence.logged | facts.presence.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
     idle = all(c.passed and not c.missing | c.unknown for c in facts.waits.calls.values())
-    over = ended_well(facts) and not facts.stalls
-    ended = bool(facts.presence.logged) and (over or (frozenset(world) <= facts.presence.dumped and idle))
+    done = over(facts)
+    ended = bool(facts.presence.logged) and (done or (frozenset(world) <= facts.presence.dumped and idle))
     # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
-    told = (over or bool(facts.presence.dumped)) if facts.presence.logged else not on_gloo(facts)
+    told = (done or bool(facts.presence.dumped)) if facts.presence.logged else not on_gloo(facts)
     ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
     head = (
         "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
