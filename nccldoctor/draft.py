@@ -12,9 +12,9 @@ from nccldoctor.align import Facts
 from nccldoctor.call_streams import site
 from nccldoctor.counted import counted, issued, stalled_by_counts
 from nccldoctor.events import CallTimeout, Event, WorkStatus
-from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Evidence, Group, Place, Stalled
 from nccldoctor.operations import op_type
+from nccldoctor.printed_fronts import group_of
 from nccldoctor.ranks import Ranks
 from nccldoctor.stalls import Stall
 from nccldoctor.waits import StuckCall

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from nccldoctor.case import Case
 from nccldoctor.clocks import YEARLESS
 from nccldoctor.events import CallTimeout
-from nccldoctor.fronts import UNORDERED, Front, Fronts
+from nccldoctor.front import UNORDERED, Front
+from nccldoctor.fronts import Fronts
 from nccldoctor.transfers import Transfer
 
 SAME_TIME = 2.0

@@ -10,7 +10,7 @@ from nccldoctor.clocks import YEARLESS
 from nccldoctor.draft import describe
 from nccldoctor.events import CommInit
 from nccldoctor.first_waits import Key
-from nccldoctor.fronts import Front
+from nccldoctor.front import Front
 from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
 from nccldoctor.ranks import Ranks
 from nccldoctor.sightings import sighting

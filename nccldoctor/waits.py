@@ -15,7 +15,8 @@ from nccldoctor.case import Case
 from nccldoctor.circles import sink_cycles
 from nccldoctor.events import CallTimeout
 from nccldoctor.first_waits import Key, first_waits, pairs
-from nccldoctor.fronts import Front, Fronts
+from nccldoctor.front import Front
+from nccldoctor.fronts import Fronts
 from nccldoctor.operations import NEEDS_ALL, op_type
 from nccldoctor.ranks import Ranks
 from nccldoctor.transfers import Transfer

@@ -6,7 +6,9 @@ import pytest
 from cases import WORLD, Log, Tape, Team, case, gave_up, group_named, said
 
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
-from nccldoctor.fronts import Front, Fronts, fronts, group_of
+from nccldoctor.front import Front
+from nccldoctor.fronts import Fronts, fronts
+from nccldoctor.printed_fronts import group_of
 
 PAIR = Team("7", "tp", (2, 3))
 DEFAULT_REF = GroupRef(pg_id=0, uid="0")

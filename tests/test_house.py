@@ -37,8 +37,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clocks", "clock_skew", "dump_runs", "runs", "census", "file_ranks", "attribution", "identify", "attempts", "foreign"),
     ("gloo",),
     (
-        "transfers", "fronts", "first_waits", "circles", "excuse", "presence", "call_streams",
-        "waits", "own_order", "stalls", "disagree", "departures", "failures", "align",
+        "transfers", "front", "recorded_fronts", "printed_fronts", "fronts", "first_waits", "circles", "excuse",
+        "presence", "call_streams", "waits", "own_order", "stalls", "disagree", "departures", "failures", "align",
     ),
     ("counted", "draft", "coverage", "sightings"),
     ("roster", "run_up", "timeline", "two_stacks", "call_excerpt", "headlines", "story"),

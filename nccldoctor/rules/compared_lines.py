@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from nccldoctor.align import Facts
 from nccldoctor.draft import Draft, names, quote
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
-from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.printed_fronts import group_of
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_counts import from_counts
 

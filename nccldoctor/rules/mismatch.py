@@ -12,9 +12,9 @@ from nccldoctor.call_streams import VARYING, plain
 from nccldoctor.disagree import Disagreement, compare, first_disagreement, rows_at
 from nccldoctor.draft import Draft, names, quote, recorded, stalled_of
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.fronts import group_of
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.operations import op_type
+from nccldoctor.printed_fronts import group_of
 from nccldoctor.ranks import Ranks
 from nccldoctor.rules.compared_lines import REFUTED, from_lines, noun
 from nccldoctor.stalls import Stall
