@@ -18,20 +18,19 @@ from nccldoctor.events import (
     ExceptionRaised,
     OutOfMemory,
     ProcessExit,
-    RasStatus,
     SchedulerEvent,
     SocketError,
 )
-from nccldoctor.failures import FATAL, Failure
+from nccldoctor.failures import Failure
 from nccldoctor.model import CauseClass, Confidence, Evidence
 from nccldoctor.ranks import Ranks
-from nccldoctor.rules.outside import lives, nameable, one_host, others_wait
+from nccldoctor.rules.ends import how, observer, process, says
+from nccldoctor.rules.lost_node import block, lost_node, silence
+from nccldoctor.rules.outside import lives, nameable, others_wait
 from nccldoctor.rules.unheard import broke_first, draft, lost_by_peers, unheard
 from nccldoctor.stalls import Stall, StallKind
 
 CAUSE = CauseClass.DIED
-BRIEF = 120
-"""Characters of a scheduler's message in a headline."""
 REFUTED = "lines, a dump or a stack of that rank from after its end"
 
 
@@ -45,12 +44,12 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
             if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
         ]
         found = [f for f in found if f.ranks & stall.ranks] or [
-            replace(f, ranks=stall.ranks) for f in lost if _block(stall.ranks)
+            replace(f, ranks=stall.ranks) for f in lost if block(stall.ranks)
         ]
         found = found or _nameless_end(facts, stall)
         if found:
             return _recorded_end(facts, stall, found)
-        return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
+        return _early_exit(facts, stall) or _broken_connection(facts, stall) or lost_node(facts, stall)
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
         return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
@@ -86,17 +85,17 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
     first = found[0]
     together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
     ranks = Ranks(r for f in together for r in f.ranks)
-    evidence = [quote(e, _says(e), observer=_observer(e)) for f in together[:6] for e in f.events[:2]]
+    evidence = [quote(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
     evidence += others_wait(facts, stall)
-    evidence += [e for r in list(ranks)[:2] for e in _silence(facts, r)] + lost_by_peers(facts, ranks)
+    evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + lost_by_peers(facts, ranks)
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
-    who = names(ranks) if ranks else _process(first.events[0])
+    who = names(ranks) if ranks else process(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Draft(
         CAUSE,
-        f"{who[0].upper()}{who[1:]} ended: {_how(first.events)}{wait}",
+        f"{who[0].upper()}{who[1:]} ended: {how(first.events)}{wait}",
         tuple(evidence),
         ceiling,
         REFUTED,
@@ -104,71 +103,6 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Draft
         suspects=first.suspects,
         call=stall.call,
     )
-
-
-def _process(event: Event) -> str:
-    """A process whose global rank is not known, as its launcher calls it."""
-    local = event.local_rank if isinstance(event, ProcessExit) else None
-    name = f"local rank {local}" if local is not None else "a process"
-    where = f" on {event.host}" if event.host is not None else ""
-    return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
-
-
-def _how(events: Sequence[Event]) -> str:
-    event = events[0]
-    if isinstance(event, OutOfMemory):
-        return f"killed because memory ran out ({event.process or event.scope})"
-    if isinstance(event, SchedulerEvent):
-        return (
-            f"{event.what.replace('-', ' ')} ({_brief(event.detail)})" if event.detail else event.what.replace("-", " ")
-        )
-    if isinstance(event, RasStatus):
-        return "RAS, NCCL's own service, considers the process dead"
-    if isinstance(event, ProcessExit):
-        name = (
-            event.signal
-            or FATAL.get(event.exitcode or 0)
-            or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
-        )
-        if name is None and event.exitcode is None:
-            return "nobody says how"
-        return f"killed by {name}" if name else f"exit code {event.exitcode}"
-    return event.text[:80]
-
-
-def _brief(text: str) -> str:
-    """The sentences of a scheduler's message that fit, at least the first; a longer one is cut behind a word."""
-    flat = " ".join(text.split())
-    if len(flat) <= BRIEF:
-        return flat
-    whole = flat[: BRIEF + 1].rpartition(". ")[0]
-    return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
-
-
-def _says(event: Event) -> str:
-    who = f"rank {event.rank}" if event.rank is not None else _process(event)
-    return f"{who}: {_how([event])}"
-
-
-def _observer(event: Event) -> str:
-    if isinstance(event, OutOfMemory):
-        return f"kernel:{event.host or ''}"
-    if isinstance(event, RasStatus):
-        return "ras"
-    return "scheduler" if isinstance(event, SchedulerEvent) else "launcher"
-
-
-def _silence(facts: Facts, rank: int) -> list[Evidence]:
-    """That nothing of the rank contradicts its end: its log simply stops."""
-    signs = facts.presence.signs(rank)
-    if signs.dump != "none" or signs.answered or signs.alarms or signs.last_event is None:
-        return []
-    return [quote(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
-
-
-def _block(ranks: Ranks) -> bool:
-    """Whether the ranks are those that one node may hold: a block of 4, 8 or 16 at a multiple of its size."""
-    return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
 
 
 def _early_exit(facts: Facts, stall: Stall) -> Draft | None:
@@ -227,7 +161,7 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Draft | None:
                 observer="launcher",
             )
         )
-        evidence += _silence(facts, rank)
+        evidence += silence(facts, rank)
     if not ranks:
         return None
     evidence += others_wait(facts, stall)
@@ -251,7 +185,7 @@ def _broken_connection(facts: Facts, stall: Stall) -> Draft | None:
     if not broken or not silent or len(silent) > 1 or not broke_first(facts):
         return None
     evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
-    evidence += others_wait(facts, stall) + [e for r in silent for e in _silence(facts, r)]
+    evidence += others_wait(facts, stall) + [e for r in silent for e in silence(facts, r)]
     logged = bool(silent & facts.presence.logged)
     return Draft(
         CAUSE,
@@ -270,50 +204,3 @@ def _closed(event: Event) -> bool:
         return event.echo
     text = event.message if isinstance(event, ExceptionRaised) else ""
     return "Connection closed by peer" in text or "Connection reset by peer" in text
-
-
-def _lost_node(facts: Facts, stall: Stall) -> Draft | None:
-    """All ranks of one host, and nobody else, left nothing."""
-    call, gone = stall.call, _left_nothing(facts, stall)
-    if call is None or not gone:
-        return None
-    host = one_host(facts, gone)
-    named = host is not None
-    evidence = others_wait(facts, stall)
-    collected = bool(gone & facts.presence.logged) or any(
-        s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
-    )
-    sure = named and collected  # else its files may merely not have been fetched
-    fell_silent = not named and _fell_silent(facts, gone)
-    where = f" on {host}" if named else ", a block that one node may have held,"
-    return Draft(
-        CAUSE,
-        f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
-        (*evidence, *(e for r in list(gone)[:2] for e in _silence(facts, r))) if fell_silent else tuple(evidence),
-        Confidence.MEDIUM if sure else Confidence.LOW,
-        "a dump or a log of any of them",
-        ranks=gone if sure or fell_silent else Ranks(),
-        suspects=gone,
-        call=call,
-    )
-
-
-def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
-    """The ranks of a host, or of a block that one may hold, that this stall, or all stalls together, wait for in vain."""
-    call = stall.call
-    if call is None or stall.shown:
-        return Ranks()
-    few = len(call.entered) < max(2, len(call.unknown) // 2)
-    together = facts.waits.roots if all(s.kind is StallKind.ABSENT and not s.shown for s in facts.stalls) else Ranks()
-    for gone in (Ranks() if few else call.unknown, together):
-        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(lives(facts, r) for r in gone):
-            continue
-        if one_host(facts, gone) is not None or _block(gone):
-            return gone
-    return Ranks()
-
-
-def _fell_silent(facts: Facts, gone: Ranks) -> bool:
-    """Whether these ranks wrote lines before, and every other rank of the job gave up after they had stopped."""
-    others = facts.case.world - gone
-    return gone <= facts.presence.logged and all(facts.presence.signs(r).alarms for r in others)
