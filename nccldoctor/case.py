@@ -82,6 +82,7 @@ class Case:
     nccl: str | None = None
     _of_kind: dict[type[Event], list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _of_number: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _groupless: dict[int, set[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -128,6 +129,11 @@ class Case:
         events = (self.events[place] for place in self._of_number.get(seq, ()))
         return [e for e in events if isinstance(e, CallTimeout)]
 
+    def groupless(self, rank: int) -> dict[int, int]:
+        """The numbers of the calls that a rank gave up on in lines that name no group, and how many ranks gave up on each in such lines."""
+        self._sort()
+        return {seq: len(ranks) for seq, ranks in self._groupless.items() if rank in ranks}
+
     def _sort(self) -> None:
         """Note once where the events of each kind stand: rules ask for some rank by rank, and there may be millions."""
         if self._of_kind:
@@ -136,3 +142,5 @@ class Case:
             self._of_kind.setdefault(type(event), []).append(place)
             if isinstance(event, CallTimeout) and event.seq is not None:
                 self._of_number.setdefault(event.seq, []).append(place)
+                if event.group is None and event.rank is not None:
+                    self._groupless.setdefault(event.seq, set()).add(event.rank)

@@ -8,6 +8,9 @@ from nccldoctor.case import Case
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.front import Front
 
+QUEUED = 64
+"""Calls of one group that may wait behind each other when the first of them times out."""
+
 
 def add_lines(case: Case, by: dict[tuple[int, int], Front]) -> None:
     """What the watchdog printed, where no dump says more: a rank that gave up on call *s* had issued *s* and not finished it."""
@@ -89,7 +92,23 @@ def group_of(case: Case, event: Event) -> int | None:
     if event.group_rank is not None and event.group_rank != event.rank:
         return None
     default = case.naming.by_local.get((event.rank, "0"))
-    return None if default is not None and _recorded_otherwise(case, default, event) else default
+    elsewhere = default is not None and (_recorded_otherwise(case, default, event) or _of_several(case, event))
+    return None if elsewhere else default
+
+
+def _of_several(case: Case, event: Event) -> bool:
+    """Whether a rank gave up on calls of several groups without naming any, and this one is not what most ranks gave up on.
+
+    Calls of one group that time out together have numbers close to each other.
+    """
+    if not isinstance(event, CallTimeout) or event.seq is None or event.rank is None or event.group is not None:
+        return False
+    told = case.groupless(event.rank)
+    if not told or max(told) - min(told) <= QUEUED:
+        return False
+    most = max(told.values())
+    alike = [seq for seq, ranks in told.items() if ranks == most]
+    return max(alike) - min(alike) > QUEUED or abs(event.seq - min(alike)) > QUEUED
 
 
 def _recorded_otherwise(case: Case, group: int, event: Event) -> bool:

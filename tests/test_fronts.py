@@ -236,6 +236,22 @@ def test_unless_its_number_inside_the_group_is_another_than_its_rank() -> None:
     assert group_of(found, found.events[0]) is None
 
 
+def test_of_numbers_far_apart_only_that_of_most_ranks_may_be_the_default_groups() -> None:
+    logs = [log(r, gave_up(r, 6), *([gave_up(r, 900 + r)] if r < 2 else [])) for r in range(4)]
+    found = case(logs=logs)
+    assert [group_of(found, e) for e in found.events] == [None if e.seq > 6 else 0 for e in found.events]
+
+
+def test_two_numbers_of_as_many_ranks_are_of_nobody_knows_which_group() -> None:
+    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 900)) for r in range(4)])
+    assert {group_of(found, e) for e in found.events} == {None}
+
+
+def test_numbers_that_queue_behind_each_other_are_of_one_group() -> None:
+    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 7)) for r in range(4)])
+    assert {group_of(found, e) for e in found.events} == {0}
+
+
 def test_a_named_group_that_nobody_knows_is_not_taken_for_another() -> None:
     # the store names groups in its own words; such a line may be the only one
     found = case(Tape(2).calls(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cases import Log, Tape, Team, facts, said, world
 from ruling import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
+from world import make
 
 from nccldoctor.diagnose import diagnose
 from nccldoctor.events import IbError
@@ -51,6 +52,12 @@ def test_dumps_of_a_healthy_running_job_show_no_stopped_device() -> None:
     for seed in range(3):
         ruling = play("snapshot", seed, evidence="fr", layout="ddp")
         assert not ruling.blamed, str(ruling)
+
+
+def test_dumps_of_one_running_job_at_different_moments_show_no_stopped_device() -> None:
+    found = make(382)
+    assert found.truth["scenario"] == "snapshot"
+    assert not read(found.files).blamed
 
 
 def behind(*slow: int) -> Ruling:

@@ -139,6 +139,13 @@ def test_a_job_that_finished_holds_no_stall(open_on: frozenset[int], says: str) 
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "high"), str(ruling)
 
 
+def test_all_in_one_call_and_nobody_complains_is_not_surely_stuck() -> None:
+    files = parting(frozenset({0, 1, 2, 3}), "step=8 loss=0.5")
+    ruling = read({k: v for k, v in files.items() if k != "torchrun.log"})
+    assert not ruling.blamed
+    assert ruling.sure < 2, str(ruling)
+
+
 @pytest.mark.parametrize("end", ["evaluation starts", "step=8 loss=0.5"])
 def test_a_store_that_goes_before_the_end_is_a_complaint(end: str) -> None:
     assert read(parting(frozenset({1, 2}), end)).cause != "none"

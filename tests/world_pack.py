@@ -112,6 +112,7 @@ LAYOUTS = {"merged": _merged, "per_rank": _per_rank, "tree": _tree, "srun": _sru
 
 def write(folder: Path, files: dict[str, str | bytes]) -> None:
     """Write the files of a job below a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     for name, content in sorted(files.items()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,11 +35,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.passed:
         return None
-    if (
-        len(call.inside) > len(call.passed)
-        or not (_complained(facts) or _held_up(facts, call))
-        or _elsewhere(facts, call)
-    ):
+    if len(call.inside) > len(call.passed) or _elsewhere(facts, call):
         return None
     stalled = stalled_of(facts, call)
     if (stalled is not None and stalled.op in EARLY_ROOT) or (
@@ -47,7 +43,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
     ):
         return None
     ahead = Ranks(r for r in call.inside if _went_on(facts, call, r))
-    if not ahead:
+    if not ahead or not (_complained(facts) or _held_up(facts, call, ahead)):
         return None
     evidence: list[Evidence] = []
     for rank in list(ahead)[:3]:
@@ -98,10 +94,10 @@ def _complained(facts: Facts) -> bool:
     return facts.presence.first_alarm is not None
 
 
-def _held_up(facts: Facts, call: StuckCall) -> bool:
-    """Whether peers wait in a call that the stopped rank's host has not even issued, or it is far, or long, behind them."""
+def _held_up(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
+    """Whether peers wait in a call that the host of a stopped rank has not even issued, or it is far, or long, behind them."""
     gap = max((f.completed for f in facts.fronts.by.values() if f.group == call.group), default=call.seq) - call.seq
-    waited_for = any(c.missing & call.inside for c in _others_wait_for(facts, call))
+    waited_for = any(c.missing & stopped for c in _others_wait_for(facts, call))
     return gap >= FAR_BEHIND or waited_for or _long_done(facts, call)
 
 

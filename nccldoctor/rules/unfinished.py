@@ -45,6 +45,11 @@ def _other_calls(facts: Facts, call: StuckCall) -> bool:
     return bool(given_up - {call.seq})
 
 
+def _may_run(facts: Facts) -> bool:
+    """Whether nobody complains in lines that were read, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
+    return facts.presence.first_alarm is None and (bool(facts.presence.logged) or on_gloo(facts))
+
+
 def judge(facts: Facts, stall: Stall) -> Draft | None:
     """A call that everybody is in."""
     call = stall.call
@@ -82,7 +87,7 @@ def judge(facts: Facts, stall: Stall) -> Draft | None:
         else f"{waiting}; nobody is shown to be missing",
         tuple(evidence),
         Confidence.LOW
-        if alone or _other_calls(facts, call) or (on_gloo(facts) and facts.presence.first_alarm is None)
+        if alone or _other_calls(facts, call) or _may_run(facts)
         else Confidence.MEDIUM
         if open_class or group.learned == "listed" or facts.presence.first_alarm is None or _unheard(facts)
         else Confidence.HIGH,
