@@ -239,7 +239,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     shutil.copytree(ROOT, work / "checkout", symlinks=True, ignore=ignored)
     _build("build_sdist", work / "checkout", work / "sdist")
     with tarfile.open(next((work / "sdist").glob("*.tar.gz"))) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # 3.11.2 has no filters
+        archive.extractall(work / "unpacked")
     _build("build_wheel", work / "checkout", work / "direct")
     _build("build_wheel", next((work / "unpacked").iterdir()), work / "by_sdist")
     return next((work / "direct").glob("*.whl")), next((work / "by_sdist").glob("*.whl"))
