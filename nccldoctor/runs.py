@@ -116,22 +116,60 @@ class _Told:
         """The ranks that tell where they are."""
         return {rank for rank, _ in self.numbers}
 
+    @property
+    def named(self) -> set[int]:
+        """All ranks of which it says anything."""
+        return self.ranks | self.hosts.keys() | self.ended
+
+
+@dataclass(slots=True)
+class _Run:
+    """Folders or files of one run, and where to look for those that a further one can be compared with: thousands of files of one rank
+    each have nothing in common.
+    """
+
+    units: list[_Told] = field(default_factory=list)
+    sizes: set[frozenset[str]] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+    of_rank: dict[int, list[_Told]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, unit: _Told) -> None:
+        """Add what is of this run."""
+        self.units.append(unit)
+        self.sizes |= {frozenset(unit.sizes)} if unit.sizes else set()
+        self.ids |= {unit.run} if unit.run else set()
+        for rank in unit.named:
+            self.of_rank[rank].append(unit)
+
+    def near(self, unit: _Told) -> list[_Told]:
+        """What speaks of a rank that the unit speaks of, or names its run where that does."""
+        found = {id(other): other for rank in unit.named for other in self.of_rank.get(rank, ())}
+        if unit.run:
+            found |= {id(other): other for other in self.units if other.run}
+        return list(found.values())
+
+    def holds(self, unit: _Told) -> bool:
+        """Whether nothing shows that the unit is of another run."""
+        if unit.sizes and any(not unit.sizes & sizes for sizes in self.sizes):
+            return False
+        return not (unit.run and self.ids - {unit.run}) and not any(_differ(unit, other) for other in self.near(unit))
+
 
 def _one_of_logs(read: Ingested) -> Ingested:
-    runs: list[list[_Told]] = []
+    runs: list[_Run] = []
     for unit in sorted(_units(read.parsed), key=lambda one: -len(one.ranks)):
-        home = next((run for run in runs if not any(_differ(unit, other) for other in run)), None)
+        home = next((run for run in runs if run.holds(unit)), None)
         if home is None:
-            runs.append([unit])
-        else:
-            home.append(unit)
+            home = _Run()
+            runs.append(home)
+        home.take(unit)
     if len(runs) < 2:
         return read
     dumped = {dump.source for dump in read.batch.dumps}
     mine = max(runs, key=lambda run: _weight(run, runs, dumped))
     others = [run for run in runs if run is not mine]
-    left = {source.id for run in others for unit in run for source in unit.sources}
-    gaps = [_gap([s.path for unit in run for s in unit.sources], _why_lines(run, mine)) for run in others]
+    left = {source.id for run in others for unit in run.units for source in unit.sources}
+    gaps = [_gap([s.path for unit in run.units for s in unit.sources], _why_lines(run, mine)) for run in others]
     if not _in_order(runs):
         why = "whether it is older than what is diagnosed is not known: not all of its lines have a time"
         gaps = [replace(gap, why=why, lost=True) for gap in gaps]
@@ -143,12 +181,12 @@ def _one_of_logs(read: Ingested) -> Ingested:
     )
 
 
-def _weight(run: Sequence[_Told], runs: Sequence[Sequence[_Told]], dumped: set[int]) -> tuple[bool, int, int, float]:
+def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, int, int, float]:
     """What no other run came after goes first, then the run with dumps, the one with most ranks, the newest."""
-    last = not any(_earlier(mine, unit) for mine in run for other in runs for unit in other)
-    ranks = {rank for unit in run for rank in unit.ranks}
-    held = sum(source.id in dumped for unit in run for source in unit.sources)
-    return last, held, len(ranks), max(unit.last for unit in run)
+    last = not any(_earlier(mine, unit) for mine in run.units for other in runs for unit in other.near(mine))
+    ranks = {rank for unit in run.units for rank in unit.ranks}
+    held = sum(source.id in dumped for unit in run.units for source in unit.sources)
+    return last, held, len(ranks), max(unit.last for unit in run.units)
 
 
 def _units(parsed: Sequence[Parsed]) -> list[_Told]:
@@ -230,18 +268,19 @@ def _elsewhere(one: _Told, other: _Told) -> bool:
     return len(placed) > 1 and not any(one.hosts[rank] & other.hosts[rank] for rank in placed)
 
 
-def _in_order(runs: Sequence[Sequence[_Told]]) -> bool:
+def _in_order(runs: Sequence[_Run]) -> bool:
     """Whether it is known when each run took place: of runs without a time nobody can say which is the newest."""
-    return all(any(math.isfinite(unit.last) for unit in run) for run in runs)
+    return all(any(math.isfinite(unit.last) for unit in run.units) for run in runs)
 
 
-def _why_lines(run: Sequence[_Told], mine: Sequence[_Told]) -> str:
-    sizes, ours = ({size for unit in one for size in unit.sizes} for one in (run, mine))
+def _why_lines(run: _Run, mine: _Run) -> str:
+    sizes, ours = ({size for told in one.sizes for size in told} for one in (run, mine))
+    pairs = [(unit, other) for unit in run.units for other in mine.near(unit)]
     if sizes and ours and not sizes & ours:
         why = f"its job has {', '.join(sorted(sizes))} ranks, that of the others {', '.join(sorted(ours))}"
-    elif any(_earlier(unit, other) for unit in run for other in mine):
+    elif any(_earlier(unit, other) for unit, other in pairs):
         why = "its lines end before those of the others begin"
-    elif any(_elsewhere(unit, other) for unit in run for other in mine):
+    elif any(_elsewhere(unit, other) for unit, other in pairs):
         why = "its ranks are on other hosts"
     else:
         why = "its ranks are elsewhere in their work at the same time"
