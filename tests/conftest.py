@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", deadline=None)  # a busy machine is no defect of the code
+settings.register_profile("patient", deadline=None, derandomize=True)  # a busy machine is no defect of the code
+settings.register_profile("search", deadline=None)  # pytest --hypothesis-profile=search looks for what is not known yet
 settings.load_profile("patient")
 
 MUST_RUN = ("live", "browser", "notebook")

@@ -8,10 +8,14 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import scenes
+from cases import Log, facts
 from dumps import dump, entry
 from ruling import gave_up, innocent, job, play, read, step_line, taken_down, told_to_dump, torchrun
 
 import nccldoctor
+from nccldoctor.diagnose import diagnose
+from nccldoctor.events import Stack
 from nccldoctor.outcome import exit_code
 
 TRAIN = {f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)}
@@ -166,6 +170,11 @@ def test_a_call_issued_after_the_work_was_done_still_hangs() -> None:
     stuck = read(files | {f"stacks/stacks_{r}.txt": stack for r in range(4)})
     assert ruling.verdict["confidence"] != "high", str(ruling)
     assert stuck.cause != "none", str(stuck)
+
+
+def test_a_stack_without_a_frame_tells_nothing() -> None:
+    empty = Stack(place=scenes.at(), text="Thread 0x00007f (most recent call first):", main=True)
+    assert diagnose(facts(logs=[Log("stacks.txt", (empty,))]))[0].cause == "undetermined"
 
 
 def test_one_timeout_is_enough_to_be_not_well() -> None:

@@ -43,7 +43,7 @@ def judge(facts: Facts, stall: Stall) -> Draft:
     evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     broke, lines = broken_off(facts)
     evidence += lines
-    stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main][:4]
+    stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     evidence += [quote(s, doing(s.frames) or "is in " + s.frames[0]) for s in stacks]
     if not evidence:
         evidence = [_nothing(facts)]
