@@ -19,9 +19,9 @@ TARGET_S = 0.150
 READ = """
 import sys, time
 from pathlib import Path
-import numpy, nccldoctor.doctor, nccldoctor.prescribe
+import numpy, nccldoctor.pipeline, nccldoctor.prescribe.prescribe
 begin = time.perf_counter()
-from nccldoctor.catalogue import load
+from nccldoctor.prescribe.catalogue import load
 if sys.argv[1] != "full":
     load.BUILT_IN = Path(sys.argv[1])
 held = load.load()

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.columns import UNSET, Batch, Calls, DumpHead, GroupConfig, GroupStatus, Vocabulary
 from nccldoctor.events import CollectiveTimeout, DumpSignal, Event, GroupRef, WorkStatus
-from nccldoctor.ingest import Ingested
+from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Place, Source, SourceKind
+from nccldoctor.model.recorded_calls import UNSET, Batch, Calls, DumpHead, GroupConfig, GroupStatus, Vocabulary
 from nccldoctor.parsers.base import Parsed
 
 Ints = npt.NDArray[np.int64]

@@ -19,8 +19,8 @@ from pathlib import Path
 
 LOAD = """
 import sys
-from nccldoctor.discover import discover
-from nccldoctor.ingest import ingest
+from nccldoctor.discover.discover import discover
+from nccldoctor.ingest.ingest import ingest
 print(len(ingest(discover(sys.argv[1:])).batch.calls), "calls")
 """
 CALLERS = [("wrapper", "c10d_logger"), ("reduce", "mappings"), ("forward", "layers"), ("step", "schedules")]

@@ -28,9 +28,9 @@ FEW = (
 
 READ = """
 import sys
-import nccldoctor.parsers
+from nccldoctor.parsers import shelf
 from nccldoctor.model import Source, SourceKind
-from nccldoctor.parsers.scan import scan
+from nccldoctor.parsers.engine.scan import scan
 with open(sys.argv[1], "rb") as stream:
     answer = scan(Source(0, "job.log", SourceKind.LOG, 0), stream)
 print(answer.lines, answer.candidates, answer.understood, len(answer.events))
@@ -131,10 +131,9 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=3)
     asked = options.parse_args()
 
-    import nccldoctor.parsers  # noqa: F401 - fills the shelf
-    from nccldoctor.parsers.base import LINE_PARSERS
+    from nccldoctor.parsers import shelf
 
-    literals = sorted({text for parser in LINE_PARSERS if not parser.sampled for text in parser.literals})
+    literals = sorted({text for parser in shelf.line_parsers() if not parser.sampled for text in parser.literals})
     with tempfile.TemporaryDirectory() as folder:
         log, few, same = (Path(folder) / name for name in ("job.log", "few", "same"))
         write(log, asked.megabytes, asked.relevant)
@@ -145,7 +144,7 @@ def main() -> None:
             "few": rival(few, log),
             "same": rival(same, log),
             "nccldoctor": [sys.executable, "-c", READ, str(log)],
-            "python alone": [sys.executable, "-c", "import nccldoctor.parsers.scan"],
+            "python alone": [sys.executable, "-c", "import nccldoctor.parsers.engine.scan"],
         }
         times = {
             name: statistics.median(cpu(command) for _ in range(asked.repeat)) for name, command in commands.items()

@@ -23,11 +23,11 @@ from unittest.mock import patch
 
 from large_job import job
 
-from nccldoctor.align import align
-from nccldoctor.diagnose import diagnose
-from nccldoctor.doctor import analyze
-from nccldoctor.identify import identify
+from nccldoctor.align.facts import align
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.identify.identify import identify
 from nccldoctor.model import CauseClass
+from nccldoctor.pipeline import analyze
 
 LIMIT_S = 10.0
 
@@ -74,7 +74,7 @@ def main() -> None:
     facts = clock.time("align", lambda: align(case))
     findings = clock.time("diagnose", lambda: diagnose(facts))
     spent = sum(clock.took.values())
-    with patch("nccldoctor.doctor.discover"), patch("nccldoctor.doctor.ingest", lambda *_, **__: read):
+    with patch("nccldoctor.pipeline.discover"), patch("nccldoctor.pipeline.ingest", lambda *_, **__: read):
         incident = clock.time("analyze", lambda: analyze("job"))
     clock.time("reports", lambda: (incident.to_json(), incident.to_html()))
     profile.disable()

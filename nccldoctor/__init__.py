@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nccldoctor.doctor import analyze
     from nccldoctor.incident import Incident
     from nccldoctor.model import Diagnosis, Evidence, Finding, RemedyAdvice
-    from nccldoctor.ranks import Ranks
+    from nccldoctor.model.ranks import Ranks
+    from nccldoctor.pipeline import analyze
 
 _HOMES = {
-    "analyze": "nccldoctor.doctor",
+    "analyze": "nccldoctor.pipeline",
     "Incident": "nccldoctor.incident",
     "Diagnosis": "nccldoctor.model",
     "Evidence": "nccldoctor.model",
     "Finding": "nccldoctor.model",
     "RemedyAdvice": "nccldoctor.model",
-    "Ranks": "nccldoctor.ranks",
+    "Ranks": "nccldoctor.model.ranks",
 }
 
 __all__ = ["Diagnosis", "Evidence", "Finding", "Incident", "Ranks", "RemedyAdvice", "__version__", "analyze"]

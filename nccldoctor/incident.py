@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nccldoctor.case import Case
 from nccldoctor.events import RasStatus
+from nccldoctor.identify.case import Case
 from nccldoctor.model import Diagnosis, Finding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nccldoctor.reports.figures import Plots
+    from nccldoctor.reports.plotly.figures import Plots
 
 WIDTH = 100
 """Characters of a line of text where nobody says otherwise."""
@@ -24,7 +24,7 @@ class Incident:
     """What :func:`nccldoctor.analyze` returns: the diagnosis, and the case that it rests on.
 
     Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
-    built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.frames`.
+    built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
     """
 
     diagnosis: Diagnosis
@@ -38,9 +38,9 @@ class Incident:
 
     def to_json(self) -> str:
         """The document of ``analyze --format json``, byte for byte (``schema/analyze.json``)."""
-        from nccldoctor.reports import machine
+        from nccldoctor.reports import json_document
 
-        return machine.to_json(self.diagnosis)
+        return json_document.to_json(self.diagnosis)
 
     def to_markdown(self) -> str:
         """The ticket text: Markdown of at most 1,500 characters."""
@@ -62,7 +62,7 @@ class Incident:
 
     def to_interactive_html(self) -> str:
         """The same with plotly panels: about 2 MB, offline, and the plain page where scripts are blocked."""
-        from nccldoctor.reports import interactive
+        from nccldoctor.reports.plotly import interactive
 
         return interactive.page(self.diagnosis)
 
@@ -70,9 +70,9 @@ class Incident:
         """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.
 
         The same thing has the same stand-in everywhere: in reports, figures, frames and the case.
-        Raises :class:`~nccldoctor.errors.NccldoctorError` for another word.
+        Raises :class:`~nccldoctor.model.errors.NccldoctorError` for another word.
         """
-        from nccldoctor.reports import redact
+        from nccldoctor.reports.parts import redact
 
         told = (host for report in self.case.of(RasStatus) for _, host, _ in report.processes)
         named = (*self.case.rank_host.values(), *(event.host for event in self.case.events if event.host), *told)
@@ -84,7 +84,7 @@ class Incident:
 
         They are returned, never shown by themselves.
         """
-        from nccldoctor.reports.figures import Plots
+        from nccldoctor.reports.plotly.figures import Plots
 
         return Plots(self.diagnosis)
 
@@ -104,7 +104,7 @@ class Incident:
         return self.to_markdown()
 
     def __repr__(self) -> str:
-        from nccldoctor.reports.visible import line
+        from nccldoctor.reports.parts.sanitize import line
 
         verdict = self.verdict
         return f"<Incident {verdict.cause.value}, confidence {verdict.confidence.value}: {line(verdict.headline, 160)}>"
@@ -112,58 +112,58 @@ class Incident:
     @property
     def calls(self) -> pd.DataFrame:
         """Every recorded call, in the order of the dumps."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("calls", lambda: frames.calls(self.case))
+        return self._frame("calls", lambda: dataframes.calls(self.case))
 
     @property
     def events(self) -> pd.DataFrame:
         """What the log lines say, in the order of the input."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("events", lambda: frames.events(self.case))
+        return self._frame("events", lambda: dataframes.events(self.case))
 
     @property
     def ranks(self) -> pd.DataFrame:
         """Where each rank stands."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("ranks", lambda: frames.ranks(self.diagnosis))
+        return self._frame("ranks", lambda: dataframes.ranks(self.diagnosis))
 
     @property
     def findings(self) -> pd.DataFrame:
         """The findings, the verdict first."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("findings", lambda: frames.findings(self.diagnosis))
+        return self._frame("findings", lambda: dataframes.findings(self.diagnosis))
 
     @property
     def evidence(self) -> pd.DataFrame:
         """What each finding rests on, with file and line."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("evidence", lambda: frames.evidence(self.diagnosis))
+        return self._frame("evidence", lambda: dataframes.evidence(self.diagnosis))
 
     @property
     def groups(self) -> pd.DataFrame:
         """The process groups."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("groups", lambda: frames.groups(self.diagnosis))
+        return self._frame("groups", lambda: dataframes.groups(self.diagnosis))
 
     @property
     def coverage(self) -> pd.DataFrame:
         """What was found of each kind of input."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("coverage", lambda: frames.coverage(self.diagnosis))
+        return self._frame("coverage", lambda: dataframes.coverage(self.diagnosis))
 
     @property
     def remedies(self) -> pd.DataFrame:
         """The remedies, best fit first."""
-        from nccldoctor import frames
+        from nccldoctor import dataframes
 
-        return self._frame("remedies", lambda: frames.remedies(self.diagnosis))
+        return self._frame("remedies", lambda: dataframes.remedies(self.diagnosis))
 
     def _frame(self, name: str, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         if name not in self._frames:

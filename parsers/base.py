@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from nccldoctor.columns import Batch
 from nccldoctor.events import Event, GroupRef
 from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model.recorded_calls import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,13 @@ class LineParser(ABC):
     ``literals``: a line is offered to this parser when it contains one of these; keep them rare in healthy logs.
     ``sampled``: true where the literals are common in healthy logs (progress): such parsers see only the head and the tail of a
     large file and the surroundings of what other parsers found; small files whole.
+    ``general``: true for a parser that reads any message of a library. On a line that a special parser reads too, its events come last.
     """
 
     literals: ClassVar[tuple[str, ...]]
     samples: ClassVar[tuple[Sample, ...]] = ()
     sampled: ClassVar[bool] = False
+    general: ClassVar[bool] = False
 
     @abstractmethod
     def parse(self, line: Line) -> Iterable[Event]:

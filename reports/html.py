@@ -1,4 +1,4 @@
-"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.view.View`, and nothing loaded.
+"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.parts.view.View`, and nothing loaded.
 
 The page forbids itself everything but its one style block and its one script, by their hashes: text of a log that
 got past the escaping would still do nothing.
@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports import advice, prose, view
 from nccldoctor.reports.charts import streams, symbols, timeline, wait_graph
+from nccldoctor.reports.parts import advice, prose, view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,7 +72,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
 
 
 class Panels(Protocol):
-    """What :mod:`~nccldoctor.reports.interactive` adds to the page."""
+    """What :mod:`~nccldoctor.reports.plotly.interactive` adds to the page."""
 
     @property
     def panels(self) -> tuple[object, ...]:

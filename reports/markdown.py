@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports import advice, certainty, progress, prose, story_view, text, wording
+from nccldoctor.reports import text
 from nccldoctor.reports.charts.wait_graph import in_words
-from nccldoctor.reports.exhibits import Exhibit, exhibits, reasons
-from nccldoctor.reports.visible import line
+from nccldoctor.reports.parts import advice, event_sequence, prose, rank_rows, wording
+from nccldoctor.reports.parts.quotes import Exhibit, exhibits, reasons
+from nccldoctor.reports.parts.sanitize import line
 
 TICKET = 1_500
 """Characters of the ticket text; Slack cuts text blocks off at 3,000."""
@@ -27,7 +28,7 @@ def ticket(diagnosis: Diagnosis) -> str:
     out = [
         f"### {_title(diagnosis)}",
         f"{words(finding.headline, 420)}",
-        f"**Class** `{finding.cause.value}`, **confidence** {certainty.confidence(finding)}",
+        f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence(finding)}",
     ]
     if finding.stalled is not None:
         out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
@@ -162,7 +163,7 @@ def _ranks(diagnosis: Diagnosis) -> str:
             "" if row.enqueued is None else str(row.enqueued),
             row.last_sign,
         )
-        for row in progress.folded(diagnosis)[:24]
+        for row in rank_rows.folded(diagnosis)[:24]
     ]
     return _table("Progress by rank", ("Ranks", "Role", "Host", "Group", "Done", "Enqueued", "Last sign"), rows)
 
@@ -178,12 +179,15 @@ def _remedies(diagnosis: Diagnosis) -> str:
 
 
 def _story(diagnosis: Diagnosis) -> str:
-    rows, more = story_view.rows(diagnosis, EVENTS)
+    rows, more = event_sequence.rows(diagnosis, EVENTS)
     if not rows:
         return ""
     out = [
         " ".join(
-            filter(None, ("-", row.time, f"{words(row.who, 160)}: {words(row.says, 200)}", _role(row), code(row.place, 160)))
+            filter(
+                None,
+                ("-", row.time, f"{words(row.who, 160)}: {words(row.says, 200)}", _role(row), code(row.place, 160)),
+            )
         )
         for row in rows
     ]
@@ -191,7 +195,7 @@ def _story(diagnosis: Diagnosis) -> str:
     return "\n".join(["## What happened, in order", "", *out])
 
 
-def _role(row: story_view.Row) -> str:
+def _role(row: event_sequence.Row) -> str:
     return f"**{row.role}**" if row.cause else f"({row.role})"
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Role
-from nccldoctor.reports import advice, certainty, missing, progress, prose, wording
-from nccldoctor.reports.visible import line
+from nccldoctor.reports.parts import advice, missing_inputs, prose, rank_rows, wording
+from nccldoctor.reports.parts.sanitize import line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -92,7 +92,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
         device = [line(first.device, 40)] if first and first.device else []
         inside = device + ([f"pid {first.pid}"] if first and first.pid is not None else [])
         within = f" ({', '.join(inside)})" if inside else ""
-        detail = (host + within if len(named) == 1 else "") + certainty.others_may_be(diagnosis)
+        detail = (host + within if len(named) == 1 else "") + wording.others_may_be(diagnosis)
         yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
         if first and len(named) == 1 and first.last_sign:
             yield "Last seen", line(first.last_sign, 200), ""
@@ -103,11 +103,11 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     situation = wording.situation(diagnosis)
     title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
     yield "Class", f"{finding.cause.value}: {title}", ""
-    yield "Confidence", certainty.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
+    yield "Confidence", wording.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
     for notice in diagnosis.notices:
         yield "Note", line(notice, 300), "yellow"
-    if missing.wanted(diagnosis) or finding.family is Family.NONE:
-        yield "Read", missing.read(diagnosis), ""
+    if missing_inputs.wanted(diagnosis) or finding.family is Family.NONE:
+        yield "Read", missing_inputs.read(diagnosis), ""
 
 
 def stalled_detail(diagnosis: Diagnosis) -> str:
@@ -117,7 +117,7 @@ def stalled_detail(diagnosis: Diagnosis) -> str:
         return ""
     parts = [f"group {wording.group_name(call.group).removeprefix('group ')}"] if call.group else []
     parts += [f"numel {call.numel_in:,}"] if call.numel_in is not None and call.numel_in >= 0 else []
-    parts += [arrived] if (arrived := certainty.arrived(diagnosis, call)) else []
+    parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     parts += [f"limit {wording.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []
     return wording.stalled_name(call) + (f"  {', '.join(parts)}" if parts else "")
 
@@ -134,7 +134,7 @@ def _others(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
 
 
 def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
-    rows = progress.folded(diagnosis)
+    rows = rank_rows.folded(diagnosis)
     if not rows:
         return
     cells = [["ranks", "host", "group", "done", "enqueued", "role"]]

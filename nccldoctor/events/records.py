@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nccldoctor.events.base import Event, kind
-from nccldoctor.ranks import Ranks
+from nccldoctor.model.ranks import Ranks
 
 
 @kind

@@ -49,7 +49,15 @@ class CauseClass(StrEnum):
 _FAMILY = {
     **dict.fromkeys(("not-arrived", "frozen", "died", "raised"), Family.ABSENT),
     **dict.fromkeys(
-        ("op-mismatch", "size-mismatch", "dtype-mismatch", "missed-call", "extra-call", "order-inversion", "unmatched-p2p"),
+        (
+            "op-mismatch",
+            "size-mismatch",
+            "dtype-mismatch",
+            "missed-call",
+            "extra-call",
+            "order-inversion",
+            "unmatched-p2p",
+        ),
         Family.DISAGREE,
     ),
     **dict.fromkeys(("device-stalled", "unfinished", "network", "hardware"), Family.INSIDE),

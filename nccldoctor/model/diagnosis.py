@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from nccldoctor.model.figures import RunUp, StreamPair, Timeline, TwoStacks
 from nccldoctor.model.findings import Avoid, Condition, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
-from nccldoctor.pictures import RunUp, StreamPair, Timeline, TwoStacks
-from nccldoctor.ranks import Ranks
+from nccldoctor.model.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from nccldoctor.model.causes import CauseClass, Confidence, Family
 from nccldoctor.model.inputs import Place
-from nccldoctor.ranks import Ranks
+from nccldoctor.model.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +127,21 @@ class RemedyAdvice:
     topic: str = ""
     checks: tuple[Condition, ...] = ()
     origin: str = "built-in"
+
+
+def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The parts of a verdict that speaks for several stalls: findings of its class that name some of its culprits
+    each.
+    """
+    parts = _parts(findings)
+    calls = {(f.stalled.group, f.stalled.kind, f.stalled.seq) if f.stalled is not None else f.id for f in parts}
+    return parts if len(calls) == len(parts) else ()  # several ranks that are missing in one call are one stall
+
+
+def _parts(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    verdict = findings[0]
+    if verdict.family in (Family.NONE, Family.UNDETERMINED) or len(verdict.ranks) < 2:
+        return ()
+    parts = tuple(f for f in findings[1:] if f.cause is verdict.cause and f.ranks and f.ranks < verdict.ranks)
+    apart = sum(len(f.ranks) for f in parts) == len(verdict.ranks) == len({r for f in parts for r in f.ranks})
+    return parts if apart else ()

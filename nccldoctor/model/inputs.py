@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nccldoctor.ranks import Ranks
+from nccldoctor.model.ranks import Ranks
 
 
 class SourceKind(StrEnum):

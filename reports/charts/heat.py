@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.pictures import LEVEL_NEVER, LEVEL_UNKNOWN, NEVER, SEVERITY, LateRow, RunUp, level
-from nccldoctor.ranks import Ranks
-from nccldoctor.reports import wording
+from nccldoctor.model.figures import LEVEL_NEVER, LEVEL_UNKNOWN, NEVER, SEVERITY, LateRow, RunUp, level
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import cells
-from nccldoctor.reports.visible import line
+from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.sanitize import line
 
 LEFT, TOP, CELL, STEP, NOTE = 96, 26, 30, 22, 130
 """Room for the ranks, room for the numbers, width and height of a cell with its gap, room for the note at the right."""

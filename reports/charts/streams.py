@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.pictures import StreamCall, StreamPair
-from nccldoctor.reports import wording
+from nccldoctor.model.figures import StreamCall, StreamPair
 from nccldoctor.reports.charts.wait_graph import fitting
-from nccldoctor.reports.visible import line
+from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.sanitize import line
 
 WIDTH, HEIGHT, GAP, STEP, TOP = 390, 36, 120, 44, 30
 """Of a box, the gap between both columns, the step from row to row, the room for the ranks' names."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.model import RankState
-from nccldoctor.reports.progress import Row
+from nccldoctor.reports.parts.rank_rows import Row
 
 CELLS = 6
 

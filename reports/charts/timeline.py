@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from nccldoctor.pictures import Mark, Timeline, TimeRow
-from nccldoctor.ranks import Ranks
-from nccldoctor.reports import wording
-from nccldoctor.reports.visible import line
+from nccldoctor.model.figures import Mark, Timeline, TimeRow
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.sanitize import line
 
 LEFT, TOP, WIDTH, STEP, BAR = 96, 40, 962, 24, 14
 """Room for the ranks and the times, width of the axis, height of a row and of its bar."""
@@ -31,7 +31,7 @@ SYMBOL = 11
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a rank did for a while; ``kind`` as in :class:`~nccldoctor.pictures.Stretch`."""
+    """What a rank did for a while; ``kind`` as in :class:`~nccldoctor.model.figures.Stretch`."""
 
     kind: str
     x: float
@@ -143,11 +143,7 @@ def _axis(found: Timeline) -> _Axis:
     pieces = [(times[0], times[-1])]
     for _ in range(CUTS):
         shown = sum(end - begin for begin, end in pieces)
-        gaps = [
-            (b - a, a, b)
-            for a, b in pairwise(times)
-            if any(p[0] <= a and b <= p[1] for p in pieces)
-        ]
+        gaps = [(b - a, a, b) for a, b in pairwise(times) if any(p[0] <= a and b <= p[1] for p in pieces)]
         longest = max(gaps, default=(0.0, 0.0, 0.0))
         if longest[0] < QUIET * shown or longest[0] < 1.0:
             break

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nccldoctor.model import Link
-from nccldoctor.ranks import Ranks
-from nccldoctor.reports import wording
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.layers import Edge, Layout, layout
-from nccldoctor.reports.visible import line
+from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.sanitize import line
 
 BOXES = 12
 WIDTH, HEIGHT, GAP, STEP, EDGE = 204, 78, 108, 106, 10

@@ -1,0 +1,1 @@
+"""Lays the ranks side by side: progress, waits, mismatches, failures. Nothing is judged here."""

@@ -1,0 +1,211 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from nccldoctor.align.call_sequences import site
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import counted, issued, stalled_by_counts
+from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.events import CallTimeout, Event, WorkStatus
+from nccldoctor.model import Evidence, Group, Place, Stalled
+from nccldoctor.model.operations import op_type
+
+HASHED = re.compile(r"[0-9a-f]{32,}")
+"""Names that torch makes of the members when a group is one of many (``_hash_ranks_to_str``)."""
+
+
+GAVE_UP, LATE = 64, 840.0
+"""Members of a call that are asked when they gave up; seconds after the limit in which a job is taken down, less than zones are apart."""
+
+
+def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
+    """A log line as evidence; its observer is the rank that wrote it."""
+    who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
+    return Evidence(event.place, event.text[:300], says, supports, who)
+
+
+def recorded(facts: Facts, row: int, says: str, *, supports: bool = True) -> Evidence:
+    """A recorder entry as evidence; its observer is the dump's rank."""
+    case = facts.case
+    dump = case.dumps[case.calls.dump[row]]
+    place = Place(dump.source, dump.path, entry=int(case.calls.entry[row]))
+    return Evidence(place, entry_text(facts, row), says, supports, f"dump:{int(case.call_rank[row])}")
+
+
+def entry_text(facts: Facts, row: int) -> str:
+    """A recorder entry in one line: operation, number, group, sizes, state and the user's call site."""
+    case, calls = facts.case, facts.case.calls
+    inputs = case.vocabulary.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
+    state = ("scheduled", "started", "completed")[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
+    group = case.groups[case.call_group[row]].label if case.call_group[row] >= 0 else "?"
+    number = int(calls.p2p_seq[row]) if calls.is_p2p[row] and calls.p2p_seq[row] >= 0 else int(calls.seq[row])
+    where = site(case.vocabulary.stacks[calls.stack[row]])
+    sizes = ", ".join(str(list(s)) for s in inputs[:3])
+    return f"{case.vocabulary.ops[calls.op[row]]} #{number} in {group} {sizes} {state}" + (
+        f", called by {where}" if where else ""
+    )
+
+
+def dump_evidence(facts: Facts, rank: int, says: str) -> Evidence | None:
+    """A rank's dump as a whole: its newest entry, or the file where it holds none."""
+    row = facts.progress.last_row.get(rank)
+    if row is not None:
+        return recorded(facts, row, says)
+    for dump, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True):
+        if owner == rank and rank in facts.progress.recorded:
+            return Evidence(Place(dump.source, dump.path), "no call is active in this dump", says, True, f"dump:{rank}")
+    return None
+
+
+def stalled_of(facts: Facts, call: StuckCall | None) -> Stalled | None:
+    """The call in the words of the contract, with when it began and when the first rank gave up."""
+    if call is None:
+        return None
+    since, until = lasted(facts, call)
+    return replace(_named(facts, call), since=since, until=until)
+
+
+def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | None]:
+    """When the first member issued a call (the recorder's time, else a timeout less what it ran), and when the first one gave up.
+
+    UTC where the recorder gives the beginning; else as the lines print it. None where nothing tells.
+    """
+    lines = timeouts_of(facts, call)
+    fronts = (facts.progress.by.get((call.group, rank)) for rank in call.entered)
+    rows = [f.row for f in fronts if f is not None and f.row >= 0 and f.pending == call.seq] or (
+        [call.row] if call.row >= 0 else []
+    )
+    issued = [int(facts.case.calls.created_ns[row]) for row in rows if facts.case.calls.created_ns[row] > 0]
+    if issued:
+        began = min(issued) / 1e9
+        ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _gave_up(facts, call, began)
+        return datetime.fromtimestamp(began, UTC), datetime.fromtimestamp(min(ends), UTC) if ends else None
+    printed = [(facts.liveness.time(e), n, e) for n, e in enumerate(lines) if e.time is not None]
+    timed = sorted(p for p in printed if not math.isnan(p[0]))
+    if not timed:
+        return None, None
+    starts = [
+        (at - e.ran_ms / 1e3, n, e.time - timedelta(milliseconds=e.ran_ms))
+        for at, n, e in timed
+        if e.ran_ms is not None and e.time is not None
+    ]
+    return min(starts)[2] if starts else None, timed[0][2].time
+
+
+def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
+    """When members of a call complained, raised or ended after it began, where no timeout line names the call.
+
+    Nothing ties such lines to the recorder's clock: one without a zone counts where it follows within the limit, or a little later.
+    """
+    signs = [facts.liveness.signs(rank) for rank in list(call.entered)[:GAVE_UP]]
+    recorded = int(facts.case.calls.timeout_ms[call.row]) if call.row >= 0 else 0
+    limit = recorded if recorded > 0 else _printed_limit(facts, call)
+    latest = began + limit / 1e3 + LATE if limit else math.inf
+    lines = ((facts.liveness.time(e), e.time) for s in signs for e in (*s.alarms, *s.echoes, *s.exits))
+    return [
+        at for at, time in lines if at >= began and (at <= latest or (time is not None and time.tzinfo is not None))
+    ]
+
+
+def _named(facts: Facts, call: StuckCall) -> Stalled:
+    """The call without its times."""
+    group = facts.case.groups[call.group]
+    row = call.row
+    if row >= 0:
+        calls, words = facts.case.calls, facts.case.vocabulary
+        dtypes = words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else ((), ())
+        timeout = int(calls.timeout_ms[row])
+        return Stalled(
+            op=op_type(words.ops[calls.op[row]]),
+            seq=call.seq,
+            kind="p2p" if call.pair else "collective",
+            group=group.label,
+            numel_in=int(calls.numel_in[row]) if calls.numel_in[row] >= 0 else None,
+            numel_out=int(calls.numel_out[row]) if calls.numel_out[row] >= 0 else None,
+            dtype=next(iter(dtypes[0] or dtypes[1]), None),
+            entered=call.entered,
+            missing=call.missing | call.unknown,
+            timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
+        )
+    counts = counted(facts, call)
+    if counts is not None:
+        return stalled_by_counts(call, group, counts)
+    line = next(iter(timeouts_of(facts, call)), None)
+    return Stalled(
+        op=line.op if line else None,
+        seq=call.seq,
+        group=group.label,
+        numel_in=line.numel_in if line else None,
+        numel_out=line.numel_out if line else None,
+        entered=call.entered,
+        missing=call.missing | call.unknown,
+        timeout_ms=line.timeout_ms if line else None,
+    )
+
+
+def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
+    """Timeout lines of ranks inside a call, under its number."""
+    entered = call.entered
+    return [
+        e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
+    ]
+
+
+def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
+    return next((e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None), None)
+
+
+def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evidence]:
+    """That the victims wait: recorder entries of some of them, or the counters of their dumps, and what their watchdogs printed."""
+    out: list[Evidence] = []
+    what = describe(facts, call)
+    shown = 0
+    for rank in call.inside:
+        front = facts.progress.by.get((call.group, rank))
+        if front is not None and front.row >= 0 and shown < most:
+            out.append(recorded(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
+            shown += 1
+        elif front is not None and front.known_by == "status" and shown < most:
+            said = f"rank {rank} counts #{front.enqueued} as issued and #{front.completed} as completed"
+            out += [found] if (found := dump_evidence(facts, rank, said)) is not None else []
+            shown += 1
+    if not out and call.row >= 0:  # a transfer: fronts are of collectives
+        rank = int(facts.case.call_rank[call.row])
+        out.append(recorded(facts, call.row, f"rank {rank} issued {what} and it did not complete"))
+    out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
+    if not out:
+        lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
+        out += [quote(e, f"rank {e.rank} waits in {what}") for e in lines[:most]]
+    return out or issued(facts, call, what, most)
+
+
+def describe(facts: Facts, call: StuckCall | None) -> str:
+    """``ALLREDUCE #18723 of dp (5)``."""
+    if call is None:
+        return "a collective"
+    op = _named(facts, call).op or "call"
+    group = facts.case.groups[call.group]
+    short = _short(group)
+    named = f" of group {short}" if short.removeprefix("#").isdigit() else f" of {short}"
+    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else named
+    return f"{op} #{call.seq}{name}"
+
+
+def _short(group: Group) -> str:
+    """The group's label; of a hashed name its first eight digits, as of a commit."""
+    return group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
+
+
+def owed(facts: Facts, call: StuckCall | None) -> str:
+    """What the absent ranks did not issue: the call itself, or the other end of the transfer that a peer waits in."""
+    if call is None or call.pair is None or len(call.entered) != 1:
+        return describe(facts, call)
+    sender, receiver = call.pair
+    end, other = ("SEND", f"to rank {receiver}") if receiver in call.entered else ("RECV", f"from rank {sender}")
+    return f"{end} {other}, which waits in {describe(facts, call)}"

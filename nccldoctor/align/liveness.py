@@ -1,0 +1,222 @@
+"""Signs of life: what each rank left behind, in which order, and when the trouble began.
+
+Absence is evidence only against what the others left: a rank without a dump says something where the others dumped, and nothing
+where no dump was collected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nccldoctor.align.stacks.activity import is_waiting
+from nccldoctor.events import (
+    CallTimeout,
+    CollectiveTimeout,
+    DesyncReport,
+    DumpNote,
+    DumpSignal,
+    Event,
+    ExceptionRaised,
+    GpuError,
+    Heartbeat,
+    HeartbeatStuck,
+    KernelEvent,
+    MonitoredBarrier,
+    NcclError,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    Progress,
+    RasStatus,
+    SchedulerEvent,
+    Stack,
+    StoreError,
+    TearDown,
+    WorkStatus,
+)
+from nccldoctor.identify.case import Case
+from nccldoctor.model import SourceKind
+from nccldoctor.model.ranks import Ranks
+
+ALARMS = (CallTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
+"""Lines with which a waiting rank complains."""
+
+OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent)
+"""Kinds about a rank that somebody else writes: no sign of its life."""
+
+AT_THE_END = (ExceptionRaised, NcclError, StoreError)
+"""Complaints that mean nothing once every rank has finished: whoever hosts the store leaves, and others still ask it."""
+
+BY_LAUNCHER = frozenset({"closing-signal", "death-signal", "forced-kill"})
+"""Tear-down lines that the launcher writes about a rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankActivity:
+    """What one rank left.
+
+    ``dump`` is ``good`` (entries or counters), ``empty`` (written, recorder off) or ``none``; ``logged`` whether any
+    line or file is its own;
+    ``alarms`` its complaints; ``answered`` its replies to the dump signal; ``own`` and ``echoes`` its exceptions; ``exits`` what launchers
+    say of its end; ``steps`` its lines about steps, ``step`` the newest one it reported; ``first`` and ``last`` its first and last line
+    on the job's clock (NaN: no time).
+    """
+
+    rank: int
+    dump: str = "none"
+    logged: bool = False
+    alarms: tuple[Event, ...] = ()
+    answered: tuple[Event, ...] = ()
+    own: tuple[ExceptionRaised, ...] = ()
+    echoes: tuple[Event, ...] = ()
+    exits: tuple[ProcessExit, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    teardown: tuple[TearDown, ...] = ()
+    steps: tuple[Event, ...] = ()
+    step: int | None = None
+    step_event: Event | None = None
+    last_event: Event | None = None
+    first: float = math.nan
+    last: float = math.nan
+
+    @property
+    def alive(self) -> bool:
+        """Whether it answered while others already complained: a dump, a reply, an alarm of its own, a stack."""
+        return self.dump != "none" or bool(self.answered or self.alarms or self.stacks)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last that it said of its work is that it was done, or its process ended with 0."""
+        return any(p.what == "finished" for p in self.phases[-1:]) or any(e.exitcode == 0 for e in self.exits)
+
+    @property
+    def parted(self) -> bool:
+        """Whether it finished and complained of nothing, and no stack shows it waiting."""
+        troubled = self.alarms or self.own or any(e.exitcode for e in self.exits)
+        return self.finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Signs of all ranks; ``alarm`` is when the first complaint was printed, ``began`` when the stalled call was issued (NaN: not known).
+
+    ``dumped`` and ``logged`` are the ranks that left a dump or lines; ``exited`` those a launcher reported.
+    """
+
+    of: Mapping[int, RankActivity]
+    alarm: float
+    began: float
+    first_alarm: Event | None
+    dumped: Ranks
+    logged: Ranks
+    exited: Ranks
+    per_rank_logs: bool
+    when: Mapping[int, float] = field(default_factory=dict, repr=False)
+
+    def signs(self, rank: int) -> RankActivity:
+        """The signs of a rank; of one that left nothing, an empty set."""
+        return self.of.get(rank, RankActivity(rank))
+
+    def time(self, event: Event) -> float:
+        """When an event happened, on the job's clock; NaN where its line has no time."""
+        return self.when.get(id(event), math.nan)
+
+
+def presence(case: Case) -> Liveness:
+    """Collect the signs of life of every rank."""
+    when = {id(e): float(s) for e, s in zip(case.events, case.seconds, strict=True)}
+    by_rank: dict[int, list[Event]] = defaultdict(list)
+    for event in case.events:
+        if event.rank is not None:
+            by_rank[event.rank].append(event)
+    files = {s.rank for s in case.sources if s.rank is not None and s.kind is SourceKind.LOG and s.size > 0}
+    dumps: dict[int, str] = {}
+    for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
+        if rank is not None and dumps.get(rank) != "good":
+            good = dump.entries > 0 or any(s.enqueued > 0 for s in dump.status)
+            dumps[rank] = (
+                "good" if good else ("none" if dump.problem and "recorder off" not in dump.problem else "empty")
+            )
+    ranks = sorted(set(by_rank) | set(dumps) | files)
+    of = {r: _signs(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
+    end = _end(case, of, when)
+    alarms = [e for e in case.events if _complains(e) and not (isinstance(e, AT_THE_END) and when[id(e)] >= end)]
+    timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
+    first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
+    begins = [
+        when[id(e)] - (e.ran_ms or 0) / 1e3
+        for e in case.events
+        if isinstance(e, CollectiveTimeout) and not math.isnan(when[id(e)]) and e.ran_ms is not None
+    ]
+    return Liveness(
+        of=of,
+        alarm=min(timed)[0] if timed else math.nan,
+        began=min(begins, default=math.nan),
+        first_alarm=first,
+        dumped=Ranks(r for r, d in dumps.items() if d == "good"),
+        logged=Ranks(r for r, s in of.items() if s.logged),
+        exited=Ranks(r for r, s in of.items() if s.exits),
+        per_rank_logs=len(files) >= 2,
+        when=when,
+    )
+
+
+def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:
+    """When the last rank of the job had finished; NaN where one did not, or none says when."""
+    if not case.world or not all(r in of and of[r].parted for r in case.world):
+        return math.nan
+    said = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]
+    return max((when[id(e)] for e in said if not math.isnan(when[id(e)])), default=math.nan)
+
+
+def _complains(event: Event) -> bool:
+    """Whether a line says that something went wrong; a store that is gone at the end of a job says nothing."""
+    if isinstance(event, StoreError):
+        return event.operation not in ("recv", "send")
+    return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or (_echo(event) and not _carries(event))
+
+
+def _carries(event: Event) -> bool:
+    """Whether an exception only carries those of ranks that failed to every other one: nobody waited for anything."""
+    return isinstance(event, ExceptionRaised) and event.type.rpartition(".")[2] == "CheckpointException"
+
+
+def of_the_job(event: Event) -> bool:
+    """Whether the training script dumped by itself: that answers nobody."""
+    return isinstance(event, DumpNote) and event.what == "by-the-job"
+
+
+def _echo(event: Event) -> bool:
+    return isinstance(event, ExceptionRaised) and event.origin == "echo"
+
+
+def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
+    written = [
+        e for e in events if not isinstance(e, OF_OTHERS) and not (isinstance(e, TearDown) and e.what in BY_LAUNCHER)
+    ]
+    times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
+    steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.step is not None]
+    newest = max(steps, key=lambda e: e.step or 0, default=None)
+    return RankActivity(
+        rank=rank,
+        dump=dump,
+        logged=has_file or bool(written),
+        alarms=tuple(e for e in events if isinstance(e, ALARMS)),
+        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not of_the_job(e)),
+        own=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
+        echoes=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
+        exits=tuple(e for e in events if isinstance(e, ProcessExit)),
+        stacks=tuple(e for e in events if isinstance(e, Stack)),
+        phases=tuple(e for e in events if isinstance(e, Phase)),
+        teardown=tuple(e for e in events if isinstance(e, TearDown)),
+        steps=tuple(steps),
+        step=newest.step if newest is not None else None,
+        step_event=newest,
+        last_event=written[-1] if written else None,
+        first=min(times, default=math.nan),
+        last=max(times, default=math.nan),
+    )

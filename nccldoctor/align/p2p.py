@@ -1,0 +1,112 @@
+"""Sends and receives among the recorded calls: which rows they are, and those that did not complete."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.identify.case import Case
+from nccldoctor.model.recorded_calls import COMPLETED, STARTED, Calls
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A send, a receive or a batch of them that did not complete, with the global ranks of its peers."""
+
+    group: int
+    rank: int
+    row: int
+    position: int
+    sends: tuple[int, ...]
+    receives: tuple[int, ...]
+    started: bool
+
+
+def kinds(case: Case, calls: Calls) -> tuple[Mask, Mask]:
+    """Which rows are sends and receives, and which are members of a batch, whose state never changes (pytorch, FlightRecorder)."""
+    if not len(calls):
+        return np.empty(0, dtype=bool), np.empty(0, dtype=bool)
+    names = case.vocabulary.ops
+    is_p2p_name = np.array([n.startswith(("send", "recv")) for n in names], dtype=bool)
+    closing_name = np.array([n.lower().endswith("coalesced") for n in names], dtype=bool)
+    single = calls.is_p2p | is_p2p_name[calls.op]
+    closing = closing_name[calls.op]
+    if not closing.any():
+        return single, np.zeros(len(calls), dtype=bool)
+    base = (calls.dump.astype(np.int64) << 40) ^ (calls.pg_id.astype(np.int64) << 32)
+    p2p_key = base ^ np.where(calls.p2p_seq >= 0, calls.p2p_seq, calls.seq)
+    seq_key = base ^ calls.seq
+    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_neighbour(single & ~closing, calls))
+    p2p = (single & ~closing) | batch_of_p2p
+    member = (p2p & ~closing & np.isin(p2p_key, p2p_key[batch_of_p2p])) | (
+        ~p2p & ~closing & np.isin(seq_key, seq_key[closing & ~batch_of_p2p])
+    )
+    return p2p, member
+
+
+def _neighbour(flag: Mask, calls: Calls) -> Mask:
+    """Rows whose predecessor in the same dump carries the flag: a batch closes right behind its members."""
+    before = np.zeros(len(calls), dtype=bool)
+    before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
+    return before
+
+
+def counted(case: Case, calls: Calls, single: Mask) -> Mask:
+    """Sends and receives that their group's counters call completed, in dumps that hold active calls alone.
+
+    Such a dump leaves out the completed entry that closed a batch, and keeps its members, whose state never changes. The counters
+    are those of sends and receives where the group issues nothing else.
+    """
+    out = np.zeros(len(calls), dtype=bool)
+    for dump, rows in calls.by_dump() if single.any() else ():
+        if bool((calls.state[rows] == COMPLETED).any()) or not bool(single[rows].any()):
+            continue
+        for status in case.dumps[dump].status:
+            mine = calls.pg_id[rows] == status.pg_id
+            if status.completed > 0 and bool(mine.any()) and not bool((mine & ~single[rows]).any()):
+                out[rows] |= mine & (calls.p2p_seq[rows] >= 0) & (calls.p2p_seq[rows] <= status.completed)
+    return out
+
+
+def transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
+    """Sends and receives that did not complete; of a batch, its closing entry with the peers of its members."""
+    out: dict[int, list[Transfer]] = defaultdict(list)
+    for row in np.flatnonzero(open_).tolist():
+        names = [case.vocabulary.ops[calls.op[row]]]
+        if names[0].lower().endswith("coalesced"):
+            names = list(_batch_names(case, calls, row, member))
+        group = case.groups[case.call_group[row]]
+        sends, receives = _peers(names, list(group.members))
+        rank = int(case.call_rank[row])
+        out[rank].append(
+            Transfer(group.index, rank, row, int(calls.entry[row]), sends, receives, int(calls.state[row]) == STARTED)
+        )
+    return {rank: tuple(found) for rank, found in out.items()}
+
+
+def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[str]:
+    """The recorded names of a batch's members: they stand right before its closing entry."""
+    at = row - 1
+    while at >= 0 and member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]:
+        if calls.p2p_seq[at] != calls.p2p_seq[row]:
+            break
+        yield case.vocabulary.ops[calls.op[at]]
+        at -= 1
+
+
+def _peers(names: Iterable[str], members: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Global ranks on the other end of ``send 0->1`` and ``recv 1<-0``; the recorder counts inside the group."""
+    sends: list[int] = []
+    receives: list[int] = []
+    for name in names:
+        kind, _, ends = name.partition(" ")
+        _, _, other = ends.replace("<-", "->").partition("->")
+        if other.strip().isdigit() and int(other) < len(members):
+            (sends if kind == "send" else receives).append(members[int(other)])
+    return tuple(sorted(set(sends))), tuple(sorted(set(receives)))

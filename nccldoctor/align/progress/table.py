@@ -1,0 +1,92 @@
+"""Two fronts for each rank in each group: how far its host enqueued, and how far its device completed.
+
+Recorder entries, ``pg_status`` and the watchdog's lines all feed the same numbers. Sequence numbers are compared inside one
+group only; nothing here compares times between ranks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nccldoctor.align.gloo import failed, last_rows, left_alone
+from nccldoctor.align.p2p import Mask, Transfer, counted, kinds, transfers
+from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.align.progress.printed import add_lines
+from nccldoctor.align.progress.recorded import add_status, counts_starts, recorded, timed
+from nccldoctor.identify.case import Case
+from nccldoctor.model.recorded_calls import COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressTable:
+    """All fronts of a case. ``timed`` are ranks whose recorder noted when kernels started; ``recorded`` those with entries or counters."""
+
+    by: Mapping[tuple[int, int], GroupProgress]
+    transfers: Mapping[int, tuple[Transfer, ...]]
+    done: Mask
+    collective: Mask
+    member: Mask
+    timed: frozenset[int]
+    recorded: frozenset[int]
+    last_row: Mapping[int, int]
+
+    def of_rank(self, rank: int) -> list[GroupProgress]:
+        """The fronts of one rank, by group."""
+        return self._by_rank().get(rank, [])
+
+    def _by_rank(self) -> dict[int, list[GroupProgress]]:
+        out: dict[int, list[GroupProgress]] = defaultdict(list)
+        for front in self.by.values():
+            out[front.rank].append(front)
+        return out
+
+
+def fronts(case: Case) -> ProgressTable:
+    """Read both fronts of every rank in every group."""
+    calls = case.calls
+    gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
+    done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
+    done[failed(case) | left_alone(case, done)] = False
+    p2p, member = kinds(case, calls)
+    done |= counted(case, calls, p2p)
+    valid = (case.call_rank >= 0) & (case.call_group >= 0)
+    collective = valid & ~member & ~p2p
+    by = recorded(case, calls, collective, done)
+    started = timed(case, calls) | counts_starts(case)
+    add_status(case, by, calls, p2p)
+    open_transfers = transfers(case, calls, valid & p2p & ~member & ~done, member)
+    add_lines(case, by)
+    _add_launches(case, by)
+    told = frozenset(
+        r
+        for r, d in zip(case.dump_rank, case.dumps, strict=True)
+        if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
+    )
+    return ProgressTable(by, open_transfers, done, collective, member, started, told, last_rows(case))
+
+
+def _add_launches(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
+    """What NCCL's own observers counted, where nothing else numbers the calls. What not everybody issued cannot end; where all
+    issued as much, only a second query shows that it does not.
+    """
+    for one in case.nccl_counters:
+        if one.group < 0 or one.moving:
+            continue
+        least = min(one.last.values())
+        behind = bool(one.behind)
+        stands = behind or one.steady or bool(one.silent)
+        for rank, number in one.last.items():
+            ahead = number > least or (stands and not behind)
+            by[one.group, rank] = GroupProgress(
+                one.group,
+                rank,
+                number,
+                one.first - 1 if stands else least,
+                one.first if ahead else None,
+                known_by=one.observer,
+                event=one.said.get(rank),
+            )

@@ -1,0 +1,1 @@
+"""Tells from a stack what its thread was doing."""

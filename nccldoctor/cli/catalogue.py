@@ -1,0 +1,92 @@
+"""The commands that browse and check the catalogue of remedies."""
+
+# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
+# ruff: noqa: D301
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nccldoctor.cli import terminal
+
+
+@click.group()
+def catalogue() -> None:
+    """Browse the remedies that nccldoctor knows, and check your own."""
+
+
+def _list(text: str | None) -> None:
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+
+    known = in_use().catalogue
+    entries = known.search(text) if text else known.entries
+    if not entries:
+        click.echo(f"no remedy mentions {text}; nccldoctor catalogue list shows all", err=True)
+    terminal.out("".join(f"{e.topic:<11} {e.remedy.id:<30} {e.remedy.title}\n" for e in entries))
+
+
+@catalogue.command("list")
+@click.argument("text", required=False)
+def list_(text: str | None) -> None:
+    """List all remedies, or those that mention TEXT.
+
+    \b
+    Examples:
+      nccldoctor catalogue list
+      nccldoctor catalogue list checkpoint
+    """
+    _list(text)
+
+
+@catalogue.command("search")
+@click.argument("words", nargs=-1, required=True, metavar="TEXT...")
+def search(words: tuple[str, ...]) -> None:
+    """List the remedies whose id, topic, title or summary hold every word.
+
+    \b
+    Examples:
+      nccldoctor catalogue search loader
+      nccldoctor catalogue search rank 0 barrier
+    """
+    _list(" ".join(words))
+
+
+@catalogue.command("show")
+@click.argument("name", metavar="ID")
+def show(name: str) -> None:
+    """Show one remedy in full: when it fits, how to confirm it, what to do.
+
+    \b
+    Example:
+      nccldoctor catalogue show dataloader-stall
+    """
+    from nccldoctor.cli.explain import remedy
+
+    terminal.out(remedy(name))
+
+
+@catalogue.command("lint")
+@click.argument(
+    "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
+)
+def lint(folder: Path | None) -> None:
+    """List every mistake of the remedies in DIR (default: all in use), by file and line.
+
+    Ends with 2 where there is one.
+
+    \b
+    Examples:
+      nccldoctor catalogue lint
+      nccldoctor catalogue lint our-remedies/
+    """
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+
+    held = in_use([folder] if folder is not None else [], configured=folder is None)
+    for mistake in held.mistakes:
+        click.echo(mistake, err=True)
+    if held.mistakes:
+        click.echo(f"error: {len(held.mistakes)} mistakes; see docs/catalogue.md for the fields", err=True)
+        click.get_current_context().exit(2)
+    terminal.out(f"{len(held.catalogue.entries)} remedies, no mistake\n")

@@ -1,0 +1,98 @@
+"""The bundled incidents: list them, and write one out to be looked at or analysed.
+
+Each is a folder of ``nccldoctor.samples`` (``sample_logs`` in a checkout) with the files of one incident and an
+``expected.toml`` that says how it was made and what must be found. The latter never becomes part of the input.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from nccldoctor.model.errors import InputError, OutputError
+
+DEFAULT = "late-rank-three-groups"
+EXPECTED = "expected.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One bundled incident: its name, a sentence about it, and how it was made (``recorded`` or ``written``)."""
+
+    name: str
+    about: str
+    kind: str
+
+
+def samples() -> tuple[Sample, ...]:
+    """All bundled incidents, by name."""
+    found = []
+    for folder in sorted(files("nccldoctor.samples").iterdir(), key=lambda entry: entry.name):
+        note = folder / EXPECTED
+        if note.is_file():
+            said = tomllib.loads(note.read_text(encoding="utf-8"))
+            found.append(Sample(folder.name, said["about"], said["origin"]["kind"]))
+    return tuple(found)
+
+
+def expected(name: str) -> str:
+    """The text of ``expected.toml`` of one sample. Raises :class:`InputError` where there is none of that name."""
+    return (_folder(name) / EXPECTED).read_text(encoding="utf-8")
+
+
+def contents(name: str) -> dict[str, bytes]:
+    """The files of one sample by path inside it, without ``expected.toml``.
+
+    Raises :class:`InputError` where there is no sample of that name.
+    """
+    return {path: entry.read_bytes() for path, entry in _walk(_folder(name), "") if path != EXPECTED}
+
+
+def write(name: str, folder: Path) -> tuple[str, ...]:
+    """Write the files of one sample into ``folder``, made if it is missing; their paths inside it.
+
+    Nothing is overwritten: a file that is there already with the same bytes is left alone. Raises
+    :class:`OutputError` where it has other bytes, where the folder holds files of something else, or where it
+    cannot be written.
+    """
+    wanted = contents(name)
+    try:
+        strangers = [
+            p for p in sorted(folder.rglob("*")) if p.is_file() and p.relative_to(folder).as_posix() not in wanted
+        ]
+        if strangers:
+            raise OutputError(
+                f"{folder} holds other files, such as {strangers[0].relative_to(folder)}",
+                "choose another folder with --to",
+            )
+        for path, content in wanted.items():
+            target = folder / path
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            elif target.read_bytes() != content:
+                raise OutputError(f"{target} is there already and differs", "choose another folder with --to")
+    except OSError as error:
+        raise OutputError(
+            f"cannot write the sample to {folder}: {error.strerror}", "choose another folder with --to"
+        ) from error
+    return tuple(wanted)
+
+
+def _folder(name: str) -> Traversable:
+    known = [sample.name for sample in samples()]
+    if name not in known:
+        raise InputError(f"no sample is called {name!r}", "nccldoctor demo --list shows them: " + ", ".join(known))
+    return files("nccldoctor.samples") / name
+
+
+def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.is_dir():
+            yield from _walk(entry, f"{prefix}{entry.name}/")
+        else:
+            yield prefix + entry.name, entry

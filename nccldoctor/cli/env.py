@@ -1,0 +1,117 @@
+"""The commands about environment variables: what to set for the next run, and what is the matter with those set."""
+
+# click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
+# ruff: noqa: D301
+
+from __future__ import annotations
+
+import click
+
+from nccldoctor.cli import terminal
+from nccldoctor.model.errors import InputError
+
+FIX = 1
+"""Exit code of ``env check`` where a setting has no effect, harms, or cannot be meant so."""
+
+
+class Defaulting(click.Group):
+    """``nccldoctor env --format slurm run/`` means ``env show``: the export of variables is what is asked for most."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``show`` in front, unless another command or help for the group is asked for."""
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=Defaulting)
+def env() -> None:
+    """Variables: what to set for the next run, and what those set really do.
+
+    \b
+    Examples:
+      nccldoctor env                          # the same as: nccldoctor env show
+      nccldoctor env logs/ --format slurm     # sized by that run
+      nccldoctor env check launch.sh train.py env.txt
+    """
+
+
+def _version(text: str | None) -> str | None:
+    from nccldoctor.prescribe.conditions.environment import release
+
+    if text is not None and release(text) == (0, 0, 0):
+        raise InputError(f"{text!r} is no version", hint="for example 2.9.1")
+    return text
+
+
+@env.command("show")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
+@click.option("--torch", metavar="VERSION", help="Release of PyTorch (default: the one seen in PATH, else any).")
+@click.option("--nccl", metavar="VERSION", help="Release of NCCL (default: the one seen in PATH, else any).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["shell", "slurm", "kubernetes"]),
+    default="shell",
+    show_default=True,
+    help="Whom the variables are for.",
+)
+def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
+    """Print the variables that leave the best evidence of the next hang.
+
+    With PATH, logs or dumps of a run, the recorder is sized by its rate of calls.
+
+    \b
+    Examples:
+      nccldoctor env show --torch 2.7.1
+      nccldoctor env show logs/ --format kubernetes
+    """
+    from nccldoctor.prescribe import exports
+    from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate
+
+    torch, nccl = _version(torch), _version(nccl)
+    entries, because = DEFAULT, "PyTorch's default; give PATH to size it by a run"
+    if paths:
+        from nccldoctor.pipeline import read
+
+        case = read(paths)
+        torch, nccl, entries = torch or case.torch, nccl or case.nccl, buffer_size(case)
+        rate = call_rate(case)
+        told = f"{SPAN_S} s of this run, {rate:.1f} calls a second"
+        because = told if rate else "the run left no dump that tells its rate"
+        if any(head.wrapped for head in case.dumps):
+            because += "; its ring had dropped older calls"
+    terminal.out(exports.render(form, torch, nccl, entries, because))
+
+
+@env.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--torch", metavar="VERSION", help="Judge for this release of PyTorch.")
+@click.option("--nccl", metavar="VERSION", help="Judge for this release of NCCL.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What goes to stdout.",
+)
+def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
+    """Judge each NCCL_*, TORCH_* and GLOO_* variable, and timeouts in code.
+
+    FILE is the output of env, a shell or sbatch script, a pod, Python, a log.
+    Ends with 1 where a setting should go, with 0 where none must.
+
+    \b
+    Examples:
+      env | nccldoctor env check -
+      nccldoctor env check launch.sbatch train.py --torch 2.9.1
+    """
+    from nccldoctor.cli import env_check
+
+    rows = env_check.files(files, _version(torch), _version(nccl))
+    if form == "json":
+        terminal.out(env_check.to_json(rows), encoding="utf-8")
+    else:
+        terminal.out(env_check.to_text(rows))
+    click.get_current_context().exit(FIX if any(row.verdict == "fix" for row in rows) else 0)

@@ -1,0 +1,117 @@
+"""What ``nccldoctor env check`` says of each variable that stands in files: who reads it, and what is the matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nccldoctor.events import Note, Setting
+from nccldoctor.identify.case import Case
+from nccldoctor.prescribe.conditions import Context, survey
+from nccldoctor.prescribe.discouraged import assignment, avoid, settings_seen
+from nccldoctor.prescribe.setting_checks import Judgement, Kind
+from nccldoctor.prescribe.settings import judge, look_up
+
+JUDGED = ("NCCL_", "TORCH_", "GLOO_")
+"""Prefixes of the libraries that take part in a collective: each such name gets an answer, known or not."""
+
+_QUIET = {Kind.NEEDLESS, Kind.RENAMED, Kind.UNKNOWN, Kind.OWN}
+"""Worth a word, and no reason to change anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting: ``verdict`` is ``fix`` (it has no effect or harms), ``note`` or ``fine``."""
+
+    name: str
+    value: str
+    place: str
+    verdict: str
+    says: tuple[str, ...]
+
+
+def check(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
+    """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
+    sightings = survey(case)
+    seen = settings_seen(sightings)
+    readers = {note.detail: note.place for note in reversed(sightings.of(Note)) if note.what == "reads-variable"}
+    remarks: dict[tuple[str, str], list[Judgement]] = {}
+    for judgement in judge(seen, torch or case.torch, nccl or case.nccl, readers):
+        remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
+    against = _folklore(case)
+    rows: dict[tuple[str, str], Row] = {}
+    for one in seen:
+        key = (one.name, one.value)
+        if key not in rows and (one.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
+            rows[key] = _row(one, remarks.get(key, []), against.get(assignment(*key)))
+    return tuple(rows.values())
+
+
+def _folklore(case: Case) -> dict[str, str]:
+    """What the catalogue says against what is seen, as far as that depends on no finding."""
+    from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+
+    nothing = Finding(
+        "F0",
+        CauseClass.UNDETERMINED,
+        Confidence.CANNOT_TELL,
+        "no job was looked at",
+        (Evidence(Place(0, ""), "", "settings alone"),),
+    )
+    return {found.what: found.why for found in avoid([Context(nothing, survey(case))], in_use().catalogue, ())}
+
+
+def _row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
+    says = [remark.says for remark in remarks]
+    if against is not None and not any(remark.avoid for remark in remarks):
+        says = [*(text for text in says if not against.lower().startswith(text.lower())), against]
+    loud = any(remark.kind not in _QUIET for remark in remarks) or (against and one.name.startswith(JUDGED))
+    verdict = "fix" if loud else "note" if says else "fine"
+    if not says:
+        row = look_up(one.name)
+        says = [row.meaning] if row is not None else ["not a name we know; it may belong to the program"]
+        verdict = "fine" if row is not None else "note"
+    return Row(one.name, one.value, str(one.place), verdict, tuple(says))
+
+
+def to_text(rows: Sequence[Row]) -> str:
+    """A block for each setting, what to fix first, ending in a count."""
+    return "".join(_lines(rows))
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    from nccldoctor.reports.parts import prose
+    from nccldoctor.reports.parts.sanitize import line
+
+    order = ("fix", "note", "fine")
+    for row in sorted(rows, key=lambda row: order.index(row.verdict)):
+        yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"
+        yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
+    counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
+    yield (
+        f"{len(rows)} setting{'' if len(rows) == 1 else 's'}: {counts}\n"
+        if rows
+        else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
+    )
+
+
+def to_json(rows: Sequence[Row]) -> str:
+    """The same as a document: ``{"settings": [{name, value, place, verdict, says}]}``."""
+    held = [
+        {"name": row.name, "value": row.value, "place": row.place, "verdict": row.verdict, "says": list(row.says)}
+        for row in rows
+    ]
+    return json.dumps({"settings": held}, indent=2, ensure_ascii=False) + "\n"
+
+
+def files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
+    """Read ``paths`` as ``analyze`` does, and :func:`check` what they set.
+
+    Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
+    """
+    from nccldoctor.pipeline import read
+
+    return check(read(paths), torch, nccl)

@@ -1,0 +1,79 @@
+"""What a result means to the caller of the command: its exit code, and the document where there is no result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccldoctor.model import (
+    Action,
+    CauseClass,
+    Confidence,
+    Coverage,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Gap,
+    Job,
+    SourceKind,
+)
+from nccldoctor.model.errors import InputError
+from nccldoctor.model.ranks import Ranks
+
+NOTHING_WRONG = 0
+DIAGNOSED = 1
+NOTHING_READABLE = 2
+CANNOT_TELL = 3
+
+_UNREAD = (SourceKind.EMPTY, SourceKind.UNREADABLE, SourceKind.UNKNOWN)
+_ANYTHING = (SourceKind.LOG, SourceKind.JSON)
+"""What any text counts as."""
+
+
+def exit_code(diagnosis: Diagnosis) -> int:
+    """0 nothing wrong found, 1 diagnosed, 2 nothing readable, 3 wrong but it cannot be told what."""
+    cause = diagnosis.verdict.cause
+    if cause is CauseClass.NONE:
+        return NOTHING_WRONG
+    if cause is not CauseClass.UNDETERMINED:
+        return DIAGNOSED
+    aside = _UNREAD if _of_a_job(diagnosis) else (*_UNREAD, *_ANYTHING)
+    readable = any(source.kind not in aside for source in diagnosis.sources)
+    return CANNOT_TELL if readable else NOTHING_READABLE
+
+
+def _of_a_job(diagnosis: Diagnosis) -> bool:
+    """Whether anything read tells of a job: a rank, or a line that is quoted. A letter, or a folder of sources, does not."""
+    return bool(diagnosis.ranks) or any(one.quote for finding in diagnosis.findings for one in finding.evidence)
+
+
+def unreadable(paths: Sequence[str], gaps: Sequence[Gap]) -> InputError:
+    """What to say where nothing under ``paths`` could be read: the first of the reasons."""
+    why = "; ".join(f"{gap.what}: {gap.why}" for gap in gaps[:3])
+    return InputError(
+        f"nothing readable in {', '.join(paths[:3])}{f' ({why})' if why else ''}",
+        "give the job's logs or flight-recorder dumps; nccldoctor inspect shows what was recognised",
+    )
+
+
+def failed(message: str, hint: str = "") -> Diagnosis:
+    """The answer where nothing could be read: *undetermined*, with ``message`` as its only evidence.
+
+    Programs that read the JSON get a document of the usual shape for every exit code.
+    """
+    finding = Finding(
+        id="F1",
+        cause=CauseClass.UNDETERMINED,
+        confidence=Confidence.CANNOT_TELL,
+        headline=f"Nothing could be read: {message}",
+        evidence=(Evidence(where=None, quote="", says=message),),
+        refuted_by="A log or a flight-recorder dump of the job.",
+    )
+    return Diagnosis(
+        findings=(finding,),
+        remedies=(),
+        avoid=(),
+        job=Job(world_size=None, hosts=(), torch=None, nccl=None, groups=()),
+        coverage=(Coverage("input", expected=Ranks(), found=Ranks(), problems=(message,)),),
+        action=Action("unknown", hint or "Nothing was read."),
+        ranks=(),
+    )

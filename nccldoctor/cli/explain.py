@@ -1,0 +1,77 @@
+"""Looks up what a name means: a remedy, a cause class, a kind of event, a setting."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from dataclasses import fields
+from importlib import import_module
+from importlib.util import find_spec
+
+from nccldoctor.events import KINDS, Event
+from nccldoctor.model import CauseClass
+from nccldoctor.model.errors import NccldoctorError
+
+
+class UnknownNameError(NccldoctorError):
+    """A name that nothing is called."""
+
+
+def explanation(name: str) -> str:
+    """All that is known under ``name``, as text ending in a newline.
+
+    Raises :class:`UnknownNameError`, with the nearest names, where nothing is.
+    """
+    parts = [text for look in (_cause, _kind, _remedy, _setting) if (text := look(name))]
+    if not parts:
+        raise UnknownNameError(f"nothing is called {name!r}", _nearest(name))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def remedy(name: str) -> str:
+    """One remedy in full. Raises :class:`UnknownNameError` where there is none of that name."""
+    text = _remedy(name)
+    if not text:
+        raise UnknownNameError(f"no remedy is called {name!r}", _nearest(name))
+    return text
+
+
+def _cause(name: str) -> str:
+    if name not in set(CauseClass):
+        return ""
+    cause = CauseClass(name)
+    home = f"nccldoctor.diagnose.rules.{cause.name.lower()}"
+    said = inspect.getdoc(import_module(home)) if find_spec(home) else None
+    return f"{cause} (cause class, family {cause.family})\n\n{said or 'No rule of its own.'}\n"
+
+
+def _kind(name: str) -> str:
+    event = KINDS.get(name)
+    if event is None:
+        return ""
+    common = {field.name for field in fields(Event)}
+    own = [field.name for field in fields(event) if field.name not in common]
+    return f"{name} (kind of event)\n\n{inspect.getdoc(event)}\n\nFields: {', '.join(own) or 'none of its own'}.\n"
+
+
+def _remedy(name: str) -> str:
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+    from nccldoctor.prescribe.catalogue.words import explain as words_of
+
+    entry = in_use().catalogue.get(name)
+    return words_of(entry) if entry else ""
+
+
+def _setting(name: str) -> str:
+    from nccldoctor.prescribe import settings
+
+    return settings.explain(name) or ""
+
+
+def _nearest(name: str) -> str:
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+    from nccldoctor.prescribe.settings import known
+
+    names = [*CauseClass, *KINDS, *(r.id for r in in_use().catalogue.remedies), *known()]
+    near = difflib.get_close_matches(name, names, 3, 0.5)
+    return f"did you mean {', '.join(near)}?" if near else "nccldoctor catalogue list shows the remedies"

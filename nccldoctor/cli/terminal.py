@@ -1,0 +1,140 @@
+"""How the command talks: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nccldoctor.model.errors import NccldoctorError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+WIDTHS = (60, 140)
+"""Summaries are laid out for terminals between these widths."""
+
+PATIENCE = 1.0
+"""Seconds before progress is shown on a terminal."""
+
+INTERVAL = 10.0
+"""Seconds between two lines of progress where stderr is no terminal."""
+
+
+INTERRUPTED = 130
+"""What a shell reports for Ctrl-C; 1 would say that a stall was diagnosed."""
+
+BROKEN = 70
+"""A mistake of the program itself (EX_SOFTWARE of sysexits.h)."""
+
+
+class Talking(click.Group):
+    """The one place where errors become text."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; end with the exit code of what went wrong."""
+        try:
+            return super().invoke(ctx)
+        except NccldoctorError as error:
+            tell(error)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except (click.exceptions.Exit, click.Abort, click.ClickException):
+            raise
+        except Exception:
+            traceback.print_exc()
+            click.echo("error: nccldoctor itself failed; the lines above belong into a bug report", err=True)
+            ctx.exit(BROKEN)
+
+
+def tell(error: NccldoctorError) -> None:
+    """One clear line, and one with the way out where there is one, on stderr."""
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+
+
+def out(text: str, *, encoding: str | None = None) -> None:
+    """Write ``text`` to stdout, in ``encoding`` where given, else in that of the terminal.
+
+    What the encoding cannot express is shown as an escape. A reader that went away (``| head``) is no error.
+    """
+    stream = sys.stdout.buffer
+    code = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        stream.write(text.encode(code, "backslashreplace"))
+        stream.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends; give it a place where that works.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def colourful(wish: str) -> bool:
+    """Whether stdout gets colours: ``always``, ``never``, or by NO_COLOR, FORCE_COLOR and the terminal."""
+    if wish != "auto":
+        return wish == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def speaks_unicode() -> bool:
+    """Whether stdout can show more than ASCII."""
+    return "utf" in (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+
+
+def width() -> int:
+    """The columns to lay text out for."""
+    import shutil
+
+    low, high = WIDTHS
+    return max(low, min(high, shutil.get_terminal_size((100, 24)).columns))
+
+
+class Waiting:
+    """Shows on stderr that long work goes on: a bar on a terminal after one second, else a line every ten.
+
+    An instance is handed to the pipeline as ``on_progress(done, total)``.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._begin = self._last = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Report that ``done`` of ``total`` inputs are read; any thread may call."""
+        if self._quiet:
+            return
+        now = time.monotonic()
+        if self._terminal:
+            if now - self._begin >= PATIENCE:
+                self._draw(done, total)
+        elif now - self._last >= INTERVAL:
+            self._last = now
+            click.echo(f"read {done} of {total} inputs", err=True)
+
+    def _draw(self, done: int, total: int) -> None:
+        if self._bar is None or self._task is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
+            self._task = self._bar.add_task("reading", total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total)

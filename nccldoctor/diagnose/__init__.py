@@ -1,0 +1,1 @@
+"""Judges: rules look at each stall, and the findings are weighed and ordered."""

@@ -1,0 +1,245 @@
+"""Runs the rules over every stall, lets what explains more displace what explains less, weighs, and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nccldoctor.align.evidence import stalled_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import counted, left_behind
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Hypothesis
+from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
+from nccldoctor.diagnose.nccl_counters_check import heard
+from nccldoctor.diagnose.rules import RULES
+from nccldoctor.diagnose.signs.absence import outside_by_stack, waits_by_stack
+from nccldoctor.diagnose.signs.silence import stood_still
+from nccldoctor.diagnose.signs.still_running import still_open, went_on
+from nccldoctor.events import CommInit, Progress
+from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
+from nccldoctor.model.evidence_sources import observers
+from nccldoctor.model.operations import op_type
+from nccldoctor.model.ranks import Ranks
+
+ORDER = [Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW, Confidence.CANNOT_TELL]
+
+NOTHING_TOLD = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
+"""Classes that name no cause; they step back behind one that does."""
+
+
+def diagnose(facts: Facts) -> tuple[Finding, ...]:
+    """The findings, the verdict first. There is always one."""
+    drafts = [_judge(facts, stall) for stall in _stalls(facts)]
+    drafts = _displace(drafts + _crash(facts, drafts))
+    verdict = _joined(facts, drafts)
+    ordered = [verdict, *(d for d in drafts if d is not verdict)] if len(drafts) > 1 else [verdict]
+    if facts.stalls and _quiet(facts):
+        ordered = [_unconfirmed(d) for d in ordered]
+    return tuple(_finding(facts, d, i) for i, d in enumerate(ordered, 1))
+
+
+def _stalls(facts: Facts) -> Sequence[Stall]:
+    """The stalls of the graph; else a crash, else nothing. While a job goes on, calls are in flight, and hosts run ahead of each other."""
+    quiet = _quiet(facts)
+    if quiet and went_on(facts):
+        stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)]
+    else:
+        stalls = [s for s in facts.stalls if not quiet or (still_open(facts, s) and not counted(facts, s.call))]
+    if stalls:
+        return stalls
+    if facts.failures:
+        return (Stall(StallKind.CRASH, Ranks(r for f in facts.failures for r in f.ranks)),)
+    return (Stall(StallKind.NOTHING, Ranks()),)
+
+
+def _crash(facts: Facts, drafts: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """What ended a rank that takes part in nothing that is known to wait, where the waiting itself tells no cause: calls of ranks
+    without a dump are not known.
+    """
+    sure = [
+        f for f in facts.failures if f.certain and f.ranks and not any(facts.wait_graph.firm.get(r) for r in f.ranks)
+    ]
+    if not sure or any(d.cause not in NOTHING_TOLD or d.ceiling is Confidence.HIGH for d in drafts):
+        return []
+    return [_judge(facts, Stall(StallKind.CRASH, Ranks(r for f in sure for r in f.ranks)))]
+
+
+def _quiet(facts: Facts) -> bool:
+    """Whether logs were read and nobody in them complains, fails or gives up: unfinished calls may simply be in flight."""
+    heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
+    logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
+    troubled = (
+        facts.liveness.first_alarm is not None
+        or facts.failures
+        or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.of.values())
+    )
+    return logged and not troubled and not _unborn(facts) and not stood_still(facts) and not left_behind(facts)
+
+
+def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
+    """Whether stacks alone bear a stall out: a rank inside the call waits, and never finished, and one outside it does something else."""
+    inside = stall.call.inside if stall.call is not None else Ranks()
+    signs = facts.liveness.signs
+    return any(waits_by_stack(signs(r)) and not signs(r).finished for r in inside) and any(
+        outside_by_stack(signs(r)) for r in stall.ranks if r not in inside
+    )
+
+
+def _unconfirmed(draft: Hypothesis) -> Hypothesis:
+    """The conclusion from dumps of a job whose logs know of no trouble: it may have gone on."""
+    seen = draft.cause is CauseClass.NONE or any((e.observer or "").startswith("stack:") for e in draft.evidence)
+    level = ORDER.index(draft.ceiling)
+    return draft if seen else replace(draft, ceiling=ORDER[max(level, ORDER.index(Confidence.LOW))])
+
+
+def _unborn(facts: Facts) -> bool:
+    """Communicators that started and never came up: quiet, and yet no running job."""
+    begun = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "start"}
+    ended = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}
+    return bool(begun - ended) and not len(facts.case.calls)
+
+
+def _judge(facts: Facts, stall: Stall) -> Hypothesis:
+    """The first rule that holds."""
+    for rule in RULES:
+        draft: Hypothesis | None = rule.judge(facts, stall)
+        if draft is not None and draft.evidence:
+            return heard(facts, draft)
+    raise AssertionError("the last rule always holds")
+
+
+def _displace(drafts: list[Hypothesis]) -> list[Hypothesis]:
+    """Drop what another finding explains: the same conclusion twice, and stalls without a cause beside one that has it."""
+    kept: list[Hypothesis] = []
+    for draft in drafts:
+        if not any(
+            k.cause is draft.cause and k.ranks == draft.ranks and (k.ranks or k.call == draft.call) for k in kept
+        ):
+            kept.append(draft)
+    told = [d for d in kept if d.cause not in NOTHING_TOLD and (d.ranks or d.suspects)]
+    return told or kept
+
+
+def _joined(facts: Facts, drafts: list[Hypothesis]) -> Hypothesis:
+    """The verdict for the whole job: the surest finding; independent stalls of its class add their culprits."""
+    ranked = sorted(
+        drafts,
+        key=lambda d: (
+            not d.ranks,
+            ORDER.index(d.ceiling),
+            [m.CAUSE for m in RULES].index(d.cause),
+            min(d.ranks, default=0),
+        ),
+    )
+    best = ranked[0]
+    alike = [d for d in drafts if d.cause is best.cause and d.ranks and d.call is not None]
+    if len(alike) < 2:
+        return best
+    culprits = Ranks(r for d in alike for r in d.ranks)
+    if 2 * len(culprits) > len(facts.case.world):
+        return replace(best, ranks=Ranks(), suspects=culprits, ceiling=Confidence.LOW)
+    first = min(alike, key=lambda d: min(d.ranks))
+    evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
+    ceiling = max((d.ceiling for d in alike), key=ORDER.index)
+    return Hypothesis(
+        best.cause,
+        "; ".join(d.headline for d in alike[:3]),
+        evidence,
+        ceiling,
+        best.refuted_by,
+        ranks=culprits,
+        suspects=Ranks(r for d in alike for r in d.suspects),
+        call=first.call,
+        stalled=first.stalled,
+    )
+
+
+def _finding(facts: Facts, draft: Hypothesis, number: int) -> Finding:
+    stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
+    evidence = _shortened(draft.evidence)
+    victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
+    if not victims and stalled is not None:
+        victims = stalled.entered - draft.ranks
+    victims = victims | (draft.victims - draft.ranks)
+    lost = bearing(facts, draft)
+    confidence = _weigh(draft)
+    return Finding(
+        id=f"F{number}",
+        cause=draft.cause,
+        confidence=LOWER.get(confidence, confidence) if lost else confidence,
+        headline=draft.headline,
+        evidence=evidence,
+        ranks=draft.ranks,
+        suspects=draft.suspects - draft.ranks,
+        victims=victims if draft.cause is not CauseClass.NONE else Ranks(),
+        stalled=stalled,
+        chain=_chain(facts, draft) if draft.cause is not CauseClass.NONE else (),
+        refuted_by=refuted_by(draft, lost),
+    )
+
+
+def _weigh(draft: Hypothesis) -> Confidence:
+    """High needs two independent observers and nobody who contradicts; one observer is medium at most."""
+    who = observers(draft.evidence, draft.ranks)
+    contradicted = any(not e.supports for e in draft.evidence)
+    level = ORDER.index(draft.ceiling)
+    several = len({e.observer for e in draft.evidence if e.supports and e.observer}) >= 2
+    if draft.ceiling is Confidence.HIGH and (contradicted or (len(who) < 2 and not (not draft.ranks and several))):
+        level = 1
+    if contradicted and level < 2:
+        level += 1
+    return ORDER[level]
+
+
+def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    seen: dict[object, Evidence] = {}
+    for item in evidence:
+        file = item.where is None or item.where.line is item.where.entry is None
+        seen.setdefault((item.where, item.says if file else ""), item)
+    return tuple(list(seen.values())[:MOST_QUOTES])
+
+
+def _chain(facts: Facts, draft: Hypothesis) -> tuple[Link, ...]:
+    """Who waits for whom, from the first victims to the culprit; at most 24 links. Who issued calls in another order waits
+    itself, for those who wait for it.
+    """
+    links: list[tuple[int, Link]] = []
+    depth = _depths(facts, draft)
+    apart = Ranks() if draft.cause is CauseClass.ORDER_INVERSION else draft.ranks
+    for key, call in facts.wait_graph.calls.items():
+        if key not in depth or not call.inside - apart:
+            continue
+        absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()  # not heard of is not waited for
+        target = (call.outside & draft.ranks) or call.missing or call.behind or absent
+        op = op_type(facts.case.vocabulary.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
+        stalled = stalled_of(facts, call)
+        links.append(
+            (
+                depth[key],
+                Link(
+                    call.inside - apart,
+                    target,
+                    facts.case.groups[call.group].label,
+                    op or (stalled.op if stalled else None),
+                    call.seq,
+                ),
+            )
+        )
+    links.sort(key=lambda pair: (-pair[0], pair[1].seq or 0, str(pair[1].waiting)))
+    return tuple(link for _, link in links[-24:])
+
+
+def _depths(facts: Facts, draft: Hypothesis) -> dict[tuple[str, int, int, int], int]:
+    """How many waits lie between a stuck call and the culprit."""
+    calls = facts.wait_graph.calls
+    depth = {
+        k: 0 for k, c in calls.items() if c.outside & draft.ranks or (draft.call is not None and k == draft.call.key)
+    }
+    frontier = list(depth)
+    while frontier:
+        reached = Ranks(r for k in frontier for r in calls[k].inside)
+        level = depth[frontier[0]] + 1
+        frontier = [k for k, c in calls.items() if k not in depth and c.outside & reached]
+        depth.update(dict.fromkeys(frontier, level))
+    return depth

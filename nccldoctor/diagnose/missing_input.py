@@ -1,0 +1,107 @@
+"""What was lost of the input and would have to be there for a verdict to be refuted.
+
+A file that is cut off, torn or unreadable may hold anything. It lowers the confidence where what refutes the verdict would have stood in
+it: a record of the named ranks, of those that are not shown to wait, of the members whose calls are compared. It changes nothing
+where what was read of it reaches beyond the first complaint, where it is of a rank that waits by other records, or where the
+counters of a cut dump survived and say how far its rank came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.discover.filename_hints import hints
+from nccldoctor.model import CauseClass, Confidence, Family, Gap, Source, SourceKind
+from nccldoctor.model.ranks import Ranks
+
+OF_MACHINES = frozenset(
+    {CauseClass.DIED, CauseClass.FROZEN, CauseClass.HARDWARE, CauseClass.UNFINISHED, CauseClass.NETWORK}
+)
+"""Classes that a kernel log may refute."""
+
+MEMBERS_KNOWN = frozenset({"config", "world", "nccl"})
+"""How a group's members are known even where records of theirs are lost."""
+
+NAMED = 2
+"""Lost files that are named."""
+
+LOWER = {Confidence.HIGH: Confidence.MEDIUM}
+"""One step: what is left still says what it says."""
+
+
+def bearing(facts: Facts, draft: Hypothesis) -> tuple[Gap, ...]:
+    """The losses that may hide what refutes a conclusion."""
+    if draft.cause in (CauseClass.NONE, CauseClass.UNDETERMINED):  # the one says so itself, the other claims nothing
+        return ()
+    lost = [gap for gap in facts.case.gaps if gap.lost]
+    asked = _asked(facts, draft) if lost else Ranks()
+    sources = {source.id: source for source in facts.case.sources}
+    quoted = {e.where.source for e in draft.evidence if e.where is not None and e.supports}
+    return tuple(
+        gap
+        for gap in lost
+        if _bears(facts, draft, asked, gap, sources.get(-1 if gap.source is None else gap.source), quoted)
+    )
+
+
+def refuted_by(draft: Hypothesis, lost: Sequence[Gap]) -> str:
+    """What would refute a conclusion, and which files it may have stood in."""
+    if not lost:
+        return draft.refuted_by
+    files = list(dict.fromkeys(f"{gap.what} ({gap.why.split(':')[0].split(' (')[0]})" for gap in lost))
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return f"{draft.refuted_by}; it may have stood in what is lost of {', '.join(files[:NAMED])}{more}"
+
+
+def _asked(facts: Facts, draft: Hypothesis) -> Ranks:
+    """The ranks whose records could refute it."""
+    call, case = draft.call, facts.case
+    ranks = draft.ranks | draft.suspects
+    if call is None:
+        return ranks | (r for r in case.world if not facts.liveness.signs(r).alarms)
+    ranks = ranks | call.missing | call.unknown
+    if draft.cause.family is Family.DISAGREE or draft.cause is CauseClass.UNFINISHED:
+        ranks = ranks | case.groups[call.group].members
+        if case.groups[call.group].learned not in MEMBERS_KNOWN:
+            return case.world
+    return ranks
+
+
+def _bears(facts: Facts, draft: Hypothesis, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]) -> bool:
+    ranks = gap.ranks or _ranks_of(gap, source)
+    if source is None:
+        return not ranks or bool(ranks & asked)
+    if source.kind is SourceKind.KERNEL_LOG:
+        return draft.cause in OF_MACHINES
+    if source.kind is SourceKind.RECORDER and draft.cause.family is Family.ABSENT:
+        return bool((ranks - _counted(facts, draft)) & asked) if ranks else True
+    if source.kind is not SourceKind.RECORDER and _read_beyond(facts, source):
+        return source.id in quoted and not ranks
+    return bool(ranks & asked) if ranks else True
+
+
+def _counted(facts: Facts, draft: Hypothesis) -> Ranks:
+    """Ranks whose counters tell how far they came: torch writes them before the entries, which are what a cut dump lost."""
+    if draft.call is None:
+        return Ranks()
+    group = draft.call.group
+    return Ranks(r for (g, r), front in facts.progress.by.items() if g == group and front.known_by == "status")
+
+
+def _ranks_of(gap: Gap, source: Source | None) -> Ranks:
+    """Whose file it is, by what was read of it, else by its name."""
+    if source is not None:
+        return Ranks([source.rank] if source.rank is not None else [])
+    (hint,) = hints([gap.what], [False])
+    return Ranks([hint.rank] if hint.rank is not None else [])
+
+
+def _read_beyond(facts: Facts, source: Source) -> bool:
+    """Whether the lines that were read of a file go on behind the first complaint."""
+    if math.isnan(facts.liveness.alarm):
+        return False
+    times = (facts.liveness.time(e) for e in facts.case.events if e.place.source == source.id)
+    return max((at for at in times if not math.isnan(at)), default=-math.inf) >= facts.liveness.alarm

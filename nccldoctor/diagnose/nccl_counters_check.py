@@ -1,0 +1,243 @@
+"""What NCCL's own observers say of a conclusion: they bear it out, contradict it, or add who may be behind it.
+
+RAS, COLL lines and dumps of communicators count calls; the proxy's dumps say for whom a rank's transfers wait, the Inspector which
+call finished last. Counts that differ once are no proof of a stall, and neither of the last two names a cause: a ring waits for its
+neighbour, and a process that was killed did not write its last records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import (
+    cited,
+    counted,
+    dated,
+    expected_count,
+    of_the_stall,
+    unanswered,
+    waits_unseen,
+)
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.log_endings import ended_well
+from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
+from nccldoctor.identify.nccl_counters import NcclCounters
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model.ranks import Ranks, names, verb
+
+ABSENT = frozenset(
+    {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
+)
+"""Classes whose culprits did not issue the call."""
+
+BROKEN = frozenset({CauseClass.DIED, CauseClass.RAISED, CauseClass.NETWORK, CauseClass.HARDWARE, CauseClass.INIT})
+"""Classes that rest on a failure, whatever counted the calls."""
+
+OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
+"""Classes that name nobody: there every lead counts."""
+
+REFUTED = "another query, or a later line, in which the rank has come further"
+
+
+def heard(facts: Facts, draft: Hypothesis) -> Hypothesis:
+    """The conclusion, with what these observers add to it."""
+    one = counted(facts, draft.call)
+    if one is not None:
+        return _leads(facts, _bounded(facts, draft, one))
+    return _leads(facts, _compared(facts, draft))
+
+
+def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
+    """A conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands. Where not fewer are
+    behind than ahead, nobody can say who is out of step.
+    """
+    if draft.cause in BROKEN:
+        return draft
+    stands = one.steady or facts.liveness.first_alarm is not None
+    ceiling = draft.ceiling
+    if ceiling in (Confidence.HIGH, Confidence.MEDIUM):
+        ceiling = Confidence.MEDIUM if stands else Confidence.LOW
+    bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
+    if draft.cause not in ABSENT or not draft.ranks:
+        return bounded
+    most = [o for o in facts.case.nccl_counters if 2 * len(o.behind) > len(o.last) and draft.ranks <= o.behind]
+    if most or _ahead_of_others(facts, draft, one):
+        return _out_of_step(facts, bounded, most[0] if most else one)
+    few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.behind) < len(o.last) for r in o.behind)
+    if draft.ranks & one.behind - few:
+        return _out_of_step(facts, bounded, one)
+    if draft.cause is not CauseClass.MISSED_CALL and any(waits_unseen(facts, one, r) for r in draft.ranks):
+        return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
+    return bounded
+
+
+def _ahead_of_others(facts: Facts, draft: Hypothesis, one: NcclCounters) -> bool:
+    """Whether half of a communicator is not behind the others of its size, and the other half ahead of them: that one is out of step."""
+    often = expected_count(facts, one) if 2 * len(one.behind) == len(one.last) else None
+    late = [one.totals[r] for r in draft.ranks if r in one.totals]
+    return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
+
+
+def _out_of_step(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
+    """Not fewer are behind than ahead: those ahead issued a call that nobody else did, or skipped one, or the others are late."""
+    ahead = Ranks(one.last) - one.behind
+    few = ahead if len(ahead) < len(one.behind) else Ranks(one.last)
+    says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.behind)}"
+    return replace(
+        draft,
+        cause=CauseClass.UNDETERMINED,
+        headline=f"{says} in communicator ({one.comm}): a call too many, one that was skipped, or lateness of the others",
+        ceiling=Confidence.CANNOT_TELL,
+        ranks=Ranks(),
+        suspects=few,
+    )
+
+
+def _compared(facts: Facts, draft: Hypothesis) -> Hypothesis:
+    """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
+    if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not ended_well(facts):
+        return replace(draft, ceiling=Confidence.LOW)  # lines of calls stop in a job that hangs as in one that goes on
+    late, shown = laggards(facts)
+    if not late or draft.cause is CauseClass.NONE:
+        return draft
+    if _outside(draft, late):
+        return _named(facts, draft, late, shown)
+    against = tuple(replace(e, supports=not _proven(facts)) for e in shown)
+    if draft.cause in OPEN:
+        inside = draft.call is not None and bool(late & draft.call.entered)
+        return replace(
+            draft, suspects=draft.suspects | late, evidence=(*draft.evidence[:8], *(against if inside else shown))
+        )
+    if draft.cause not in ABSENT or not draft.ranks:
+        return draft
+    if late == draft.ranks:
+        sure = draft.cause is CauseClass.NOT_ARRIVED and draft.ceiling is Confidence.MEDIUM and not draft.suspects
+        ceiling = Confidence.HIGH if sure else draft.ceiling
+        return replace(draft, evidence=(*shown, *draft.evidence), ceiling=ceiling)
+    if late & draft.ranks or not _proven(facts):
+        return draft
+    return replace(draft, evidence=(*draft.evidence[:8], *against))
+
+
+def _outside(draft: Hypothesis, late: Ranks) -> bool:
+    """Whether those behind are among the members of the call of which nothing else tells."""
+    untold = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
+    return untold and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
+
+
+def _named(facts: Facts, draft: Hypothesis, late: Ranks, shown: Sequence[Evidence]) -> Hypothesis:
+    """The ranks that these counts single out of several that left nothing else."""
+    return replace(
+        draft,
+        cause=CauseClass.NOT_ARRIVED,
+        headline=f"{names(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
+        evidence=(*shown, *draft.evidence),
+        ceiling=Confidence.MEDIUM,
+        refuted_by=REFUTED,
+        ranks=late,
+        suspects=Ranks(),
+        stalled=None,
+    )
+
+
+def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
+    """Ranks behind in some communicator that are ahead of nobody in another, and the lines that count them."""
+    found = [one for one in facts.case.nccl_counters if of_the_stall(facts, one) and not one.moving]
+    few = [one for one in found if 2 * len(one.behind) < len(one.last)]
+    ahead = Ranks(r for one in found if one.behind for r in one.last if r not in one.behind)
+    late = Ranks(r for one in few for r in one.behind) - ahead
+    shown = tuple(
+        cited(
+            one.said[rank],
+            one,
+            f"rank {rank} had issued {one.last[rank]} {one.op or 'calls'}, others {max(one.last.values())}",
+        )
+        for one in few
+        for rank in late & one.behind
+        if rank in one.said
+    )
+    return late, shown[:3]
+
+
+def _proven(facts: Facts) -> bool:
+    """Whether some counts are of the stall for certain: only then they contradict."""
+    return any(one.steady or dated(facts, one) for one in facts.case.nccl_counters)
+
+
+# --- leads -------------------------------------------------------------------------------------------------------
+
+
+def _leads(facts: Facts, draft: Hypothesis) -> Hypothesis:
+    """Silence, proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
+    found = [*_silent(facts), *_by_errors(facts), *_by_proxy(facts), *_by_inspector(facts)]
+    if draft.cause in OPEN and not draft.ranks:
+        named = Ranks(r for ranks, _ in found for r in ranks)
+        if not named or 2 * len(named) > len(facts.case.world):
+            return draft
+        return replace(draft, suspects=draft.suspects | named, evidence=(*draft.evidence, *(e for _, e in found)))
+    fitting = [e for ranks, e in found if ranks and ranks <= draft.ranks]
+    return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
+
+
+def _silent(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks of which RAS had no answer while the others waited."""
+    lost = Ranks(r for one in facts.case.nccl_counters if of_the_stall(facts, one) for r in one.silent)
+    for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
+        yield Ranks([rank]), unanswered(facts, rank)[0]
+
+
+def _by_errors(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks under which NCCL failed, as RAS tells; who only lost its peer is a victim."""
+    own = {e.rank: e for e in facts.case.of(RasStatus) if e.what == "ERROR" and e.rank is not None}
+    for rank, event in own.items():
+        if rank is not None and "Remote process error" not in event.detail:
+            error = event.detail.rpartition("reports ")[2]
+            yield Ranks([rank]), quote(event, f"rank {rank} reports to RAS: {error}", observer="ras")
+
+
+def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Whose device does not run, and peers that ranks wait for and that wait for nobody themselves. Peers are numbered inside a
+    communicator: they are ranks of the job only where the job has no smaller group.
+    """
+    dumps = {e.rank: e for e in facts.case.of(ProxyDump) if e.rank is not None}
+    if not dumps:
+        return
+    still = [r for r, e in dumps.items() if e.what == "waits-for-gpu"]
+    for rank in still if len(still) < max(2, len(dumps)) else ():
+        says = f"the transfers of rank {rank} wait for its own GPU"
+        yield Ranks([rank]), quote(dumps[rank], says, observer=f"proxy:{rank}")
+    if any(g.members < facts.case.world for g in facts.case.groups):
+        return
+    for rank, event in dumps.items():
+        ends = Ranks(p for p in event.peers if p in facts.case.world and p != rank and not _waits(dumps.get(p)))
+        if event.what == "waits-for-peer" and ends:
+            says = f"the transfers of rank {rank} wait for {names(ends)}"
+            yield ends, quote(event, says, observer=f"proxy:{rank}")
+
+
+def _waits(event: ProxyDump | None) -> bool:
+    return event is not None and event.what in ("waits-for-peer", "mixed")
+
+
+def _by_inspector(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks whose last finished collective lies before that of all others, who agree."""
+    records: dict[str, dict[int, InspectorRecord]] = defaultdict(dict)
+    for event in facts.case.of(InspectorRecord):
+        if event.calls == "coll" and event.comm_id and event.rank is not None and event.op_count is not None:
+            records[event.comm_id][event.rank] = event
+    for by_rank in records.values():
+        most = max(e.op_count or 0 for e in by_rank.values())
+        late = Ranks(r for r, e in by_rank.items() if (e.op_count or 0) < most)
+        if late and 3 * len(late) <= len(by_rank):
+            yield late, _last_finished(late, most, [by_rank[r] for r in late])
+
+
+def _last_finished(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
+    says = (
+        f"{names(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
+    )
+    return quote(events[0], says, observer="inspector")

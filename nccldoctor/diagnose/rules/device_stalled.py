@@ -1,0 +1,158 @@
+"""A rank issued the call, but its GPU stopped: its completions stand still while its host goes on.
+
+What it means: the device of this rank hangs or works without end; peers finished the same call, so nobody is missing from it.
+How we know: in one group the rank's completed front is below its peers', it is in no call that lacks a member, and its host
+enqueued further calls.
+What would refute it: a later snapshot in which its completions moved on.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align.evidence import describe, recorded, stalled_of, waiting_evidence
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.mismatches import rows_at
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
+from nccldoctor.identify.clock_skew import SHARED
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model.ranks import Ranks, names, verb
+
+CAUSE = CauseClass.DEVICE_STALLED
+
+FAR_BEHIND = 8
+"""Completed calls between a rank and its peers that no snapshot of a running job shows."""
+
+STANDS_STILL = 1_000_000_000
+"""Nanoseconds after which a watchdog has noticed the end of a call for certain: it looks ten times a second."""
+
+EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
+"""Operations whose root, or whose other ranks, may rightly finish early."""
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The minority that is still in a call which the majority completed."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.passed:
+        return None
+    if len(call.inside) > len(call.passed) or _elsewhere(facts, call):
+        return None
+    stalled = stalled_of(facts, call)
+    if (stalled is not None and stalled.op in EARLY_ROOT) or (
+        call.row < 0 and stalled is not None and stalled.op in EARLY
+    ):
+        return None
+    ahead = Ranks(r for r in call.inside if _went_on(facts, call, r))
+    if not ahead or not (_complained(facts) or _held_up(facts, call, ahead)):
+        return None
+    evidence: list[Evidence] = []
+    for rank in list(ahead)[:3]:
+        front = facts.progress.by[(call.group, rank)]
+        if front.row >= 0:
+            evidence.append(
+                recorded(
+                    facts,
+                    front.row,
+                    f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
+                )
+            )
+    evidence += _peers_passed(facts, call)
+    for waiting in _others_wait_for(facts, call)[:2]:
+        evidence += waiting_evidence(facts, waiting, 1)
+    peers = f"{len(call.passed)} {verb(call.passed, 'peer', 'peers')}"
+    return Hypothesis(
+        CAUSE,
+        f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
+        f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
+        tuple(evidence),
+        Confidence.HIGH
+        if _others_wait_for(facts, call)
+        and facts.case.groups[call.group].learned != "assumed"
+        and all(facts.progress.by[call.group, r].row >= 0 for r in ahead)
+        else Confidence.MEDIUM,
+        "a later snapshot in which the completions of that rank moved on",
+        ranks=ahead,
+        call=_root(facts, call, ahead) if call.row >= 0 else call,
+    )
+
+
+def _elsewhere(facts: Facts, call: StuckCall) -> bool:
+    """Whether many other ranks, too, are behind their peers in calls of their own: then the dumps show one running job at different
+    moments, for devices do not stop by the dozen. Two of a larger job may well have stopped.
+    """
+    behind = [
+        s.call.inside
+        for s in facts.stalls
+        if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.passed)
+    ]
+    together = call.inside.union(*behind)
+    return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
+
+
+def _complained(facts: Facts) -> bool:
+    """Whether anybody gave up: without that, a few calls in flight are what every running job shows."""
+    return facts.liveness.first_alarm is not None
+
+
+def _held_up(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
+    """Whether peers wait in a call that the host of a stopped rank has not even issued, or it is far, or long, behind them."""
+    gap = max((f.completed for f in facts.progress.by.values() if f.group == call.group), default=call.seq) - call.seq
+    waited_for = any(c.missing & stopped for c in _others_wait_for(facts, call))
+    return gap >= FAR_BEHIND or waited_for or _long_done(facts, call)
+
+
+def _long_done(facts: Facts, call: StuckCall) -> bool:
+    """Whether peers had finished the call well before the newest moment in the dumps of those inside it.
+
+    A dump that was merely written earlier than theirs holds no later moment. Clocks can be compared where calls were finished together.
+    """
+    calls, rows = facts.case.calls, rows_at(facts.case, facts.progress, call.group, call.seq)
+    done = [at for r in call.passed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
+    if not done or not all(_compared(facts, call, r) for r in call.inside):
+        return False
+    mine = [facts.sequences.rows(r) for r in call.inside]
+    newest = min(max(int(calls.created_ns[m].max()), int(calls.completed_ns[m].max())) for m in mine)
+    return newest - max(done) > STANDS_STILL
+
+
+def _compared(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether enough calls that the rank finished with the others tell how its clock goes."""
+    rows = facts.sequences.rows(rank)
+    mine = rows[facts.case.call_group[rows] == call.group]
+    return int((facts.case.calls.completed_ns[mine] > 0).sum()) >= SHARED
+
+
+def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """Whether the rank's host issued calls behind the one that does not complete."""
+    front = facts.progress.by.get((call.group, rank))
+    last = facts.progress.last_row.get(rank)
+    return front is not None and (
+        front.enqueued > call.seq or (last is not None and front.row >= 0 and last > front.row)
+    )
+
+
+def _others_wait_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
+    """Calls in which peers that passed this one wait for a rank inside it."""
+    found = [
+        c
+        for c in facts.wait_graph.calls.values()
+        if c.key != call.key and c.outside & call.inside and c.inside - call.inside
+    ]
+    return sorted(found, key=lambda c: (facts.issued_at.get(c.key, 0.0), c.key))
+
+
+def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
+    """The first call in which others wait for the stopped rank; the one it stands in where nobody waits yet."""
+    waiting = [c for c in _others_wait_for(facts, call) if c.outside & ranks and c.pair is None]
+    same = [c for c in waiting if c.group == call.group]
+    return (same or waiting or [call])[0]
+
+
+def _peers_passed(facts: Facts, call: StuckCall) -> list[Evidence]:
+    out = []
+    for rank in list(call.passed)[:2]:
+        front = facts.progress.by.get((call.group, rank))
+        if front is not None and front.row >= 0:
+            out.append(recorded(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
+    return out

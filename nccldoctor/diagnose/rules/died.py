@@ -1,0 +1,324 @@
+"""A rank ended: a signal, the out-of-memory killer, a lost node, or an early exit.
+
+What it means: the process is gone, and its peers wait for it or see their connections to it break.
+How we know: an exit record, a kernel or scheduler line, that the tear-down did not cause; or that connections to the
+rank broke while it was silent itself. A whole host without a sign of life is one lost node.
+What would refute it: lines, a dump or a stack of that rank from after the supposed end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import FATAL, Failure
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import lives, nameable, one_host, others_wait
+from nccldoctor.diagnose.signs.silence import broke_first, draft, lost_by_peers, unheard
+from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
+from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model.ranks import Ranks, names
+
+BRIEF = 120
+"""Characters of a scheduler's message in a headline."""
+
+
+def process(event: Event) -> str:
+    """A process whose global rank is not known, as its launcher calls it."""
+    local = event.local_rank if isinstance(event, ProcessExit) else None
+    name = f"local rank {local}" if local is not None else "a process"
+    where = f" on {event.host}" if event.host is not None else ""
+    return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
+
+
+def how(events: Sequence[Event]) -> str:
+    """How a process ended, by the first of these events."""
+    event = events[0]
+    if isinstance(event, OutOfMemory):
+        return f"killed because memory ran out ({event.process or event.scope})"
+    if isinstance(event, SchedulerEvent):
+        return (
+            f"{event.what.replace('-', ' ')} ({_brief(event.detail)})" if event.detail else event.what.replace("-", " ")
+        )
+    if isinstance(event, RasStatus):
+        return "RAS, NCCL's own service, considers the process dead"
+    if isinstance(event, ProcessExit):
+        name = (
+            event.signal
+            or FATAL.get(event.exitcode or 0)
+            or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
+        )
+        if name is None and event.exitcode is None:
+            return "nobody says how"
+        return f"killed by {name}" if name else f"exit code {event.exitcode}"
+    return event.text[:80]
+
+
+def _brief(text: str) -> str:
+    """The sentences of a scheduler's message that fit, at least the first; a longer one is cut behind a word."""
+    flat = " ".join(text.split())
+    if len(flat) <= BRIEF:
+        return flat
+    whole = flat[: BRIEF + 1].rpartition(". ")[0]
+    return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
+
+
+def says(event: Event) -> str:
+    """Who ended, and how."""
+    who = f"rank {event.rank}" if event.rank is not None else process(event)
+    return f"{who}: {how([event])}"
+
+
+def observer(event: Event) -> str:
+    """Who reports an end."""
+    if isinstance(event, OutOfMemory):
+        return f"kernel:{event.host or ''}"
+    if isinstance(event, RasStatus):
+        return "ras"
+    return "scheduler" if isinstance(event, SchedulerEvent) else "launcher"
+
+
+CAUSE = CauseClass.DIED
+
+
+def silence(facts: Facts, rank: int) -> list[Evidence]:
+    """That nothing of the rank contradicts its end: its log simply stops."""
+    signs = facts.liveness.signs(rank)
+    if signs.dump != "none" or signs.answered or signs.alarms or signs.last_event is None:
+        return []
+    return [quote(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
+
+
+def block(ranks: Ranks) -> bool:
+    """Whether the ranks are those that one node may hold: a block of 4, 8 or 16 at a multiple of its size."""
+    return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
+
+
+def lost_node(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """All ranks of one host, and nobody else, left nothing."""
+    call, gone = stall.call, _left_nothing(facts, stall)
+    if call is None or not gone:
+        return None
+    host = one_host(facts, gone)
+    named = host is not None
+    evidence = others_wait(facts, stall)
+    collected = bool(gone & facts.liveness.logged) or any(
+        s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
+    )
+    sure = named and collected  # else its files may merely not have been fetched
+    fell_silent = not named and _fell_silent(facts, gone)
+    where = f" on {host}" if named else ", a block that one node may have held,"
+    return Hypothesis(
+        CAUSE,
+        f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
+        (*evidence, *(e for r in list(gone)[:2] for e in silence(facts, r))) if fell_silent else tuple(evidence),
+        Confidence.MEDIUM if sure else Confidence.LOW,
+        "a dump or a log of any of them",
+        ranks=gone if sure or fell_silent else Ranks(),
+        suspects=gone,
+        call=call,
+    )
+
+
+def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
+    """The ranks of a host, or of a block that one may hold, that this stall, or all stalls together, wait for in vain."""
+    call = stall.call
+    if call is None or stall.proven_absent:
+        return Ranks()
+    few = len(call.entered) < max(2, len(call.unknown) // 2)
+    together = (
+        facts.wait_graph.roots
+        if all(s.kind is StallKind.ABSENT and not s.proven_absent for s in facts.stalls)
+        else Ranks()
+    )
+    for gone in (Ranks() if few else call.unknown, together):
+        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(lives(facts, r) for r in gone):
+            continue
+        if one_host(facts, gone) is not None or block(gone):
+            return gone
+    return Ranks()
+
+
+def _fell_silent(facts: Facts, gone: Ranks) -> bool:
+    """Whether these ranks wrote lines before, and every other rank of the job gave up after they had stopped."""
+    others = facts.case.world - gone
+    return gone <= facts.liveness.logged and all(facts.liveness.signs(r).alarms for r in others)
+
+
+CAUSE = CauseClass.DIED
+REFUTED = "lines, a dump or a stack of that rank from after its end"
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """An end on record; else a lost node; else broken connections to a silent rank."""
+    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]
+    if stall.kind is StallKind.ABSENT:
+        lost = [
+            f
+            for f in found
+            if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
+        ]
+        found = [f for f in found if f.ranks & stall.ranks] or [
+            replace(f, ranks=stall.ranks) for f in lost if block(stall.ranks)
+        ]
+        found = found or _nameless_end(facts, stall)
+        if found:
+            return _recorded_end(facts, stall, found)
+        return _early_exit(facts, stall) or _broken_connection(facts, stall) or lost_node(facts, stall)
+    if stall.kind is StallKind.CRASH and found:
+        certain = [f for f in found if f.certain]
+        return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
+    return _unheard(facts, stall)
+
+
+def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
+    gone = unheard(facts, stall)
+    if gone is None or not gone.broken or any(lives(facts, r) for r in gone.ranks):
+        return None
+    return draft(facts, gone, CAUSE, "ended without a word")
+
+
+def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
+    """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for.
+
+    One kill ends one rank: where the others wait for several, it may be of each.
+    """
+    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _kills(f, stall)]
+    ranks = nameable(facts, stall)
+    one = ranks if len(ranks) == 1 and stall.ranks == facts.wait_graph.roots else Ranks()
+    return [replace(f, ranks=one, suspects=facts.wait_graph.roots - one, certain=False) for f in kills[:1]]
+
+
+def _kills(failure: Failure, stall: Stall) -> bool:
+    """Whether it tells of one killed process that can be a rank of the stall, or one of its workers."""
+    near = not failure.suspects or bool(failure.suspects & stall.ranks)
+    return near and isinstance(failure.events[0], ProcessExit | OutOfMemory)
+
+
+def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Hypothesis:
+    first = found[0]
+    together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
+    ranks = Ranks(r for f in together for r in f.ranks)
+    evidence = [quote(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
+    evidence += others_wait(facts, stall)
+    evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + lost_by_peers(facts, ranks)
+    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    who = names(ranks) if ranks else process(first.events[0])
+    end = first.events[0]
+    unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
+    ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
+    return Hypothesis(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} ended: {how(first.events)}{wait}",
+        tuple(evidence),
+        ceiling,
+        REFUTED,
+        ranks=ranks,
+        suspects=first.suspects,
+        call=stall.call,
+    )
+
+
+def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Exit code 0 of a rank that the others still wait for."""
+    ranks = Ranks(
+        r
+        for r in nameable(facts, stall) | stall.proven_absent
+        for e in facts.liveness.signs(r).exits
+        if e.exitcode == 0 and facts.liveness.signs(r).dump == "none"
+    )
+    if not ranks:
+        return _missing_from_table(facts, stall)
+    evidence = [
+        quote(e, f"rank {r} exited with code 0", observer="launcher")
+        for r in ranks
+        for e in facts.liveness.signs(r).exits[:1]
+    ]
+    evidence += others_wait(facts, stall)
+    return Hypothesis(
+        CAUSE,
+        f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Torchrun lists all ranks of a node that it still had, with -15 for those it closed: one that is missing had
+    ended before, without failing.
+    """
+    ranks = Ranks(
+        r
+        for r in nameable(facts, stall)
+        if not facts.liveness.signs(r).exits
+        and not facts.liveness.signs(r).teardown
+        and not facts.liveness.signs(r).alive
+    )
+    evidence: list[Evidence] = []
+    for rank in ranks:
+        host = facts.case.rank_host.get(rank)
+        mates = [
+            e
+            for r, s in sorted(facts.liveness.of.items())
+            for e in s.exits
+            if e.reporter == "torchrun" and host is not None and facts.case.rank_host.get(r) == host
+        ]
+        if len(mates) < 2:
+            return None
+        evidence.append(
+            quote(
+                mates[0],
+                f"the launcher's table of {host} lists {len(mates)} ranks and not rank {rank}: it had ended before, with code 0",
+                observer="launcher",
+            )
+        )
+        evidence += silence(facts, rank)
+    if not ranks:
+        return None
+    evidence += others_wait(facts, stall)
+    return Hypothesis(
+        CAUSE,
+        f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=ranks,
+        call=stall.call,
+    )
+
+
+def _broken_connection(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
+    silent = Ranks(
+        r for r in nameable(facts, stall) if not facts.liveness.signs(r).alive and not facts.liveness.signs(r).echoes
+    )
+    broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
+    if not broken or not silent or len(silent) > 1 or not broke_first(facts):
+        return None
+    evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
+    evidence += others_wait(facts, stall) + [e for r in silent for e in silence(facts, r)]
+    logged = bool(silent & facts.liveness.logged)
+    return Hypothesis(
+        CAUSE,
+        f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
+        f"in {describe(facts, stall.call)}",
+        tuple(evidence),
+        Confidence.HIGH if logged else Confidence.MEDIUM,
+        REFUTED,
+        ranks=silent,
+        call=stall.call,
+    )
+
+
+def _closed(event: Event) -> bool:
+    if isinstance(event, SocketError):
+        return event.echo
+    text = event.message if isinstance(event, ExceptionRaised) else ""
+    return "Connection closed by peer" in text or "Connection reset by peer" in text

@@ -1,0 +1,85 @@
+"""All members may be in the call, and a device of one of them reports an error.
+
+What it means: a GPU, its memory, its bus or its NVLink failed; the process hangs in the driver or aborts.
+How we know: an error of the driver, or of CUDA, that no faulty program causes, on a rank's own board and shortly before the first
+complaint. Not: out-of-memory, illegal access, device assert, Xid 13, 31, 43.
+What would refute it: the same error on boards of ranks that went on, or an error only after the first complaint.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import Failure
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import others_wait
+from nccldoctor.events import CudaError, GpuError
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks, names
+
+CAUSE = CauseClass.HARDWARE
+
+FITS = 900.0
+"""Seconds before the stalled call was issued in which an error of a board can be its cause."""
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The board that failed first, if it fits the stall."""
+    found = [f for f in facts.failures if f.cause is CAUSE and _fits(facts, f)]
+    if not found:
+        return None
+    named = [f for f in found if f.ranks]
+    ranks = Ranks(r for f in named for r in f.ranks)
+    suspects = Ranks(r for f in found for r in f.suspects) if not ranks else Ranks()
+    if (
+        not ranks
+        and len(stall.ranks) == 1
+        and stall.kind is StallKind.ABSENT
+        and (stall.ranks <= suspects or not suspects)
+    ):
+        ranks, suspects = stall.ranks, Ranks()
+    evidence = [
+        quote(e, f"{_board(e)}: {_what(e)}", observer=_observer(e)) for f in (named or found)[:4] for e in f.events[:3]
+    ]
+    evidence += [
+        quote(e, f"rank {e.rank} itself reports a CUDA error") for e in facts.case.of(CudaError) if e.rank in ranks
+    ][:1]
+    evidence += others_wait(facts, stall)
+    event = (named or found)[0].events[0]
+    who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
+    wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
+    return Hypothesis(
+        CAUSE,
+        f"{who} failed: {_what(event)}{wait}",
+        tuple(evidence),
+        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        "the same error on boards of ranks that went on, or an error only after the first complaint",
+        ranks=ranks,
+        suspects=suspects,
+        call=stall.call,
+    )
+
+
+def _fits(facts: Facts, failure: Failure) -> bool:
+    when, began = failure.when, facts.liveness.began
+    return when != when or began != began or when >= began - FITS
+
+
+def _board(event: object) -> str:
+    if isinstance(event, GpuError):
+        where = f"GPU {event.device}" if event.device else "a GPU"
+        return f"{where} of rank {event.rank}" if event.rank is not None else f"{where} on {event.host or 'one host'}"
+    return f"rank {getattr(event, 'rank', None)}"
+
+
+def _what(event: object) -> str:
+    if isinstance(event, GpuError):
+        number = f"Xid {event.xid}" if event.xid is not None else f"SXid {event.sxid}" if event.sxid is not None else ""
+        meaning = event.message.partition(": ")[0] if number else event.message  # behind it come the driver's own words
+        return ", ".join(part for part in (number, meaning[:80].rstrip(" .")) if part)
+    return str(getattr(event, "message", ""))[:80] or "a device error"
+
+
+def _observer(event: object) -> str:
+    return f"kernel:{event.host or ''}" if isinstance(event, GpuError) else ""

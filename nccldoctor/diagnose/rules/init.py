@@ -1,0 +1,361 @@
+"""A communicator, a store or a rendezvous never came up.
+
+What it means: the job hangs before its first collective: a rank did not start, cannot be reached, or waits for another key.
+How we know: store and rendezvous errors, or communicators that some ranks started and nobody completed, and no call of that group on
+record. Named is who did not join, if the evidence says who did.
+What would refute it: a completed call of the same group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from nccldoctor.align.evidence import quote, waiting_evidence
+from nccldoctor.align.exits import CLOSING
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import nameable, seen_in
+from nccldoctor.events import (
+    CollectiveTimeout,
+    CommInit,
+    CudaError,
+    Event,
+    Heartbeat,
+    NcclError,
+    NcclWarn,
+    Note,
+    OutOfMemory,
+    Progress,
+    RendezvousError,
+    SocketError,
+    StoreError,
+    TearDown,
+    WorkStatus,
+)
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model.ranks import Ranks, names, verb
+
+REFUTED = "a completed call of the same group"
+
+_COUNTED = re.compile(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
+
+_MADE = re.compile(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
+
+_AT_START = re.compile(
+    r"Duplicate GPU detected|(?:creating|attaching to) shared memory segment|Mismatched NCCL|No (?:device|interface) found"
+)
+"""Last errors of NCCL that only the making of a communicator meets."""
+
+_WAY = ("init.cc:", "bootstrap.cc:")
+"""Where a result code passes when the making of a communicator fails."""
+
+
+def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
+    """Who is not among the ranks at the store's barrier, and how many are missing; nobody where not all that came are heard."""
+    hits = [m for e in events if (m := _COUNTED.search(e.text))]
+    if not hits:
+        return Ranks(), 0
+    size, here = max(int(m["all"]) for m in hits), max(int(m["here"]) for m in hits)
+    came = Ranks(e.rank for e in events if e.rank is not None)
+    absent = Ranks(range(size)) - came if len(came) == here and size <= 1 << 20 else Ranks()
+    return absent, size - here
+
+
+def crowded(events: Sequence[StoreError]) -> str | None:
+    """That more came to the store's barrier than the group has members, in words; None where nobody says so."""
+    hits = [m for e in events if e.operation == "crowded" and (m := _COUNTED.search(e.text))]
+    if not hits:
+        return None
+    here, size = max((int(m["here"]), int(m["all"])) for m in hits)
+    return f"{here:,} checked in where {size:,} belong, so that another job or an earlier attempt uses the same store"
+
+
+def at_barrier(facts: Facts) -> Hypothesis | None:
+    """The last lines say that ranks wait for others at the store, and nothing came after: set-up that was cut off, or hangs."""
+    waiting = [e for e in facts.case.of(Note) if e.what == "store-barrier-waiting"]
+    absent, missing = counted(waiting)
+    if not missing or facts.failures or facts.liveness.first_alarm is not None:
+        return None
+    who = names(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
+    return Hypothesis(
+        CauseClass.INIT,
+        f"The job did not come up as far as was read: {who} had not joined",
+        tuple(quote(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
+        Confidence.MEDIUM if absent else Confidence.LOW,
+        REFUTED,
+        ranks=absent,
+    )
+
+
+def gave_up(facts: Facts) -> Hypothesis | None:
+    """NCCL itself says that it could not make a communicator, and no rank is known to have failed before."""
+    if any(f.ranks for f in facts.failures) or any(e.what == "complete" for e in facts.case.of(CommInit)):
+        return None
+    signs = list(_signs(facts))
+    if not signs:
+        return None
+    reasons = list(_reasons(facts))
+    first = reasons[0] if reasons else signs[0]
+    told = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
+    evidence = [quote(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]]
+    evidence += [quote(e, "the making of a communicator failed here") for e in signs[:3]]
+    return Hypothesis(
+        CauseClass.INIT,
+        f"A communicator failed to come up: {_where(first)}: {_words(first)}",
+        tuple(evidence),
+        Confidence.MEDIUM if told else Confidence.LOW,
+        REFUTED,
+        ranks=Ranks([first.rank] if told and first.rank is not None and not isinstance(first, SocketError) else []),
+    )
+
+
+def _signs(facts: Facts) -> Iterator[Event]:
+    """Lines that only a failing start-up writes."""
+    yield from (e for e in facts.case.of(NcclWarn) if _MADE.search(e.message))
+    yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
+    yield from (e for e in facts.case.of(SocketError) if e.how == "stranger")
+    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
+
+
+def _reasons(facts: Facts) -> Iterator[Event]:
+    """What may have made it fail, the more definite first; a closed connection follows the end of another process."""
+    yield from facts.case.of(CudaError)
+    yield from facts.case.of(OutOfMemory)
+    yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
+    yield from (e for e in facts.case.of(NcclWarn) if _AT_START.search(e.message))
+    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
+
+
+def _where(event: Event) -> str:
+    if event.rank is not None:
+        return f"rank {event.rank}"
+    who = event.host or "a process"
+    return f"{who} (pid {event.pid})" if event.pid is not None else who
+
+
+def _words(event: Event) -> str:
+    if isinstance(event, CudaError):
+        return f"CUDA error, {event.message[:100]}"
+    if isinstance(event, NcclError) and event.last_error:
+        return event.last_error[:120]
+    return str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120]
+
+
+CAUSE = CauseClass.INIT
+
+_CLIENTS = re.compile(r"\b\d{1,7}/(\d{1,7}) clients joined")
+
+SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "set-up", "wait"})
+"""Operations of the store that belong to setting a group up."""
+
+
+MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based_barrier")
+"""Functions of ``torch.distributed`` in which all ranks meet to make a group."""
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Set-up that did not end, where nothing of the job's work is on record."""
+    if _worked(facts):
+        return _later_group(facts, stall) or _unreachable(facts)
+    if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
+        return _communicator(facts) or _store(facts) or at_barrier(facts) or gave_up(facts)
+    return _communicator(facts) or _first_call(facts, stall)
+
+
+def _first_call(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The very first call of the job did not complete, and nobody is shown to be missing: connecting, more likely than the program."""
+    call = stall.call
+    if call is None or call.seq > 1 or stall.proven_absent or nameable(facts, stall) or facts.liveness.dumped:
+        return None
+    if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
+        return None
+    return Hypothesis(
+        CAUSE,
+        f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
+        "communicator may not have come up",
+        tuple(waiting_evidence(facts, call, 4)),
+        Confidence.LOW,
+        "a completed call of the same group",
+        suspects=call.unknown,
+        call=call,
+    )
+
+
+def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
+    inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
+    outside = facts.case.world - inside
+    ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
+    lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded and not facts.failures
+    if not inside or not outside or not (ends or lines):
+        return None
+    few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
+    evidence = [*list(inside.values())[:3], *(waiting_evidence(facts, stall.call, 2) if stall.call is not None else [])]
+    return Hypothesis(
+        CAUSE,
+        f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
+        tuple(evidence),
+        Confidence.MEDIUM if few else Confidence.LOW,
+        "the same line of code on the other ranks",
+        ranks=outside if few else Ranks(),
+        suspects=Ranks() if few else outside,
+        call=stall.call,
+    )
+
+
+def _merely_closed(facts: Facts, rank: int) -> bool:
+    """Whether the launcher closed a rank before it said where it was: it may have been in the same set-up."""
+    signs = facts.liveness.signs(rank)
+    return any(e.exitcode in CLOSING for e in signs.exits) and not (signs.echoes or signs.stacks)
+
+
+def _worked(facts: Facts) -> bool:
+    """Whether the job issued calls or made steps."""
+    if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
+        return True
+    return any((e.step or 0) > 0 for e in facts.case.events if isinstance(e, Heartbeat | Progress)) or any(
+        (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
+    )
+
+
+def _communicator(facts: Facts) -> Hypothesis | None:
+    """A communicator that some ranks started and did not complete."""
+    starts: dict[str, dict[int, CommInit]] = defaultdict(dict)
+    ends: dict[str, set[int]] = defaultdict(set)
+    for event in facts.case.of(CommInit):
+        name = event.comm_id or (f"{event.split}" if event.split else f"of {event.nranks}")
+        if event.group_rank is not None:
+            if event.what == "start":
+                starts[name].setdefault(event.group_rank, event)
+            elif event.what == "complete":
+                ends[name].add(event.group_rank)
+    for comm, begun in starts.items():
+        if ends[comm]:
+            continue
+        size = max(e.nranks or 0 for e in begun.values())
+        absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
+        world = size == facts.case.world_size
+        few = world and 0 < len(absent) <= max(1, size // 4)
+        evidence = [
+            quote(e, f"rank {r} started the communicator of {size} ranks and did not complete it", observer=f"log:{r}")
+            for r, e in list(begun.items())[:3]
+        ]
+        for rank in list(absent)[:3] if few else []:
+            last = facts.liveness.signs(rank).last_event
+            if last is not None:
+                evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
+        evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
+        heard = bool(absent & facts.liveness.logged)
+        cut = not few and facts.liveness.first_alarm is None  # the text may merely end in the middle of a start
+        told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
+        never = f"{names(absent).capitalize()} {told} a communicator of {size} ranks; "
+        came = (
+            f"{len(begun)} others did, and none completed it"
+            if len(begun) > 1
+            else "one other did, and did not complete it"
+        )
+        unheard = f"; of {names(absent)} no start is on record" if world and absent else ""
+        nobody = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unheard}"
+        return Hypothesis(
+            CAUSE,
+            never + came if few else nobody,
+            tuple(evidence),
+            Confidence.HIGH if few and heard else Confidence.LOW if cut else Confidence.MEDIUM,
+            "a completed call of the same group",
+            ranks=absent if few else Ranks(),
+            suspects=Ranks() if few or not world else absent,
+            victims=Ranks(begun) if world else Ranks(),
+        )
+    return None
+
+
+def _store(facts: Facts) -> Hypothesis | None:
+    """The store or the rendezvous gave up."""
+    found = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
+    meet = list(facts.case.of(RendezvousError))
+    ran = any(
+        t.what == "closing-signal" for t in facts.case.of(TearDown)
+    )  # an agent that closes workers had started some
+    if not found and (not meet or ran):
+        return None
+    waiting = Ranks(e.rank for e in found if e.rank is not None)
+    peers = Ranks(
+        e.peer
+        for e in found
+        if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
+    )
+    absent = Ranks(p for p in peers if p not in waiting)
+    unjoined, missing = counted([e for e in found if e.operation == "barrier"])
+    evidence: list[Evidence] = [quote(e, _says(e)) for e in found[:6]] + [
+        quote(e, "the rendezvous failed") for e in meet[:2]
+    ]
+    missing = missing or max((e.missing or 0 for e in found), default=0)
+    who = (
+        f"{names(absent)} never entered its first call"
+        if absent
+        else too_many
+        if (too_many := crowded(found)) is not None
+        else f"{names(unjoined)} did not join"
+        if unjoined
+        else f"{missing} rank{'s' if missing > 1 else ''} did not join"
+        if missing
+        else "somebody did not join"
+    )
+    silent = Ranks() if absent or unjoined or crowded(found) is not None else _silent(facts, found, missing)
+    perhaps = (
+        f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
+    )
+    return Hypothesis(
+        CAUSE,
+        f"The job never came up: {who}{perhaps}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        "a completed call of the same group",
+        ranks=absent or unjoined,
+        suspects=silent,
+        victims=waiting,
+    )
+
+
+def _silent(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
+    """The ranks of which no line was read, where they are just as many as the store missed."""
+    heard = frozenset(facts.liveness.logged)
+    told = [int(m[1]) for e in found if (m := _CLIENTS.search(e.text))]
+    size = facts.case.world_size if facts.case.world_size is not None else max(told, default=0)
+    silent = Ranks(range(size)) - heard if missing and size <= 1 << 20 else Ranks()
+    return silent if len(silent) == missing and heard <= frozenset(range(size)) else Ranks()
+
+
+def _unreachable(facts: Facts) -> Hypothesis | None:
+    """A process that could not reach the store, where at most one other rank is heard: it may never have joined what that one waits in."""
+    found = [e for e in facts.case.of(StoreError) if e.operation == "connect"]
+    waiting = Ranks(e.rank for e in facts.case.of(CollectiveTimeout) if e.rank is not None)
+    if not found or len(waiting) != 1 or facts.failures or len(facts.case.calls):
+        return None
+    shown = list(facts.case.of(CollectiveTimeout))[:2]
+    line = shown[0]
+    return Hypothesis(
+        CAUSE,
+        f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
+        (*(quote(e, _says(e)) for e in found[:3]), *(quote(e, f"rank {e.rank} gave up on it") for e in shown)),
+        Confidence.LOW,
+        "a line of that process from after it had joined",
+        stalled=Stalled(
+            line.op,
+            line.seq,
+            numel_in=line.numel_in,
+            numel_out=line.numel_out,
+            entered=waiting,
+            timeout_ms=line.timeout_ms,
+        ),
+    )
+
+
+def _says(event: StoreError) -> str:
+    who = f"rank {event.rank}" if event.rank is not None else "a rank"
+    if event.operation == "unique-id":
+        return f"{who} waits for rank {event.peer if event.peer is not None else 0} of the group to set the communicator up"
+    return f"{who}: the store gave up ({event.operation})"

@@ -1,0 +1,231 @@
+"""What the three mismatch rules share: who differs at the stalled call, and that the calls around it fit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from nccldoctor.align.call_sequences import VARYING, plain
+from nccldoctor.align.evidence import quote, recorded, stalled_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.mismatches import Mismatch, compare, first_disagreement, rows_at
+from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.stalls import Stall
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
+from nccldoctor.events import CollectiveMismatch
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model.operations import op_type
+from nccldoctor.model.ranks import Ranks, names
+
+
+def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
+    """The first number up to the stalled one under which recorded entries of the members differ."""
+    for call in (*stall.calls, *_beside(facts, stall)):
+        if call.pair is None:
+            found = first_disagreement(facts.case, facts.progress, call.group, call.seq)
+            if found is not None:
+                return _outvoted(facts, found) if found.tie else found
+    return _uneven(facts)
+
+
+def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
+    """A tie that lines of ranks without a dump break: what they gave up on under that number is what one side recorded."""
+    calls, ops = facts.case.calls, facts.case.vocabulary.ops
+    values: dict[object, set[int]] = defaultdict(set)
+    for rank, row in found.rows.items():
+        values[op_type(plain(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
+    for line in facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ():
+        if line.rank is not None and line.rank not in found.rows and group_of(facts.case, line) == found.group:
+            values[line.op if found.aspect == "op" else line.numel_in].add(line.rank)
+    ordered = sorted(values.values(), key=lambda side: (-len(side), min(side)))
+    voters = sum(map(len, ordered))
+    odd = Ranks(r for side in ordered[1:] for r in side)
+    if voters == len(found.rows) or 2 * len(ordered[0]) <= voters or not odd <= set(found.rows):
+        return found
+    return replace(found, minority=odd, majority=Ranks(ordered[0] & set(found.rows)), sides=tuple(map(Ranks, ordered)))
+
+
+def _beside(facts: Facts, stall: Stall) -> list[StuckCall]:
+    """The stuck calls of the whole job, where the stalled ones are of groups that nothing tells the members of: what others wait
+    for them in cannot be told.
+    """
+    groups, calls = facts.case.groups, facts.wait_graph.calls.values()
+    if not stall.calls or any(len(groups[c.group].members) > 1 for c in stall.calls):
+        return []
+    return sorted((c for c in calls if groups[c.group].desc == "default_pg"), key=lambda c: c.key)
+
+
+def _uneven(facts: Facts) -> Mismatch | None:
+    """An all-to-all in which few members moved another amount than all of them always did, where a library received a size that it did
+    not expect. The amounts may differ legally, so that this shows nothing without such a line.
+    """
+    calls, names_ = facts.case.calls, facts.case.vocabulary.ops
+    if not _size_told(facts) or not len(calls):
+        return None
+    varying = np.array([any(v in n for v in VARYING) for n in names_], dtype=bool)
+    found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+    for row in np.flatnonzero(facts.progress.collective & varying[calls.op]).tolist():
+        found[int(facts.case.call_group[row]), int(calls.seq[row])][int(facts.case.call_rank[row])] = row
+    usual: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for (group, seq), rows in sorted(found.items()):
+        amounts = {rank: (int(calls.numel_in[row]), int(calls.numel_out[row])) for rank, row in rows.items()}
+        odd = Ranks(r for r, amount in amounts.items() if amount not in usual[group])
+        rest = Ranks(rows) - odd
+        if len(usual[group]) == 1 and odd and len(rest) > max(1, len(odd)):
+            return Mismatch(group, seq, "size", odd, rest, (rest, odd), rows)
+        usual[group] |= set(amounts.values())
+    return None
+
+
+def at_call(facts: Facts, call: StuckCall) -> Mismatch | None:
+    """Whether the members' entries of this very call differ."""
+    return compare(facts.case, call.group, call.seq, rows_at(facts.case, facts.progress, call.group, call.seq))
+
+
+def judged(facts: Facts, stall: Stall, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    """The verdict of one of the three rules; None where the members differ in another aspect, or merely by a shift."""
+    found = disagreement(facts, stall)
+    if found is not None:
+        if found.aspect != aspect:
+            return None
+        return _from_dumps(facts, found, cause)
+    return _left_over(facts, cause) if aspect == "size" and _size_told(facts) else from_lines(facts, cause, aspect)
+
+
+def _size_told(facts: Facts) -> bool:
+    return any("size" in e.aspects for e in facts.case.of(CollectiveMismatch))
+
+
+def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+    """A library received a wrong size, and all ranks of the job but one recorded the last call alike: the one without a dump differs.
+
+    In a part of the job they might merely wait for it, while it disagrees with somebody else.
+    """
+    case, newest = facts.case, facts.progress.last_row
+    for group in case.groups:
+        rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
+        silent = group.members - rows
+        numbers = {int(case.calls.seq[row]) for row in rows.values()}
+        free = any(v in case.vocabulary.ops[case.calls.op[row]] for row in rows.values() for v in VARYING)
+        if (
+            len(rows) < 3
+            or len(silent) != 1
+            or group.members != case.world
+            or silent & facts.progress.recorded
+            or len(numbers) != 1
+            or free
+        ):
+            continue
+        if compare(case, group.index, min(numbers), rows) is None:
+            key, nobody = ("collective", group.index, min(numbers), 0), Ranks()
+            call = StuckCall(
+                key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
+            )
+            shown = [recorded(facts, row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
+            return Hypothesis(
+                cause,
+                f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
+                (*_library_abort(facts), *shown),
+                Confidence.MEDIUM,
+                REFUTED,
+                ranks=Ranks(silent),
+                stalled=stalled_of(facts, call),
+            )
+    return from_lines(facts, cause, "size")
+
+
+def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
+    case = facts.case
+    minority = found.minority
+    shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
+    evidence = [recorded(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
+    backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
+    evidence += [
+        quote(e, f"rank {e.rank} gave up on what the majority recorded")
+        for e in case.timeouts(found.seq)
+        if e.rank in backing
+    ][:2]
+    evidence += _library_abort(facts)
+    group = case.groups[found.group]
+    row = found.rows[min(found.majority or found.rows)]
+    stalled = _stalled(facts, found, row)
+    what = f"{stalled.op} #{found.seq} of {group.label}"
+    if found.tie:
+        return Hypothesis(
+            cause,
+            f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
+            tuple(evidence),
+            Confidence.MEDIUM,
+            REFUTED,
+            suspects=Ranks(found.rows),
+            stalled=stalled,
+        )
+    mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
+    free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING)
+    whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
+    whole = whole and not (found.aspect == "op" and (_may_be_over(facts, found) or _missed(facts, found)))
+    return Hypothesis(
+        cause,
+        f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
+        tuple(evidence),
+        Confidence.HIGH if whole and len(found.majority) >= 2 else Confidence.MEDIUM,
+        REFUTED,
+        ranks=minority,
+        stalled=stalled,
+    )
+
+
+def _missed(facts: Facts, found: Mismatch) -> bool:
+    """Whether others wait for those who differ in a call of another group, too: what they skipped there may have brought them here."""
+    calls = facts.wait_graph.calls.values()
+    return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
+
+
+def _may_be_over(facts: Facts, found: Mismatch) -> bool:
+    """Whether the other operation may be what comes behind a loop that its ranks left early: a barrier, and their last call. Steps do not
+    tell: all of them finished the one before.
+    """
+    last = all(facts.progress.last_row.get(r) == found.rows[r] for r in found.minority)
+    barrier = all("barrier" in facts.case.vocabulary.ops[facts.case.calls.op[found.rows[r]]] for r in found.minority)
+    return last and barrier
+
+
+def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
+    key = ("collective", found.group, found.seq, 0)
+    call = facts.wait_graph.calls.get(key) or StuckCall(
+        key, found.group, found.seq, Ranks(found.rows), Ranks(), Ranks(), Ranks(), Ranks(), row=row
+    )
+    made = stalled_of(facts, replace(call, row=row))
+    assert made is not None
+    return replace(
+        made, entered=made.entered | found.rows, missing=made.missing - found.rows
+    )  # a record of it is an entry
+
+
+def _says(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:
+    role = ", unlike the majority" if rank in minority else ", as the majority did" if minority else ""
+    return f"rank {rank} issued {_value(facts, found, rank)} at #{found.seq}{role}"
+
+
+def _value(facts: Facts, found: Mismatch, rank: int) -> str:
+    case, row = facts.case, found.rows[rank]
+    if found.aspect == "op":
+        return op_type(plain(case.vocabulary.ops[case.calls.op[row]]))
+    if found.aspect == "size":
+        count = int(case.calls.numel_in[row])
+        return f"{count:,} element{'' if count == 1 else 's'}"
+    inputs, outputs = case.vocabulary.dtypes[case.calls.dtypes[row]]
+    return (inputs or outputs or ("?",))[0]
+
+
+def _library_abort(facts: Facts) -> list[Evidence]:
+    """A transport that received another size: the rank that aborts need not be the one that differs."""
+    return [
+        quote(e, f"rank {e.rank} received a size it did not expect")
+        for e in facts.case.of(CollectiveMismatch)
+        if "size" in e.aspects
+    ][:2]

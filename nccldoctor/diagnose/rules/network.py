@@ -1,0 +1,150 @@
+"""All members are in the call, and the transport reports errors.
+
+What it means: a link, a port, a NIC or the fabric between two hosts failed.
+How we know: completion errors or port events that are no echo of a dead peer (status 5 only follows another error, *closed by remote peer*
+follows an end). Named is the end with the port error, else both ends.
+What would refute it: an end of the peer's process before the first error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import FLUSH, Failure, address
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import others_wait
+from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks, names
+
+CAUSE = CauseClass.NETWORK
+
+UNANSWERED = 12
+"""The completion status of a send that nobody answered: the path is broken, or the other process is gone."""
+
+_KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The first transport error that nobody's end explains."""
+    found = [f for f in facts.failures if f.cause is CAUSE]
+    ended = [
+        f
+        for f in facts.failures
+        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _node_lost(f)
+    ]
+    if not found or (
+        ended and not any(isinstance(e, IbError) and e.what in ("port", "async") for e in found[0].events)
+    ):
+        return None
+    first = found[0]
+    if _one_sided(facts, first):
+        end = common_end(first.events)
+        return None if end is None or stall.kind is StallKind.ABSENT else _towards(facts, stall, first, end)
+    if not first.certain and stall.call is None:
+        return None
+    ports = [
+        e
+        for e in first.events
+        if (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent)
+    ]
+    evidence = [quote(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
+    evidence += [
+        quote(e, f"NCCL on rank {e.rank} gave up: {e.code}")
+        for e in facts.case.of(NcclError)
+        if e.rank not in first.ranks
+    ][:2]
+    evidence += others_wait(facts, stall)
+    wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
+    verb = "report" if len(first.ranks) > 1 else "reports"
+    what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
+    who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
+    ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
+    return Hypothesis(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} {verb} {what}{wait}",
+        tuple(evidence),
+        ceiling,
+        "an end of the peer's process before the first error",
+        ranks=first.ranks,
+        suspects=first.suspects,
+        call=stall.call,
+    )
+
+
+def common_end(events: Sequence[Event]) -> str | None:
+    """The address that all of several observers lost, where it is one and the same."""
+    lost = [e for e in events if isinstance(e, IbError | SocketError) and e.peer and e.rank is not None]
+    ends = {address(e.peer) for e in lost if e.peer}
+    return ends.pop() if len(ends) == 1 and len({e.rank for e in lost}) > 1 else None
+
+
+def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Hypothesis:
+    """Several ranks lost the same end, and no end of its processes is on record: its adapter, its path, or the whole host."""
+    evidence = [quote(e, _says(e)) for e in failure.events[:6]] + others_wait(facts, stall)
+    what = _what(failure.events[0]).replace(f" to {end}", "")
+    return Hypothesis(
+        CAUSE,
+        f"{names(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        "an end of the peer's process before the first error, or the same errors towards other hosts",
+        ranks=failure.suspects,
+        call=stall.call,
+    )
+
+
+def _one_sided(facts: Facts, failure: Failure) -> bool:
+    """Whether only one host complains, no port says anything, and ranks of another host fell silent, or may have: then the peer is
+    gone, not the link. Nothing of other hosts was read where all known ranks are on this one.
+    """
+    if any(
+        (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
+    ):
+        return False
+    if any(isinstance(e, IbError) and _of_its_own(e) for e in failure.events):
+        return False
+    hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
+    silent = facts.case.world - Ranks(r for r, s in facts.liveness.of.items() if s.alive or s.exits or s.echoes)
+    unread = facts.case.world_size is None or hosts == set(facts.case.rank_host.values())
+    return len(hosts) == 1 and (bool(silent) or unread) and bool(failure.ranks)
+
+
+def _of_its_own(event: IbError) -> bool:
+    """Whether an error is no answer that stayed away: a provider's own, or one of this end."""
+    if event.what == "completion":
+        return event.status not in (None, FLUSH, UNANSWERED)
+    return event.what in ("fabric", "setup") and "nresponsive" not in event.message
+
+
+def _node_lost(failure: Failure) -> bool:
+    return any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in failure.events)
+
+
+def _what(event: Event) -> str:
+    if isinstance(event, KernelEvent):
+        return f"{_KERNEL.get(event.what, event.what.replace('-', ' '))}: {event.text[:80]}"
+    if isinstance(event, IbError):
+        peer = f" to {event.peer}" if event.peer else ""
+        return (
+            f"{event.what} error{peer}"
+            + (f", status {event.status}" if event.status is not None else "")
+            + (f" on {event.hca}" if event.hca else "")
+        )
+    if isinstance(event, SocketError):
+        return event.message[:80]
+    return event.text[:80]
+
+
+def _says(event: Event) -> str:
+    who = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
+    return f"{who}: {_what(event)}"
+
+
+def _observer(event: Event) -> str:
+    if isinstance(event, KernelEvent):
+        return f"kernel:{event.host or ''}"
+    return f"port:{event.rank}" if isinstance(event, IbError) and event.what in ("port", "async") else ""

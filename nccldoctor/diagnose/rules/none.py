@@ -1,0 +1,94 @@
+"""Nothing is wrong in what was read.
+
+What it means: no rank complained, failed or waits for anybody in a way that a running job would not.
+How we know: no alarm, no failure and no bad exit in any line, and no call that somebody is missing from.
+What would refute it: a file of this job that was not read.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align.evidence import quote, recorded
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import uncounted
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.log_endings import broken_off, over
+from nccldoctor.diagnose.signs.silence import stood_still
+from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
+from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
+from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
+
+CAUSE = CauseClass.NONE
+
+NAMED = 2
+"""Files named in the headline where something of them is lost."""
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Nothing to explain."""
+    passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)
+    passed = passed and not facts.wait_graph.roots
+    in_flight = passed or scattered(facts)
+    if not (stall.kind is StallKind.NOTHING or in_flight) or facts.liveness.first_alarm is not None or facts.failures:
+        return None
+    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts) or _ras_errs(facts):
+        return None
+    evidence = _well(facts)
+    if not evidence or broken_off(facts)[0]:
+        return None
+    case = facts.case
+    world = case.world
+    seen = facts.liveness.logged | facts.liveness.dumped
+    whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
+    idle = all(c.passed and not c.missing | c.unknown for c in facts.wait_graph.calls.values())
+    done = over(facts)
+    ended = bool(facts.liveness.logged) and (done or (frozenset(world) <= facts.liveness.dumped and idle))
+    # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
+    told = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not on_gloo(facts)
+    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
+    head = (
+        "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
+        if in_flight
+        else "No stall and no failure in what was read"
+    )
+    lost = [gap for gap in case.gaps if gap.lost]
+    return Hypothesis(
+        CAUSE,
+        f"{head}; not everything could be read: {_files(lost)}" if lost else head,
+        tuple(evidence),
+        Confidence.LOW if (in_flight and not facts.liveness.logged) or lost else ceiling,
+        f"what is lost of {_files(lost)}" if lost else "a file of this job that was not read",
+    )
+
+
+def _ras_errs(facts: Facts) -> bool:
+    """Whether RAS tells of a process without an answer, of an error, or of counts that differ on it does not say which ranks."""
+    unclear = uncounted(facts, {one.comm for one in facts.case.nccl_counters})
+    return any(unclear) or any(
+        e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus)
+    )
+
+
+def _files(lost: list[Gap]) -> str:
+    """The files of which something is lost: the sign of trouble stands mostly at the end, which is what a cut takes."""
+    reasons = {gap.what: gap.why.split(":")[0].split(" (")[0] for gap in lost}
+    named = [f"{what} ({why})" for what, why in reasons.items()][:NAMED]
+    return ", ".join(named) + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
+
+
+def _well(facts: Facts) -> list[Evidence]:
+    """The last thing some ranks said or recorded."""
+    out: list[Evidence] = []
+    for rank in facts.case.world:
+        signs = facts.liveness.signs(rank)
+        row = facts.progress.last_row.get(rank)
+        if signs.last_event is not None and not isinstance(signs.last_event, Stack):
+            out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))
+        if row is not None:
+            out.append(recorded(facts, row, f"the newest call of rank {rank}"))
+        if len(out) >= 6:
+            return out
+    said = [e for e in facts.case.events if not isinstance(e, Stack | Version)]  # stacks are taken of what stands still
+    if not out and said:
+        out.append(quote(said[-1], "the last line that was understood: no complaint"))
+    return out

@@ -1,0 +1,128 @@
+"""A rank left through an exception of its own.
+
+What it means: user code or a library raised on this rank, before anybody timed out; the others wait for a rank that has left its
+loop, even if its process lingers in clean-up.
+How we know: a traceback whose exception is not an echo of a failed collective, store or connection, or an error that CUDA returns to a
+faulty program, of a rank that is not waiting in a call itself; the launcher's exit record where there is one.
+What would refute it: steps of that rank after the exception, or the same exception on ranks that went on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import SLACK, Failure
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside
+from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
+from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks, names
+
+CAUSE = CauseClass.RAISED
+
+_GPU_FULL = re.compile(r"(?:CUDA|HIP)(?: error:)? out of memory")
+_HOST_FULL = re.compile(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
+_TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The earliest exception of a rank that others wait for, or that nothing else explains."""
+    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]
+    if stall.kind is StallKind.ABSENT:
+        found = [f for f in found if f.ranks & stall.ranks] or [f for f in found if f.certain and not f.ranks]
+    elif stall.kind is not StallKind.CRASH:
+        return None
+    if not found:
+        return None
+    unsigned = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks()
+    if stall.kind is StallKind.CRASH and not found[0].ranks:
+        unsigned = Ranks(r for r, s in facts.liveness.of.items() if any(e.exitcode == 1 and e.first for e in s.exits))
+    joined = len(unsigned) == 1 and not found[0].ranks
+    if joined:
+        found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
+    first = found[0]
+    alike = [f for f in found if _together(f, first)] if stall.kind is StallKind.CRASH else found
+    ranks = Ranks(r for f in alike for r in f.ranks)
+    evidence = [quote(e, f"{_who(e.rank)} {_raised(e)}") for f in alike[:4] for e in f.events]
+    for rank in list(ranks)[:2]:
+        evidence += [
+            quote(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
+            for e in facts.liveness.signs(rank).exits[:1]
+        ]
+        evidence += shown_outside(facts, stall.call, rank)
+    evidence += others_wait(facts, stall)
+    missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
+    evidence += missed
+    error = first.events[0]
+    where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
+    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    who = names(ranks) if ranks else "a rank"
+    return Hypothesis(
+        CAUSE,
+        f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
+        tuple(evidence),
+        _ceiling(facts, stall, first, bool(missed), joined),
+        "steps of that rank after the exception, or the same exception on ranks that went on",
+        ranks=ranks,
+        suspects=Ranks() if ranks else silent(facts),
+        call=stall.call,
+    )
+
+
+def _ceiling(facts: Facts, stall: Stall, first: Failure, missed: bool, joined: bool) -> Confidence:
+    """High where the rank is told by its own line; where it is only the one that is left, its launcher must say that it failed."""
+    if not first.ranks or isinstance(first.events[0], OutOfMemory):
+        return Confidence.LOW
+    if joined:
+        failed = all(any(e.exitcode == 1 for e in facts.liveness.signs(r).exits) for r in first.ranks)
+        return Confidence.HIGH if failed and stall.kind is StallKind.ABSENT else Confidence.MEDIUM
+    sure = first.certain or missed or stall.kind is StallKind.ABSENT
+    return Confidence.HIGH if sure else Confidence.MEDIUM
+
+
+def _last_words(facts: Facts, failure: Failure) -> bool:
+    """Whether the ranks of a failure wrote nothing behind it but its traceback."""
+    return all(
+        facts.liveness.signs(r).last_event in (*failure.events, *facts.liveness.signs(r).own) for r in failure.ranks
+    )
+
+
+def _who(rank: int | None) -> str:
+    return f"rank {rank}" if rank is not None else "a rank"
+
+
+def _did(event: object) -> str:
+    """What the rank did, as one says it: want of memory is no exception to a reader, but a full board."""
+    text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
+    kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
+    tried = _TRIED.search(text)
+    detail = f" (it tried to allocate {tried[1]})" if tried else ""
+    if kind == "OutOfMemoryError" or _GPU_FULL.search(text):
+        return f"ran out of GPU memory{detail}"
+    if kind == "MemoryError" or _HOST_FULL.search(text):
+        return f"ran out of host memory{detail}"
+    return f"left through {_what(event)}"
+
+
+def _raised(event: object) -> str:
+    return "ran out of memory" if isinstance(event, OutOfMemory) else f"raised {_what(event)}"
+
+
+def _what(event: object) -> str:
+    if isinstance(event, ExceptionRaised):
+        message = event.message.split("\n", 1)[0][:120]
+        return f"{event.type}: {message}" if message else event.type
+    if isinstance(event, CudaError):
+        return f"a CUDA error: {event.message[:120]}"
+    return "an exception"
+
+
+def _together(failure: Failure, first: Failure) -> bool:
+    """Whether two ranks failed at once: at the same time, at one that is not known, or with the same error a few seconds apart."""
+    same = _what(failure.events[0]) == _what(first.events[0])
+    return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)

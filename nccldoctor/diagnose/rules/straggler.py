@@ -1,0 +1,179 @@
+"""A rank is late but alive; the job went on, or the limit is shorter than the work.
+
+What it means: the rank arrived, or finished what it was doing, after the others had given up; or it is measurably slow.
+How we know: its own record of the call is later than its peers' by as much as the limit; or its lines go on with its work after
+the first complaint.
+What would refute it: a rank that would not have come at all.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nccldoctor.align.evidence import describe, quote, recorded
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.mismatches import rows_at
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.absence import nameable, others_wait
+from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
+from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model.ranks import Ranks, names
+
+CAUSE = CauseClass.STRAGGLER
+
+LIMITS = (600, 1800)
+"""Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
+
+_ELAPSED = re.compile(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
+_PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
+REFUTED = "a rank that would not have come at all"
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """Who came late, or was still working when the others gave up."""
+    if stall.kind is StallKind.FULL and stall.call is not None:
+        return _late_entry(facts, stall.call)
+    if stall.kind is StallKind.ABSENT:
+        return _work_went_on(facts, stall)
+    return _bar_went_on(facts) or _data_first(facts)
+
+
+def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
+    """A member whose own entry is later than the others' by most of the limit."""
+    rows = rows_at(facts.case, facts.progress, call.group, call.seq)
+    if len(rows) < 3:
+        return None
+    times = {
+        r: int(facts.case.calls.created_ns[row]) / 1e9
+        for r, row in rows.items()
+        if facts.case.calls.created_ns[row] > 0
+    }
+    limit = max((int(facts.case.calls.timeout_ms[row]) for row in rows.values()), default=-1) / 1e3
+    if len(times) < 3 or limit <= 0:
+        return None
+    usual = float(np.median(np.array(list(times.values()))))
+    late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
+    if not late or len(late) * 2 >= len(times):
+        return None
+    evidence: list[Evidence] = [
+        recorded(facts, rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others") for r in list(late)[:3]
+    ]
+    evidence += [
+        recorded(facts, rows[r], f"rank {r} had been waiting since then")
+        for r in [q for q in rows if q not in late][:2]
+    ]
+    return Hypothesis(
+        CAUSE,
+        f"{names(late).capitalize()} came to {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
+        f"late; the limit is {limit:.0f} s",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=late,
+        call=call,
+    )
+
+
+def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """An absent rank whose lines show that its work finished, or went on, after the first complaint."""
+    ranks = nameable(facts, stall)
+    evidence: list[Evidence] = []
+    named: set[int] = set()
+    for rank in ranks:
+        signs = facts.liveness.signs(rank)
+        later = [
+            p for p in signs.phases if p.detail.startswith("done") and facts.liveness.time(p) > facts.liveness.alarm
+        ]
+        moved = [
+            e
+            for e in facts.case.events
+            if isinstance(e, Heartbeat | Progress) and e.rank == rank and facts.liveness.time(e) > facts.liveness.alarm
+        ]
+        for event in (*later[:1], *moved[-1:]):
+            named.add(rank)
+            evidence.append(quote(event, f"rank {rank} {_went(event)} after the others had given up"))
+    if not named:
+        return None
+    evidence += others_wait(facts, stall)
+    return Hypothesis(
+        CAUSE,
+        f"{names(named).capitalize()} was still working when the others gave up in {describe(facts, stall.call)}: late, not stuck",
+        tuple(evidence),
+        Confidence.HIGH,
+        REFUTED,
+        ranks=Ranks(named),
+        call=stall.call,
+    )
+
+
+def _bar_went_on(facts: Facts) -> Hypothesis | None:
+    """A progress bar that advances after every other rank had given up: bars are drawn by rank 0, and only it did not give up.
+
+    For lines without sequence numbers (before PyTorch 1.12), of which no graph can be made.
+    """
+    gave_up = [e for e in facts.case.of(CollectiveTimeout) if e.rank is not None]
+    waiting = Ranks(e.rank for e in gave_up if e.rank is not None)
+    if not waiting or waiting != Ranks(range(1, len(waiting) + 1)) or len({e.op for e in gave_up}) > 1:
+        return None
+    if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.progress.recorded:
+        return None
+    first = min(gave_up, key=lambda e: (e.place.source, e.place.line or 0))
+    for bar in facts.case.of(Progress):
+        before = [
+            e for e in facts.case.of(Progress)
+            if e.place.source == bar.place.source == first.place.source and e.label == bar.label and e.total == bar.total
+            and (e.place.line or 0) <= (first.place.line or 0)
+        ]  # fmt: skip
+        later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
+        if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
+            return Hypothesis(
+                CAUSE,
+                f"Rank 0 was still working when {names(waiting)} gave up in {first.op}: late, not stuck",
+                (
+                    quote(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
+                    *(quote(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
+                ),
+                Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW,
+                REFUTED,
+                ranks=Ranks([0]),
+                stalled=Stalled(
+                    op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
+                ),
+            )
+    return None
+
+
+def _went(event: object) -> str:
+    return "finished its work" if isinstance(event, Phase) else "made progress"
+
+
+def _data_first(facts: Facts) -> Hypothesis | None:
+    """A bar of one process that prepares data, unfinished after just a default limit, where another process raises: its error is
+    cut off, and most likely says that it waited for the first one.
+    """
+    cut = [e for e in facts.case.of(ExceptionRaised) if not e.type and not e.logged]
+    if not cut or facts.liveness.first_alarm is not None or facts.failures:
+        return None
+    bars = [
+        e
+        for e in facts.case.of(Progress)
+        if (e.label or "").startswith(_PREPARES) and e.step is not None and e.total is not None and e.step < e.total
+    ]
+    for bar in bars[-1:]:
+        hit = _ELAPSED.search(bar.text)
+        spent = int(hit["h"] or 0) * 3600 + int(hit["m"]) * 60 + int(hit["s"]) if hit else 0
+        limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
+        if limit is not None:
+            return Hypothesis(
+                CAUSE,
+                f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
+                "raised an error that is cut off: it most likely waited for the first",
+                (quote(bar, "the data is not ready yet"), *(quote(e, "an error without its end") for e in cut[:2])),
+                Confidence.LOW,
+                "the end of that error",
+            )
+    return None

@@ -1,0 +1,133 @@
+"""Something is wrong, and what was read does not tell what.
+
+What it means: somebody complained or failed, but the input does not show who is missing or what differs. Coverage says which file would.
+How we know: an alarm or a failure without the evidence that any other class needs.
+What would refute it: the dumps or logs that coverage lists as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nccldoctor.align.evidence import describe, quote, waiting_evidence
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stacks.activity import doing
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.log_endings import broken_off
+from nccldoctor.diagnose.signs.silence import silent
+from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
+from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.model.ranks import Ranks, names, verb
+
+CAUSE = CauseClass.UNDETERMINED
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis:
+    """What is known, and that it is not enough."""
+    call = stall.call
+    evidence: list[Evidence] = waiting_evidence(facts, call) if call is not None else []
+    first = facts.liveness.first_alarm
+    if first is not None:
+        evidence.append(quote(first, "the first complaint"))
+    evidence += [
+        quote(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
+    ][:2]
+    evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    broke, lines = broken_off(facts)
+    evidence += lines
+    stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
+    evidence += [quote(s, doing(s.frames) or "is in " + s.frames[0]) for s in stacks]
+    if not evidence:
+        evidence = [_nothing(facts)]
+    victims = call.inside if call is not None else Ranks()
+    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else silent(facts)
+    if call is not None:
+        waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
+        head = f"{waiting}; what was read does not tell for whom"
+    elif isinstance(first, DumpSignal):
+        head = f"{_fired(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
+    elif isinstance(first, CallTimeout) and first.op:
+        head = f"{_called(first)}; what was read does not tell for whom it waited"
+    elif first is not None:
+        head = "Something went wrong, and what was read does not tell who caused it"
+    elif broke:
+        head = f"{broke}, and what was read does not tell why"
+    elif stacks:
+        head = "Stacks show where a process stands, and nothing that was read shows whether it still moves"
+    else:
+        head = "What was read does not tell whether anything is wrong"
+    return Hypothesis(
+        CAUSE,
+        head,
+        tuple(evidence),
+        Confidence.CANNOT_TELL,
+        "the dumps or logs that coverage lists as missing",
+        suspects=suspects,
+        call=call,
+        stalled=None if call is not None else stalled_line(facts),
+    )
+
+
+def _fired(signal: DumpSignal) -> str:
+    rank = signal.rank if signal.from_rank is None else signal.from_rank
+    return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
+
+
+def _called(event: CallTimeout) -> str:
+    """Who gave up on what, where no group of the call is known."""
+    inside = event.rank is None and event.group_rank is not None and event.group is not None
+    who = (
+        f"Rank {event.rank}"
+        if event.rank is not None
+        else f"Rank {event.group_rank} of group {event.group}"
+        if inside
+        else "A rank"
+    )
+    return f"{who} gave up on {event.op}{f' #{event.seq}' if event.seq is not None else ''}"
+
+
+def stalled_line(facts: Facts) -> Stalled | None:
+    """The call that the first complaint is about, from lines alone."""
+    found: list[CallTimeout] = [
+        e for e in facts.case.events if isinstance(e, CallTimeout) and (e.op or e.seq is not None)
+    ]
+    ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _one_group(found) else found
+    for event in ordered[:1]:
+        return Stalled(
+            event.op,
+            event.seq,
+            group=str(event.group) if event.group is not None else None,
+            numel_in=event.numel_in,
+            numel_out=event.numel_out,
+            entered=Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None),
+            timeout_ms=event.timeout_ms,
+        )
+    report = next((e for e in facts.case.of(DesyncReport) if e.op and e.seq is not None), None)
+    if report is not None:
+        return Stalled(report.op, report.seq, entered=Ranks([report.rank] if report.rank is not None else []))
+    status = next((e for e in facts.case.of(WorkStatus) if e.failed is not None), None)
+    if status is None:
+        return None
+    group = str(status.group) if status.group is not None else None
+    return Stalled(None, status.failed, group=group, entered=Ranks([status.rank] if status.rank is not None else []))
+
+
+def _one_group(found: Sequence[Event]) -> bool:
+    return len({str(e.group) for e in found}) == 1
+
+
+def _nothing(facts: Facts) -> Evidence:
+    """A finding needs evidence: here, what was read at all."""
+    if facts.case.sources:
+        source = facts.case.sources[0]
+        return Evidence(Place(source.id, source.path), "", _none_tells(len(facts.case.sources)))
+    return Evidence(None, "", "nothing readable was found")
+
+
+def _none_tells(files: int) -> str:
+    return (
+        "the one file read does not tell of a stall"
+        if files == 1
+        else f"{files:,} files were read and none tells of a stall"
+    )

@@ -1,0 +1,97 @@
+"""All members entered the call and it did not finish, and no more is known.
+
+What it means: the program did its part on every rank; the stall is in the transport, a device, or NCCL itself.
+How we know: every member recorded the call, or its watchdog gave up on it, with equal operation and sizes; nobody's calls are out of
+step and no device or transport reports an error. Nobody is named.
+What would refute it: a member that did not issue the call, or issued another; an error of a link or a board.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.align.evidence import describe, stalled_of, waiting_evidence
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
+from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
+from nccldoctor.events import CallTimeout
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks, names, verb
+
+CAUSE = CauseClass.UNFINISHED
+
+
+def _not_comparable(facts: Facts, call: StuckCall) -> bool:
+    """Whether the ring has dropped the call itself on a dumped rank, or lines alone show a rank in a call that others recorded: nobody
+    can say that it agrees.
+    """
+    fronts = [facts.progress.by.get((call.group, r)) for r in call.entered]
+    by = {f.known_by for f in fronts if f is not None}
+    return "status" in by or (call.row >= 0 and "log" in by)
+
+
+def _unheard(facts: Facts) -> bool:
+    """Whether some ranks of the job left nothing: a call may queue behind another one that waits for them."""
+    return not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged
+
+
+def _other_calls(facts: Facts, call: StuckCall) -> bool:
+    """Whether a call known from lines is not the only one that its ranks gave up on: watchdogs give up on whatever queues behind, and
+    lines of one second do not tell what came first on which rank.
+    """
+    if call.row >= 0:
+        return False
+    given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
+    return bool(given_up - {call.seq})
+
+
+def _may_run(facts: Facts) -> bool:
+    """Whether nobody complains in lines that were read, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
+    return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or on_gloo(facts))
+
+
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """A call that everybody is in."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
+        return None
+    stalled = stalled_of(facts, call)
+    if (call.passed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
+        return None
+    group = facts.case.groups[call.group]
+    evidence = waiting_evidence(facts, call, 4)
+    if not evidence:
+        return None
+    heard = Ranks(r for r in call.inside)
+    whole = frozenset(group.members) <= call.entered | call.passed and (
+        group.learned in ("config", "listed")
+        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded)
+        or (group.learned == "world" and facts.case.world_size is not None)
+    )
+    pair = group.learned == "listed" and len(facts.case.world) == 2  # any text may show two ranks of many
+    alone = len(heard) < 2 or not whole or pair
+    open_class = _not_comparable(facts, call) or (
+        call.row >= 0
+        and facts.case.calls.dtypes[call.row] >= 0
+        and not any(facts.case.vocabulary.dtypes[facts.case.calls.dtypes[call.row]])
+    )
+    if len(heard) < 2 and not whole:
+        return None  # one rank's word: whoever it waits for may be anybody
+    waiting = f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}"
+    return Hypothesis(
+        CAUSE,
+        f"{waiting}, which {names(call.passed)} {verb(call.passed, 'has', 'have')} passed; nobody is shown to be missing"
+        if call.passed
+        else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
+        if whole
+        else f"{waiting}; nobody is shown to be missing",
+        tuple(evidence),
+        Confidence.LOW
+        if alone or _other_calls(facts, call) or _may_run(facts)
+        else Confidence.MEDIUM
+        if open_class or group.learned == "listed" or facts.liveness.first_alarm is None or _unheard(facts)
+        else Confidence.HIGH,
+        "a member that did not issue the call, or issued another; an error of a link or a board",
+        call=call,
+    )

@@ -1,0 +1,1 @@
+"""Observations that several rules ask for."""

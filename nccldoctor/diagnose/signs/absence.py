@@ -1,0 +1,273 @@
+"""What rules about absent ranks share: that the others wait, that this rank is outside, and what it was last seen doing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nccldoctor.align.evidence import dump_evidence, owed, quote, waiting_evidence
+from nccldoctor.align.exits import before_alarm
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import CLOSING
+from nccldoctor.align.gloo import lost_peer, waited_in_vain
+from nccldoctor.align.liveness import RankActivity, of_the_job
+from nccldoctor.align.nccl_counter_evidence import answered, cited, counted, unanswered
+from nccldoctor.align.stacks.activity import doing, is_waiting, split
+from nccldoctor.align.stalls import Stall
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.events import (
+    DesyncReport,
+    DumpNote,
+    DumpSignal,
+    ExceptionRaised,
+    MonitoredBarrier,
+    NcclError,
+    SocketError,
+    Stack,
+    WorkStatus,
+)
+from nccldoctor.model import Evidence
+from nccldoctor.model.ranks import Ranks, names
+
+ABORTED = (-6, 134)
+"""Exit codes of SIGABRT."""
+
+FEW = 8
+"""Ranks for each one that may be silent together with others and be named all the same."""
+
+WELL_INTO = 60.0
+"""Seconds after the stalled call was issued from which on a line is one of the stall, whatever the clocks."""
+
+
+def others_wait(facts: Facts, stall: Stall) -> list[Evidence]:
+    """That the victims are inside the call."""
+    return waiting_evidence(facts, stall.call) if stall.call is not None else []
+
+
+def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evidence]:
+    """What puts a rank outside the call: its dump, its own counters, or a report that names it."""
+    out: list[Evidence] = []
+    if call is not None:
+        front = facts.progress.by.get((call.group, rank))
+        what = owed(facts, call)
+        if rank in facts.progress.recorded:
+            last = (
+                f"its last call there was #{front.enqueued}"
+                if front is not None and front.enqueued >= 0
+                else "it never called in that group"
+            )
+            found = dump_evidence(facts, rank, f"rank {rank} recorded no {what}; {last}")
+            if found is not None:
+                out.append(found)
+        elif front is not None and front.event is not None and front.enqueued < call.seq:
+            says = f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"
+            counts = counted(facts, call)
+            out.append(quote(front.event, says) if counts is None else cited(front.event, counts, says))
+        elif front is None:
+            out += unanswered(facts, rank)
+    out += [
+        quote(e, f"PyTorch's desync report names {names(e.laggards)}")
+        for e in facts.case.of(DesyncReport)
+        if rank in e.laggards
+    ][:1]
+    out += [
+        quote(e, f"the monitored barrier misses {names(e.missing)}")
+        for e in facts.case.of(MonitoredBarrier)
+        if rank in e.missing
+    ][:1]
+    return out
+
+
+def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
+    """What a rank does instead, in words, from its stack or its last lines; "" where nothing tells."""
+    signs = facts.liveness.signs(rank)
+    for stack in signs.stacks:
+        if stack.main and not is_waiting(stack.frames):
+            said = doing(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
+            return said, [quote(stack, f"rank {rank} {said}", observer=f"stack:{rank}")]
+    open_ = [
+        p
+        for p in signs.phases
+        if not p.detail.startswith("done") and p.what not in ("starting", "ready", "finished", "epoch-end")
+    ]
+    if open_ and not any(
+        p.what == open_[-1].what and p.detail.startswith("done") for p in signs.phases[signs.phases.index(open_[-1]) :]
+    ):
+        last = open_[-1]
+        said = {
+            "checkpoint": "writes a checkpoint", "evaluation": "evaluates", "sampling": "generates samples", "data": "prepares data",
+            "compile": "compiles",
+        }.get(last.what, last.what)  # fmt: skip
+        return said, [quote(last, f"rank {rank} {said}: {last.detail[:80]}")]
+    return "", []
+
+
+def waits_by_stack(signs: RankActivity) -> Stack | None:
+    """The main stack of a rank that waits for its peers, if one was taken."""
+    return next((s for s in signs.stacks if s.main and is_waiting(s.frames)), None)
+
+
+def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Evidence | None:
+    """A main stack or a traceback of a rank inside one of these functions of ``torch.distributed``."""
+    mains: list[Stack | ExceptionRaised] = [s for s in facts.liveness.signs(rank).stacks if s.main]
+    for seen in mains + [e for e in facts.case.of(ExceptionRaised, rank) if e.origin != "own"]:
+        for frame in seen.frames:
+            function, where = split(frame)
+            if function in functions and "torch/distributed/" in where:
+                return quote(seen, f"rank {rank} is in {function}")
+    return None
+
+
+def outside_by_stack(signs: RankActivity) -> Stack | None:
+    """The main stack of a rank that is not in a collective, if one was taken."""
+    mains = [s for s in signs.stacks if s.main]
+    return mains[0] if mains and not is_waiting(mains[0].frames) else None
+
+
+def lives(facts: Facts, rank: int) -> list[Evidence]:
+    """Signs that a rank was alive after the stall began: a dump, a reply, a stack, a line, or that it obeyed the closing signal."""
+    signs = facts.liveness.signs(rank)
+    out: list[Evidence] = []
+    if signs.dump != "none":
+        found = dump_evidence(facts, rank, f"rank {rank} wrote a dump: it was alive") if signs.dump == "good" else None
+        if found is not None:
+            out.append(found)
+    answers = [e for e in signs.answered if isinstance(e, DumpSignal | DumpNote)]
+    out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
+    own = own_dumps(facts, rank) if signs.dump == "none" else []
+    out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
+    out += answered(facts, rank)
+    out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
+    if (
+        not out
+        and signs.last_event is not None
+        and signs.last >= min(facts.liveness.alarm, facts.liveness.began + WELL_INTO)
+    ):
+        out.append(quote(signs.last_event, f"rank {rank} still wrote lines while the others waited"))
+    out += [
+        quote(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
+        for e in signs.exits
+        if e.exitcode in CLOSING
+    ][:1]
+    return out
+
+
+def own_dumps(facts: Facts, rank: int) -> list[DumpNote]:
+    """The lines with which the training script of a rank says that it dumped by itself."""
+    return [e for e in facts.case.of(DumpNote, rank) if of_the_job(e)]
+
+
+def own_counters(facts: Facts, rank: int) -> WorkStatus | None:
+    """The newest counters that a rank printed itself."""
+    found = list(facts.case.of(WorkStatus, rank))
+    return found[-1] if found else None
+
+
+def accounted(facts: Facts, stall: Stall) -> bool:
+    """Whether every member of the stalled call is known to be in it or shown to be outside."""
+    call = stall.call
+    return call is not None and not call.unknown and facts.case.groups[call.group].learned not in ("assumed", "log")
+
+
+def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
+    """Whether every other rank of a job of known size is in some stuck call: then it does not matter which groups they share.
+
+    The size is known where something names it, and taken as known where ranks beyond the missing ones were heard and the missing
+    ones are no mere gap in one text.
+    """
+    world, presence = facts.case.world_size, facts.liveness
+    collected = presence.per_rank_logs or frozenset(ranks) <= presence.logged
+    sure = (
+        bool(presence.dumped)
+        or any(g.desc == "default_pg" and g.learned != "assumed" for g in facts.case.groups)
+        or (collected and max(ranks) < max(presence.logged | presence.exited, default=-1))
+    )
+    return (
+        world is not None
+        and world > 2
+        and sure
+        and all(facts.wait_graph.firm.get(r) or _says_it_waited(facts, r) for r in facts.case.world if r not in ranks)
+    )
+
+
+def _says_it_waited(facts: Facts, rank: int) -> bool:
+    """Whether a rank gave up on a call itself, or lost a peer in it: on gloo, where no line names the call."""
+    return any(waited_in_vain(e) or lost_peer(e) for e in facts.liveness.signs(rank).echoes)
+
+
+def _without_excuse(facts: Facts) -> Ranks:
+    """Ranks that others wait for and that do not say that they waited themselves."""
+    return Ranks(r for r in facts.wait_graph.roots if not _says_it_waited(facts, r))
+
+
+def nameable(facts: Facts, stall: Stall) -> Ranks:
+    """The ranks that may be named: shown to be outside, or the only one left when every other member is shown to be inside.
+
+    A dump or a log that was not collected shows neither. A rank that NCCL told of a lost peer was in a call itself, and so was one
+    that left no line and aborted as those did who gave up.
+    """
+    left = _left_over(facts, stall)
+    waited = {r for r in left if _lost_a_peer(facts, r) or _gave_up_itself(facts, r) or _aborted_alike(facts, r)}
+    return stall.proven_absent or left - waited
+
+
+def _gave_up_itself(facts: Facts, rank: int) -> bool:
+    """Whether its own watchdog took the process of a rank down: then it had a call that failed, though no line tells which."""
+    return any(t.what == "process-down" for t in facts.liveness.signs(rank).teardown)
+
+
+def _aborted_alike(facts: Facts, rank: int) -> bool:
+    """Whether a rank of which no line was read ended by SIGABRT, as a watchdog ends its process, and ranks that gave up did so, too."""
+    signs = facts.liveness.signs
+    if signs(rank).logged or not any(e.exitcode in ABORTED for e in signs(rank).exits):
+        return False
+    return any(s.alarms and any(e.exitcode in ABORTED for e in s.exits) for s in facts.liveness.of.values())
+
+
+def _lost_a_peer(facts: Facts, rank: int) -> bool:
+    """Whether NCCL failed under a rank for want of another one, or told it of a closed connection, when the others gave
+    up or before.
+    """
+    errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
+    closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
+    return any(before_alarm(facts.liveness, e) for e in (*errors, *closed))
+
+
+def _left_over(facts: Facts, stall: Stall) -> Ranks:
+    call = stall.call
+    if (
+        call is not None
+        and len(stall.ranks) == 1
+        and stall.ranks == _without_excuse(facts)
+        and _everybody_else_waits(facts, stall.ranks)
+    ):
+        return stall.ranks
+    if call is not None and _only_silent(facts, facts.wait_graph.roots):
+        return stall.ranks
+    if call is None or len(call.unknown) != 1 or call.missing:
+        return Ranks()
+    group = facts.case.groups[call.group]
+    whole = group.learned in ("config", "entries") or (
+        group.desc == "default_pg"
+        and facts.case.world_size is not None
+        and (group.learned != "assumed" or bool(facts.liveness.dumped))
+    )
+    return call.unknown if whole and call.entered else Ranks()
+
+
+def _only_silent(facts: Facts, ranks: Ranks) -> bool:
+    """Whether very few ranks of a job of known size left nothing at all, and each of the many others gave up: who waits does so, too."""
+    signs, world = facts.liveness.signs, facts.case.world
+    few = facts.case.world_size is not None and FEW * len(ranks) <= len(world)
+    nothing = not any(signs(r).alive or signs(r).exits or signs(r).echoes for r in ranks)
+    return bool(ranks) and few and nothing and all(signs(r).alarms for r in world if r not in ranks)
+
+
+def one_host(facts: Facts, ranks: Ranks) -> str | None:
+    """The host whose ranks these are, all of them and no others; None where hosts are not known or cut across."""
+    hosts = {facts.case.rank_host.get(r) for r in ranks}
+    host = hosts.pop() if len(hosts) == 1 else None
+    return (
+        host
+        if host is not None and frozenset(ranks) == {r for r, h in facts.case.rank_host.items() if h == host}
+        else None
+    )

@@ -1,0 +1,232 @@
+"""What the rules about ranks out of step share: where a rank left its order, and what should have come there.
+
+Two witnesses are heard: the rank's own past (what always followed these calls before), and its peers (what they issued behind the same
+calls). One peer's word against another's names nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nccldoctor.align.call_sequences import KIND, chain, site
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.mismatches import rows_at
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.signs.peer_order import MOST_PEERS, peers_word, row_of
+from nccldoctor.model.ranks import Ranks, names
+
+LOOK_BACK = 512
+"""Calls behind a rank's last one in the group that are searched for the place where it left its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBreak:
+    """A rank that others miss in ``call`` although it went on: ``row`` is what it issued where the call was due.
+
+    ``expected`` is the row that shows what was due: of the rank's own past, or of a peer. ``by_past`` says that its own past testifies,
+    ``peers`` how many peers do. ``later``: it went beyond the call that normally comes next; ``swapped``: it issued
+    the missed call too, afterwards.
+    ``surplus``: how many more calls of that group it issued than a peer, counted at the next call that both issued in another group.
+    ``told_apart``: whether anything would show the difference, had it skipped the call, or issued it late, instead.
+    """
+
+    rank: int
+    call: StuckCall
+    row: int
+    expected: int
+    by_past: bool
+    peers: Ranks
+    later: bool
+    swapped: bool
+    surplus: int | None = None
+    told_apart: bool = True
+
+
+def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:
+    """Where ``rank`` left its order by not issuing ``call``, or by issuing it late; None where neither its past nor its peers say so."""
+    rows = facts.sequences.rows(rank)
+    start = _start(facts, call, rank)
+    stop = min(len(rows), start + LOOK_BACK)
+    past = next(((at, e) for at in range(start, stop) if (e := _past(facts, call, rank, at)) is not None), None)
+    peers = peers_word(facts, call, rank, start, stop)
+    if past is None and not peers:
+        return None
+    at = past[0] if past is not None else max(set(peers.values()), key=lambda a: (list(peers.values()).count(a), -a))
+    agreeing = Ranks(p for p, place in peers.items() if place == at)
+    row = int(rows[at])
+    swapped = call.pair is None and any(
+        _belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :]
+    )
+    if rank in call.behind and call.pair is None and not swapped:
+        return None  # it issued the call, and not late
+    expected = past[1] if past is not None else row_of(facts, call, min(agreeing))
+    later = _beyond(facts, rank, at, expected if past is not None else None)
+    more = surplus(facts, call, rank, row)
+    told = more is not None or swapped or later or not _same_place(facts, row, expected)
+    return OrderBreak(rank, call, row, expected, past is not None, agreeing, later, swapped, more, told)
+
+
+def usual(item: OrderBreak) -> str:
+    """Whose record :attr:`OrderBreak.expected` is, in words."""
+    if item.by_past:
+        return f"an earlier step of rank {item.rank}: what always came there"
+    return f"what {names(item.peers)} issued there, behind the same calls"
+
+
+def surplus(facts: Facts, call: StuckCall, rank: int, row: int) -> int | None:
+    """Calls of the group that ``rank`` issued more than a peer inside it, counted at the first later call that both
+    issued in another group.
+
+    Equal counts are an order that differs; one fewer is a call missed, one more a call added. None where no such place is recorded.
+    """
+    counts = _surpluses(facts, call, rank, row)
+    return counts[0] if counts else None
+
+
+def _surpluses(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
+    """The same, counted at each later call that both issued in another group, in order."""
+    case, calls = facts.case, facts.case.calls
+    mine = facts.sequences.rows(rank)
+    mine = mine[(mine > row) & facts.progress.collective[mine] & (case.call_group[mine] != call.group)]
+    for peer in [r for r in (*call.inside, *call.behind, *call.missing) if r != rank][:MOST_PEERS]:
+        theirs = facts.sequences.rows(peer)
+        at = {(int(case.call_group[r]), int(calls.seq[r])): int(r) for r in theirs.tolist()}
+        shared = [(a, at[k]) for a in mine.tolist() if (k := (int(case.call_group[a]), int(calls.seq[a]))) in at]
+        if shared:
+            return [_count(facts, call.group, rank, a) - _count(facts, call.group, peer, b) for a, b in shared]
+    return []
+
+
+def added(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, StuckCall]]:
+    """The few members of a group that had issued one call more than a peer by the next call that both share: (rank, that call).
+
+    Equal calls in a row hide where the one came in between, and the count shows it all the same.
+    """
+    out: list[tuple[int, StuckCall]] = []
+    for call in calls:
+        if call.pair is None and 3 * len(call.inside) <= len(facts.case.groups[call.group].members):
+            rows = ((rank, row_of(facts, call, rank)) for rank in call.inside)
+            out += [(rank, call) for rank, row in rows if row >= 0 and _stays(_surpluses(facts, call, rank, row))]
+    return out
+
+
+def _stays(counts: list[int]) -> bool:
+    """Whether one call more remains one more: of a call that was only moved the peers' own comes later."""
+    return len(counts) > 1 and set(counts) == {1}
+
+
+def _count(facts: Facts, group: int, rank: int, before: int) -> int:
+    rows = facts.sequences.rows(rank)
+    seqs = facts.case.calls.seq[rows[(rows < before) & (facts.case.call_group[rows] == group)]]
+    return int(seqs.max()) if len(seqs) else 0
+
+
+def _start(facts: Facts, call: StuckCall, rank: int) -> int:
+    """The position behind the last call of that kind that the rank issued before the one that is missed."""
+    rows = facts.sequences.rows(rank)
+    same = [i for i, r in enumerate(rows.tolist()) if _belongs(facts, call, r)]
+    if call.pair is None:
+        same = [i for i in same if int(facts.case.calls.seq[rows[i]]) < call.seq]
+    else:
+        same = [i for i in same if facts.progress.done[rows[i]]]
+    return same[-1] + 1 if same else 0
+
+
+def _past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
+    """Row of an earlier occurrence of the missed call behind these same calls, if what came now never followed them before."""
+    rows = facts.sequences.rows(rank)
+    outcomes = facts.sequences.outcomes(rank, at)
+    if not outcomes or int(facts.sequences.labels[rows[at]]) in outcomes:
+        return None
+    return next(
+        (
+            int(rows[p])
+            for p in outcomes.values()
+            if _belongs(facts, call, int(rows[p])) and _same_kind(facts, call, int(rows[p]))
+        ),
+        None,
+    )
+
+
+def _belongs(facts: Facts, call: StuckCall, row: int) -> bool:
+    """Whether a recorded call is of the kind that ``call`` is: same group, and for p2p the same direction between the same ends."""
+    calls = facts.case.calls
+    if facts.case.call_group[row] != call.group:
+        return False
+    if call.pair is None:
+        return bool(facts.progress.collective[row])
+    rank = int(facts.case.call_rank[row])
+    wanted = "send" if rank == call.pair[0] else "recv"
+    names = facts.sequences.batches.get(row) or {facts.case.vocabulary.ops[calls.op[row]]}
+    return any(name.startswith(wanted) for name in names)
+
+
+def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
+    """Whether the call that always came there is the one that the others wait in, not another of the same group."""
+    return (
+        call.pair is not None
+        or call.row < 0
+        or bool((facts.sequences.labels[row] ^ facts.sequences.labels[call.row]) & KIND == 0)
+    )
+
+
+def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
+    """Whether the rank went on past the call that normally follows the missed one, or entered from its usual place one that
+    comes later in the same round.
+
+    A place that both calls share, a loop over groups, tells nothing: whoever swaps them comes by it as well.
+    """
+    streams, words = facts.sequences, facts.case.vocabulary
+    rows = streams.rows(rank)
+    if len(rows) - at > 1:
+        return True
+    after = streams.position(rank, expected) if expected is not None else None
+    if after is None or after + 1 >= len(rows):
+        return False
+    framed = bool(site(words.stacks[facts.case.calls.stack[rows[at]]]))
+    labels = streams.labels[rows]
+    again = np.flatnonzero(labels[after + 1 : at] == labels[after])
+    usual_place = bool((labels[after + 1 : after + 1 + int(again[0]) if len(again) else at] == labels[at]).any())
+    return framed and usual_place and not _same_place(facts, int(rows[at]), int(rows[after]))
+
+
+def _same_place(facts: Facts, row: int, other: int) -> bool:
+    """Whether two calls were issued by the same line of user code, called by the same lines."""
+    stack, stacks = facts.case.calls.stack, facts.case.vocabulary.stacks
+    return chain(stacks[stack[row]]) == chain(stacks[stack[other]]) != ()
+
+
+def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
+    """Where a rank stands in something that never followed its calls before and that no peer recorded: (that row, what was due).
+
+    Its peers finished the call of that number and went on: theirs was another one, which their rings have dropped.
+    """
+    streams, front = facts.sequences, facts.progress.by.get((call.group, rank))
+    at = streams.position(rank, front.row) if front is not None and front.row >= 0 else None
+    others = set(rows_at(facts.case, facts.progress, call.group, call.seq)) - {*call.inside}
+    if front is None or at is None or others:
+        return None
+    due, label = streams.outcomes(rank, at), int(streams.labels[front.row])
+    peers = [p for p in call.passed if p in facts.progress.recorded]
+    if not due or label in due or not peers or any(label & KIND in streams.kinds(p) for p in peers):
+        return None
+    return front.row, int(streams.rows(rank)[max(due.values())])
+
+
+def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
+    """The ranks of a circle that left their order: by their own past, else by more peers than speak against any other; by rank."""
+    found = []
+    for call in calls:
+        for rank in call.missing | call.behind:
+            if facts.wait_graph.firm.get(rank):
+                one = out_of_step(facts, call, rank)
+                if one is not None:
+                    found.append(one)
+    past = [o for o in found if o.by_past]
+    if past:
+        return sorted(past, key=lambda o: (o.rank, o.row))
+    most = max((len(o.peers) for o in found), default=0)
+    best = [o for o in found if len(o.peers) == most and most >= 2]
+    return sorted(best, key=lambda o: (o.rank, o.row)) if len({o.rank for o in best}) * 2 <= most else []

@@ -1,0 +1,71 @@
+"""How a text may break off in trouble although nobody in it complains of a call: what such lines say, and what they leave open."""
+
+from __future__ import annotations
+
+from nccldoctor.align.evidence import quote
+from nccldoctor.align.exits import ABORTS
+from nccldoctor.align.facts import Facts
+from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
+from nccldoctor.identify.clocks import QUARTER
+from nccldoctor.model import Evidence
+
+MOST = 3
+
+
+def ended_well(facts: Facts) -> bool:
+    """Whether some process said that it was done, or ended with 0."""
+    return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
+        e.exitcode == 0 for e in facts.case.of(ProcessExit)
+    )
+
+
+def over(facts: Facts) -> bool:
+    """Whether some process was done after every call was issued that the dumps show open: those were merely in flight.
+
+    The zone of a quiet log is not known: an end counts where it follows within half a quarter of an hour, or has no time.
+    """
+    ends: list[Event] = [p for p in facts.case.of(Phase) if p.what == "finished"]
+    ends += [e for e in facts.case.of(ProcessExit) if e.exitcode == 0]
+    times = [facts.liveness.time(e) for e in ends]
+    issued = [
+        facts.issued_at[key] for s in facts.stalls for c in s.calls if (key := c.key) in facts.issued_at and c.row >= 0
+    ]
+    return bool(times) and all(any(not (end - at) % QUARTER > QUARTER / 2 for end in times) for at in issued)
+
+
+def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
+    """What went on in words, and the lines that say so; "" where nothing did, or the job ended well all the same."""
+    if ended_well(facts):
+        return "", []
+    for words, found in (
+        ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
+        (
+            "A process raised an exception whose name is cut off",
+            [e for e in facts.case.of(ExceptionRaised) if _cut(facts, e)],
+        ),
+        (
+            "A call of NCCL failed",
+            [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
+        ),
+        ("The launcher lost its rendezvous and closed its workers", _lost_meeting(facts)),
+        ("A connection between processes broke", list(facts.case.of(SocketError))),
+        (
+            "The launcher was told from outside to stop",
+            [t for t in facts.case.of(TearDown) if t.what == "death-signal"],
+        ),
+    ):
+        if found:
+            lines: list[Event] = [*found[:MOST]]
+            return words, [quote(e, words.lower()) for e in lines]
+    return "", []
+
+
+def _lost_meeting(facts: Facts) -> list[RendezvousError]:
+    """What the rendezvous met while the launcher closed workers; at the end of a job that went well there are none to close."""
+    closed = any(t.what == "closing-signal" for t in facts.case.of(TearDown))
+    return list(facts.case.of(RendezvousError)) if closed else []
+
+
+def _cut(facts: Facts, event: ExceptionRaised) -> bool:
+    """Whether a traceback ends before its exception; one that was caught and logged counts where nothing comes behind it."""
+    return not event.type and (not event.logged or event is facts.case.events[-1])

@@ -1,0 +1,237 @@
+"""Members of a communicator that issued something else under one number, as COLL lines show it or RAS counts it.
+
+``opCount`` is the number of a launch: calls of one group share it, replays of a captured graph count without a line, and sends and
+receives count on their two ends alone. So only calls that stand alone under their number are compared, in communicators without sends,
+and only behind a number under which the members agreed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from nccldoctor.align.evidence import quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import OP_TYPES, cited
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.events import CollCall, CommInit
+from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
+from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model.ranks import Ranks, names
+
+REFUTED = "equal lines of all members under that number"
+
+SHIFTED = 3
+"""Calls in a row, of more than one kind, that must fit when they are moved by one."""
+
+MAJORITY = 3
+"""Fewest members that agree, so that who differs from them is out of step."""
+
+FEWEST_STEPS = 2
+"""Past steps that must show what follows a call."""
+
+Kind = tuple[str, int | None, str | None]
+"""What of a call must be equal on all members: operation, elements, dtype."""
+
+ASPECTS = ("op", "size", "dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first number under which members issued unlike calls; ``odd`` is empty where no majority stands against few.
+
+    ``shift`` is 1 where the calls of ``odd`` fit when its peers' are moved up by one (it skipped one), -1 where it issued one more.
+    """
+
+    comm: str
+    number: int
+    aspect: str
+    calls: Mapping[int, CollCall]
+    odd: Ranks
+    shift: int = 0
+
+
+def from_counts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    """A mismatch in one aspect that is no shift."""
+    for found in differences(facts):
+        if found.aspect == aspect and not found.shift:
+            return _draft(facts, cause, found)
+    return _by_kinds(facts, cause) if aspect == "op" else None
+
+
+def by_shift(facts: Facts, cause: CauseClass, shift: int) -> Hypothesis | None:
+    """Ranks whose COLL lines equal their peers' when moved by one."""
+    return next((_draft(facts, cause, found) for found in differences(facts) if found.shift == shift), None)
+
+
+def unlike(facts: Facts) -> bool:
+    """Whether members of some communicator issued other calls than their peers, and not merely fewer."""
+    return any(not found.shift for found in differences(facts)) or any(_odd_kinds(facts))
+
+
+def differences(facts: Facts) -> Iterator[Difference]:
+    """One for each communicator in which members differ."""
+    if facts.progress.recorded:
+        return
+    for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
+        if any(line.op in UNEVEN for line in lines):
+            continue
+        found = _first(comm, _alone(lines))
+        if found is not None:
+            yield found
+    for one in facts.case.nccl_counters:
+        said = [call for call in one.said.values() if isinstance(call, CollCall) and call.op_count == one.first]
+        stuck = {call.rank: call for call in said if call.rank is not None}
+        if one.observer == "comm-dump" and one.steady:
+            found = _first(one.comm, {one.first: stuck}, set(stuck))
+            if found is not None:
+                yield found
+
+
+def _alone(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
+    """By number and rank, the calls that are the only ones of their rank under it."""
+    several = Counter((line.rank, line.op_count) for line in lines)
+    out: dict[int, dict[int, CollCall]] = defaultdict(dict)
+    for line in lines:
+        if line.rank is not None and several[line.rank, line.op_count] == 1:
+            out[line.op_count][line.rank] = line
+    return out
+
+
+def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()) -> Difference | None:
+    """The first difference among members that ``agreed`` before."""
+    agreed = set(agreed)
+    for number, by_rank in sorted(calls.items()):
+        sides: dict[Kind, set[int]] = defaultdict(set)
+        for rank, call in by_rank.items():
+            sides[_kind(call)].add(rank)
+        if len(sides) < 2:
+            agreed |= set(by_rank) if len(by_rank) > 1 else set()
+        elif number == 0 or set(by_rank) <= agreed:
+            ordered = sorted(sides.items(), key=lambda side: (-len(side[1]), min(side[1])))
+            most = len(ordered[0][1])
+            odd = (
+                Ranks(r for _, ranks in ordered[1:] for r in ranks)
+                if most >= MAJORITY and 2 * most > len(by_rank)
+                else Ranks()
+            )
+            kinds = list(sides)
+            place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
+            peer = min(ordered[0][1])
+            shift = next((s for s in (1, -1) if odd and all(_moved(calls, number, r, peer, s) for r in odd)), 0)
+            if not shift and odd and all(_usual_next(calls, number, r, peer) for r in odd):
+                shift = 1
+            return Difference(comm, number, ASPECTS[place], by_rank, odd, shift)
+    return None
+
+
+def _kind(call: CollCall) -> Kind:
+    return call.op, call.numel, call.dtype
+
+
+def _moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int) -> bool:
+    """Whether the calls of a rank equal its peer's when those are moved by one; the later of both streams starts at ``number``."""
+    mine, theirs = number + (by < 0), number + (by > 0)
+    seen: list[Kind] = []
+    while rank in calls.get(mine, {}) and peer in calls.get(theirs, {}):
+        if _kind(calls[mine][rank]) != _kind(calls[theirs][peer]):
+            return False
+        seen.append(_kind(calls[mine][rank]))
+        mine, theirs = mine + 1, theirs + 1
+    return len(seen) >= SHIFTED and len(set(seen)) > 1
+
+
+def _usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int) -> bool:
+    """Whether a rank issued what in the past always came behind the call that was due, and never in its place."""
+    stream = {n: _kind(by_rank[peer]) for n, by_rank in calls.items() if peer in by_rank and n < number}
+    mine, due, before = _kind(calls[number][rank]), _kind(calls[number][peer]), stream.get(number - 1)
+    behind_due = [stream[n + 1] for n, kind in stream.items() if kind == due and n + 1 in stream]
+    in_place = [stream[n + 1] for n, kind in stream.items() if kind == before and n + 1 in stream]
+    return len(behind_due) >= FEWEST_STEPS and set(behind_due) == {mine} and mine not in in_place
+
+
+def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Hypothesis:
+    some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
+    peer = found.calls[next(r for r in found.calls if r not in found.odd)]
+    what = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} of communicator ({found.comm})"
+    who = names(found.odd).capitalize() if found.odd else "The members of one communicator"
+    if found.shift:
+        head = f"{who} {'skipped' if found.shift > 0 else 'issued one call too many at'} {what}: from there its calls are off by one"
+    elif found.odd:
+        head = f"{who} issued {_said(found.calls[min(found.odd)])} where the others issued {_said(peer)}, as #{found.number}"
+    else:
+        head = f"{who} disagree about #{found.number}, and nobody outnumbers the others"
+    return Hypothesis(
+        cause,
+        head,
+        tuple(quote(found.calls[r], f"rank {r} issued {_said(found.calls[r])} as #{found.number}") for r in some),
+        Confidence.MEDIUM if facts.liveness.first_alarm is not None else Confidence.LOW,
+        REFUTED,
+        ranks=found.odd,
+        suspects=Ranks() if found.odd else Ranks(found.calls),
+        stalled=Stalled(
+            OP_TYPES.get(peer.op, peer.op.upper()),
+            found.number,
+            group=f"communicator ({found.comm})",
+            numel_in=peer.numel,
+            dtype=peer.dtype,
+            entered=Ranks(found.calls),
+        ),
+    )
+
+
+def _said(call: CollCall) -> str:
+    return f"{call.op or 'a call'} of {call.numel:,} {call.dtype}" if call.numel is not None else call.op or "a call"
+
+
+def _by_kinds(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+    """Members that launched as many calls as the others, and not of the same operations."""
+    for one, odd, rest in _odd_kinds(facts):
+        mine, theirs = one.kinds[min(odd)], one.kinds[min(rest)]
+        less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
+        more = [op for op in mine if theirs.get(op, 0) < mine[op]]
+        if len(less) == len(more) == 1:
+            return _kinds_draft(facts, cause, one, (odd, rest), (more[0], less[0]))
+    return None
+
+
+def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
+    """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
+    for one in facts.case.nccl_counters:
+        sides: dict[frozenset[tuple[str, int]], set[int]] = defaultdict(set)
+        for rank, counts in one.kinds.items():
+            if one.totals[rank] == max(one.totals.values()):
+                sides[frozenset(counts.items())].add(rank)
+        if len(sides) == 2 and not one.moving:
+            odd, rest = sorted(sides.values(), key=lambda side: (len(side), min(side)))
+            yield one, Ranks(odd), Ranks(rest)
+
+
+def _kinds_draft(
+    facts: Facts, cause: CauseClass, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]
+) -> Hypothesis:
+    odd, rest = sides
+    clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
+    number = one.kinds[min(rest)][ops[1]]
+    stands = one.steady or facts.liveness.first_alarm is not None
+    who = names(odd).capitalize() if clear else f"{names(odd).capitalize()} and {names(rest)}"
+    return Hypothesis(
+        cause,
+        f"{who} launched {ops[0]} where the others launched {ops[1]} #{number} of communicator ({one.comm})"
+        if clear
+        else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
+        (
+            cited(one.said[min(odd)], one, f"{names(odd)}: {_listed(one.kinds[min(odd)])}"),
+            cited(one.said[min(rest)], one, f"{names(rest)}: {_listed(one.kinds[min(rest)])}"),
+        ),
+        Confidence.MEDIUM if stands and clear else Confidence.LOW,
+        "another query in which the counts are equal",
+        ranks=odd if clear else Ranks(),
+        suspects=Ranks() if clear else odd | rest,
+        stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
+    )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {op}" for op, n in sorted(counts.items()) if n)

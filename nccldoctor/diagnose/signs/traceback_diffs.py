@@ -1,0 +1,93 @@
+"""Tracebacks of ranks that all gave up, compared: one waited at another place of the program than all the others.
+
+Gloo's lines name neither call nor group; the traceback quotes the line of code. A call on the whole job that all other ranks are not in
+cannot be theirs to miss: they wait together, elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+
+from nccldoctor.align.evidence import quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.gloo import lost_peer, waited_in_vain
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.silence import broke_first
+from nccldoctor.events import ExceptionRaised
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks, names
+
+REFUTED = "a traceback of that rank at the place where the others wait"
+
+
+@cache
+def _on_everybody() -> re.Pattern[str]:
+    """A collective of ``torch.distributed`` whose call stands on one line and names no group."""
+    return re.compile(
+        r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
+    )
+
+
+def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
+    """The few ranks whose call needs everybody, and that wait in it without all the others."""
+    case = facts.case
+    if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded or facts.failures:
+        return None
+    waits = {r: e for r in case.world if (e := _wait(facts, r)) is not None}
+    if case.world_size is None or len(waits) < max(3, len(case.world)) or broke_first(facts):
+        return None
+    places: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    for rank, event in waits.items():
+        places[_users(event)].add(rank)
+    if len(places) != 2:
+        return None
+    few, most = sorted(places.values(), key=len)
+    odd, rest = Ranks(few), Ranks(most)
+    ours, theirs = waits[min(odd)], waits[min(rest)]
+    if 3 * len(odd) > len(waits) or not _on_everybody().search(ours.code):
+        return None
+    grouped = bool(re.search(r"\bgroup\b", theirs.code)) and _before(ours, theirs)
+    if cause is not (CauseClass.ORDER_INVERSION if grouped else CauseClass.OP_MISMATCH):
+        return None
+    evidence = [quote(waits[r], f"rank {r} waited at {waits[r].frame}, in {waits[r].code[:80]}") for r in list(odd)[:2]]
+    evidence += [quote(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
+    return Hypothesis(
+        cause,
+        f"{names(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
+        tuple(evidence),
+        Confidence.MEDIUM,
+        REFUTED,
+        ranks=odd,
+    )
+
+
+def _wait(facts: Facts, rank: int) -> ExceptionRaised | None:
+    """With what a rank gave up, where its traceback tells the place."""
+    said = facts.liveness.signs(rank).echoes
+    return next(
+        (e for e in said if isinstance(e, ExceptionRaised) and e.code and (waited_in_vain(e) or lost_peer(e))), None
+    )
+
+
+def _users(event: ExceptionRaised) -> tuple[str, ...]:
+    """The frames outside packages, outermost first."""
+    return tuple(f for f in reversed(event.frames) if "-packages/" not in f)
+
+
+def _before(event: ExceptionRaised, other: ExceptionRaised) -> bool:
+    """Whether a rank waits further up in the function in which both ways part: it took another branch, and left nothing out."""
+    for mine, theirs in zip(_users(event), _users(other), strict=False):
+        if mine != theirs:
+            here, line = _spot(mine)
+            there, other_line = _spot(theirs)
+            return here == there and line < other_line
+    return False
+
+
+def _spot(frame: str) -> tuple[str, int]:
+    """The function with its file, and the line; 0 where there is none."""
+    where, _, line = frame.rstrip(")").rpartition(":")
+    return where, int(line) if line.isdigit() else 0

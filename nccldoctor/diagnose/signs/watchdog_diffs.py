@@ -1,0 +1,245 @@
+"""Mismatches that lines show: watchdogs of one group that wait in different calls, wrappers and analysers that compared both ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from nccldoctor.align.evidence import quote
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.progress.printed import group_of
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
+from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
+from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model.ranks import Ranks, names
+
+REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
+
+FREE_SIZES = frozenset({"ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "GATHER", "SCATTER"})
+"""Operations whose sizes differ legally between ranks."""
+
+EARLY = frozenset(
+    {"BROADCAST", "REDUCE", "GATHER", "SCATTER", "SEND", "RECV", "COALESCED", "ALLTOALL_BASE", "ALLTOALL"}
+)
+"""Operations that one member may finish while another is still in them."""
+
+ANALYSER = {"TYPE": "op", "STATE": "op", "SIZE": "size", "SYNTAX": "size", "DTYPE": "dtype"}
+"""Words of the error types of PyTorch's analyser (torch/distributed/flight_recorder/components/types.py, MatchState)."""
+
+
+def noun(aspect: str) -> str:
+    """The aspect in words."""
+    return {"op": "operation", "size": "size", "dtype": "dtype"}[aspect]
+
+
+def from_lines(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    """What lines show of a mismatch in one aspect."""
+    found = _fingerprints(facts, cause, aspect) or _analysed(facts, cause, aspect)
+    return found or _timeouts(facts, cause, aspect) or from_counts(facts, cause, aspect)
+
+
+def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    wanted = {"op": {"op", "sequence"}, "size": {"shape", "size"}, "dtype": {"dtype"}}[aspect]
+    found = [
+        e
+        for e in facts.case.of(CollectiveMismatch)
+        if set(e.aspects) & wanted or (aspect == "op" and not e.aspects and e.left)
+    ]
+    if not found or (aspect == "size" and any("op" in e.aspects for e in found)):
+        return None
+    event = found[0]
+    sides: dict[str, set[int]] = {}
+    for e in found:
+        for rank, side in ((e.left_rank, e.left), (e.right_rank, e.right)):
+            if rank is not None and side:
+                sides.setdefault(side, set()).add(rank)
+    ordered = sorted(sides.values(), key=len)
+    odd = Ranks(ordered[0]) if len(ordered) == 2 and len(ordered[1]) >= 2 * len(ordered[0]) else Ranks()
+    pair = Ranks(r for s in sides.values() for r in s)
+    op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
+    who = names(odd) if odd else "the members of one group"
+    if set(event.aspects) == {"sequence"} and event.left_op == event.right_op:
+        cause, what = CauseClass.MISSED_CALL, "stand at different calls"
+    else:
+        what = f"disagree about {f'the {noun(aspect)} of ' if event.aspects else ''}a collective"
+    told = bool(event.right and event.aspects) and cause is not CauseClass.MISSED_CALL
+    return Hypothesis(
+        cause,
+        f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
+        tuple(quote(e, "both ends were compared: they differ") for e in found[:4]),
+        Confidence.MEDIUM
+        if told
+        else Confidence.LOW,  # where one end is cut off, or their numbers alone differ, the class is open
+        REFUTED,
+        ranks=odd,
+        suspects=pair - odd,
+        stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
+    )
+
+
+def _analysed(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    """Output of PyTorch's own analyser. Its *culprit rank* is whoever differs from the first rank: nobody is named for that."""
+    found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect(e) == aspect]
+    if not found:
+        return None
+    first = found[0]
+    return Hypothesis(
+        cause,
+        f"PyTorch's analyser found ranks that differ in #{first.seq}",
+        tuple(quote(e, e.detail[:160] or "a mismatch") for e in found[:4]),
+        Confidence.LOW,
+        REFUTED,
+        stalled=Stalled(op=first.op, seq=first.seq, group=_group(facts, first)),
+    )
+
+
+def _aspect(event: FrAnalysis) -> str:
+    return next(
+        (aspect for word, aspect in ANALYSER.items() if f"{word}_" in event.detail or f"_{word}" in event.detail), "op"
+    )
+
+
+def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+    """Watchdogs of one group that gave up on different calls."""
+    if aspect == "dtype":
+        return None
+    for seq, events in _same_number(facts):
+        values: dict[int | None, object] = {
+            e.rank: e.op if aspect == "op" else (e.numel_in, e.numel_out, e.shape)
+            for e in events
+            if aspect == "op" or None not in (e.numel_in, e.numel_out) or e.shape
+        }
+        operations = {e.op for e in events}
+        if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
+            continue
+        return _draft(facts, cause, aspect, seq, [e for e in events if e.rank in values], values)
+    return _passed(facts, cause) if aspect == "size" and not facts.progress.recorded else None
+
+
+def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
+    """Timeout lines by group and number. A line that names no group joins the one group that others name under that number."""
+    by_seq: dict[int, dict[int | None, list[CollectiveTimeout]]] = defaultdict(lambda: defaultdict(list))
+    for event in facts.case.of(CollectiveTimeout):
+        if event.seq is not None and event.op not in (None, "SEND", "RECV") and event.rank is not None:
+            named = event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)
+            by_seq[event.seq][group_of(facts.case, event) if named else None].append(event)
+    for seq, groups in sorted(by_seq.items()):
+        per_rank = Counter((e.rank, e.op, e.numel_in) for found in groups.values() for e in found)
+        if facts.progress.recorded:
+            groups.pop(None, None)
+        if None in groups and len({r for r, _, _ in per_rank}) < len(per_rank):
+            groups.pop(
+                None
+            )  # one rank waits in two groups under one number: lines without a group cannot be told apart
+        named_groups = [g for g in groups if g is not None]
+        if len(named_groups) == 1 and None in groups:
+            yield seq, [*groups[named_groups[0]], *groups[None]]
+        else:
+            yield from ((seq, groups[g]) for g in sorted(groups, key=lambda g: -1 if g is None else g))
+
+
+def _draft(
+    facts: Facts,
+    cause: CauseClass,
+    aspect: str,
+    seq: int,
+    events: Sequence[CollectiveTimeout],
+    values: dict[int | None, object],
+) -> Hypothesis:
+    sides: dict[object, set[int]] = defaultdict(set)
+    for rank, value in values.items():
+        if rank is not None:
+            sides[value].add(rank)
+    ordered = sorted(sides.values(), key=lambda s: (-len(s), min(s)))
+    majority = Ranks(ordered[0]) if len(ordered[0]) * 2 > len(values) and len(ordered[0]) >= 3 else Ranks()
+    ranks = Ranks(r for s in ordered for r in s)
+    odd = ranks - majority if majority else Ranks()
+    first = next(e for e in events if not odd or e.rank in majority)
+    who = names(odd or ranks)
+    batch = first.op == "COALESCED"
+    return Hypothesis(
+        cause,
+        f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
+        f"{'the others' if odd else 'each other'} under #{seq}",
+        tuple(quote(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
+        Confidence.LOW if batch else Confidence.MEDIUM,
+        REFUTED,
+        ranks=Ranks() if batch else odd,
+        suspects=ranks if batch or not odd else Ranks(),
+        stalled=Stalled(
+            first.op,
+            seq,
+            group=_group(facts, first),
+            numel_in=first.numel_in,
+            numel_out=first.numel_out,
+            entered=ranks,
+            timeout_ms=first.timeout_ms,
+        ),
+    )
+
+
+def _group(facts: Facts, line: Event) -> str | None:
+    """The name that reports give the group which a line names; None where it names none."""
+    if line.group is None:
+        return None
+    number = group_of(facts.case, line)
+    return str(line.group) if number is None else facts.case.groups[number].label
+
+
+def _elements(count: int | None) -> str:
+    return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
+
+
+def _in_several(facts: Facts, rank: int) -> bool:
+    """Whether a rank gave up on several numbers in lines that name no group: they may be of as many groups, which count apart."""
+    return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
+
+
+def _passed(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+    """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
+    firm = {r: k for r, keys in facts.wait_graph.firm.items() for k in keys[:1]}
+    lines: dict[int, CollectiveTimeout] = {
+        e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None
+    }
+    for rank, key in sorted(firm.items()):
+        line = lines.get(rank)
+        call = facts.wait_graph.calls[key]
+        if line is None or line.op in EARLY or line.seq != call.seq or not call.passed:
+            continue
+        front = facts.progress.by.get((call.group, rank))
+        ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY and not _in_several(facts, r))
+        stopped = (
+            front is not None and front.enqueued > call.seq and not call.unknown
+        )  # its device may merely stand still
+        if front is None or stopped or not ahead:
+            continue
+        other = lines[min(ahead)]
+        or_else = ", or its GPU stands still" if front.enqueued > call.seq else ""
+        shown = [
+            quote(line, f"rank {rank} still waits in #{call.seq}"),
+            quote(other, f"rank {other.rank} is already in #{other.seq}"),
+        ]
+        shown += [
+            quote(e, f"rank {e.rank} counts #{e.last_completed} as completed")
+            for e in facts.case.of(WorkStatus)
+            if e.rank in ahead
+        ][:1]
+        return Hypothesis(
+            cause,
+            f"{names([rank]).capitalize()} waits in #{call.seq}, which {names(ahead)} "
+            f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls{or_else}",
+            tuple(shown),
+            Confidence.LOW,
+            REFUTED,
+            suspects=Ranks([rank]) | ahead,
+            stalled=Stalled(
+                line.op,
+                call.seq,
+                group=_group(facts, line),
+                numel_in=line.numel_in,
+                numel_out=line.numel_out,
+                entered=Ranks([rank]),
+            ),
+        )
+    return None

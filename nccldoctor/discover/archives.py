@@ -1,0 +1,135 @@
+"""Archives as sequences of members: zip and tar, packed or not, one inside another once; nothing reaches the disk.
+
+A packed tar can only be read from front to back, so all are read like that: :func:`walk` hands out the members in
+order, once to list them and once more to read them. A :class:`Lane` remembers how far it is.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nccldoctor.discover import tar
+from nccldoctor.discover.streams import REST, Budget, Stream, damaged, opened, problem_of
+
+ARCHIVES = ("zip", "tar")
+DEEPEST = 2
+MOST_MEMBERS = 100_000
+_IN_MEMORY = 256 << 20
+"""A zip inside another archive is held in memory: its directory stands at its end."""
+
+Note = Callable[[str, str], None]
+"""Called with a member's name and why it was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file inside an archive: ``stream`` gives its bytes, unpacked, until the next member is asked for."""
+
+    name: str
+    size: int
+    head: bytes
+    stream: Any
+
+
+def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix: str = "") -> Iterator[Member]:
+    """The members of an archive and of those inside it, in order; what is refused goes to ``note``.
+
+    Damage ends the walk: what came before it has been handed out.
+    """
+    try:
+        for count, (name, size, part) in enumerate(_zip(raw, budget, note) if kind == "zip" else _tar(raw, note)):
+            if count == MOST_MEMBERS:
+                note(prefix, f"more than {MOST_MEMBERS} members{REST}")
+                return
+            if _escapes(name):
+                note(prefix + name, "a path that leaves the archive, refused")
+                continue
+            inner = opened(part, budget)
+            if not inner.packing:
+                yield Member(prefix + name, size, inner.head, inner.stream)
+            elif inner.packing not in ARCHIVES or depth >= DEEPEST:
+                note(prefix + name, "packed more than twice, not opened")
+            elif inner.packing == "zip":
+                yield from _inner_zip(inner.stream, budget, note, depth, f"{prefix}{name}/")
+            else:
+                yield from walk(inner.stream, "tar", budget, note, depth + 1, f"{prefix}{name}/")
+        if problem := problem_of(raw):  # cut between two members
+            note(prefix, problem)
+    except Exception as error:  # damaged archives raise many types; the members before the damage are good
+        note(prefix, problem_of(raw) or damaged(error))
+
+
+def _inner_zip(stream: Any, budget: Budget, note: Note, depth: int, prefix: str) -> Iterator[Member]:
+    data = bytearray()
+    while len(data) <= _IN_MEMORY and (block := stream.read(1 << 20)):
+        data += block
+    if len(data) > _IN_MEMORY:
+        note(prefix, f"a zip of more than {_IN_MEMORY >> 20} MB inside an archive, not opened")
+        return
+    yield from walk(io.BytesIO(data), "zip", budget, note, depth + 1, prefix)
+
+
+def _escapes(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or (len(parts[0]) == 2 and parts[0][1] == ":")
+
+
+def _tar(raw: Any, note: Note) -> Iterator[tuple[str, int, Any]]:
+    for member in tar.members(raw):
+        if member.part is None:
+            note(member.name, f"a {member.refused}, not followed")
+        else:
+            yield member.name.removeprefix("./"), member.size, Stream(member.part)
+
+
+def _zip(raw: Any, budget: Budget, note: Note) -> Iterator[tuple[str, int, Any]]:
+    archive = zipfile.ZipFile(raw)
+    names = archive.infolist()
+    if any(info.filename.endswith("/data.pkl") for info in names):
+        note("", "not a recorder dump: what torch.save writes")
+        return
+    for info in names:
+        mode = info.external_attr >> 16
+        if info.is_dir():
+            continue
+        if stat.S_ISLNK(mode):
+            note(info.filename, "a link, not followed")
+        elif info.flag_bits & 1:
+            note(info.filename, "encrypted, not read")
+        else:
+            try:
+                member = archive.open(info)
+            except (NotImplementedError, zipfile.BadZipFile) as error:
+                note(info.filename, f"not read: {error}"[:120])
+                continue
+            with member:
+                yield info.filename, info.file_size, Stream(member, budget=budget)
+
+
+class Lane:
+    """One archive of the input, read by one thread from front to back.
+
+    Each thread has a walk of its own; asking for an earlier member starts it anew.
+    """
+
+    def __init__(self, start: Callable[[], Iterator[Member]]) -> None:
+        self._start = start
+        self._threads = threading.local()
+
+    def member(self, number: int) -> Any:
+        """The stream of a member by its number. Raises :class:`OSError` where it is no longer there."""
+        here = self._threads.__dict__
+        if "walk" not in here or here["next"] > number:
+            here["walk"], here["next"] = self._start(), 0
+        for member in here["walk"]:
+            here["next"] += 1
+            if here["next"] > number:
+                return member.stream
+        del here["walk"]
+        raise OSError("the archive has changed")

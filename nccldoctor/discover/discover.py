@@ -1,0 +1,157 @@
+"""What there is to read: files, folders, patterns, archives, standard input and URLs, as inputs with hints.
+
+Nothing is parsed here; only the first bytes of each file are looked at, for its kind and its packing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, walk
+from nccldoctor.discover.file_types import is_own_report, kind_of
+from nccldoctor.discover.filename_hints import hints, rank_pattern
+from nccldoctor.discover.paths import Found, find, printable
+from nccldoctor.discover.remote import find_remote
+from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
+from nccldoctor.model import Gap, Source, SourceKind
+
+Opener = Callable[[], BinaryIO]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One thing to read.
+
+    ``open`` gives its bytes, unpacked; the stream does not raise but ends early, and ``streams.problem_of`` says why.
+    ``file`` is where it lies on the disk, for plain files only. Inputs with the same ``lane`` (not 0) come out of one
+    archive: they are read fastest by one thread and in the order of their ``turn``.
+    """
+
+    source: Source
+    open: Opener
+    file: Path | None = None
+    lane: int = 0
+    turn: int = 0
+
+
+_SUFFIXES = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
+"""What an archive's name ends in: its members lie in a folder of that name without it, ``logs.tar.gz`` is no host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """All inputs, in the order in which they are reported, and what was left aside."""
+
+    inputs: tuple[Input, ...]
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An input that has no number and no hints yet; ``hint_name`` is the path as far as it is known."""
+
+    path: str
+    hint_name: str
+    size: int
+    head: bytes
+    open: Opener
+    file: Path | None = None
+    lane: int = 0
+    turn: int = 0
+
+
+def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Discovered:
+    """Everything under ``paths``: files, folders, quoted patterns, archives, ``-`` and URLs.
+
+    Sources are ordered by path, in whatever order the ``paths`` are named. ``rank_from`` is a regular expression with
+    a group ``rank`` that overrules the other rules for names. Raises :class:`~nccldoctor.model.errors.InputError`
+    for a path that does not exist;
+    what cannot be read becomes a Gap.
+    """
+    rule: re.Pattern[str] | None = rank_pattern(rank_from) if rank_from else None
+    files, gaps = find(sorted(str(path) for path in paths), find_remote)
+    drafts: list[_Draft] = []
+    for number, found in enumerate(files, 1):
+        _look(found, number, drafts, gaps)
+    kinds = [kind_of(draft.head) for draft in drafts]
+    names = hints([draft.hint_name for draft in drafts], [kind is SourceKind.RECORDER for kind in kinds], rule)
+    inputs = []
+    for number, (draft, kind, hint) in enumerate(zip(drafts, kinds, names, strict=True)):
+        source = Source(
+            id=number,
+            path=draft.path,
+            kind=kind,
+            size=draft.size,
+            rank=hint.rank,
+            local_rank=hint.local_rank,
+            host=hint.host,
+            attempt=hint.attempt,
+            why=hint.why,
+        )
+        inputs.append(Input(source, draft.open, draft.file, draft.lane, draft.turn))
+    return Discovered(tuple(inputs), tuple(gaps))
+
+
+def _look(found: Found, lane: int, drafts: list[_Draft], gaps: list[Gap]) -> None:
+    """Look at the first bytes of a file; an archive becomes its members."""
+    try:
+        with found.open() as raw:
+            first = opened(raw, Budget(found.size))
+            if first.packing in ARCHIVES:
+                _members(found, lane, first.packing, drafts, gaps)
+            elif first.packing:
+                gaps.append(Gap(found.path, "packed twice, not opened"))
+            elif is_own_report(first.head):
+                gaps.append(Gap(found.path, "a report of this tool, skipped"))
+            elif not first.head and problem_of(first.stream):
+                gaps.append(Gap(found.path, problem_of(first.stream), lost=True))
+            else:
+                file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
+                drafts.append(_Draft(found.path, found.typed, found.size, first.head, opener, file))
+    except OSError as error:
+        why = f"cannot be read: {error.strerror or type(error).__name__}"
+        gaps.append(Gap(found.path, why, lost=True))
+
+
+def _unpacking(found: Found) -> Opener:
+    return lambda: reader(opened(found.open(), Budget(found.size)).stream)
+
+
+def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: list[Gap]) -> None:
+    """List an archive's members as inputs that share a lane."""
+    prefix = "" if found.alone else f"{found.path}/"
+
+    def start(note: Note) -> Iterator[Member]:
+        budget = Budget(found.size)
+        raw = found.seekable() if packing == "zip" else opened(found.open(), budget).stream
+        return walk(raw, packing, budget, note)
+
+    refused: dict[str, list[str]] = {}
+    mine: list[_Draft] = []
+    members = Lane(lambda: start(lambda name, why: None))
+    for number, member in enumerate(start(lambda name, why: refused.setdefault(why, []).append(name))):
+        name = printable(member.name.strip("/"))
+        if any(part.startswith(".") for part in name.split("/")):
+            refused.setdefault("hidden, skipped", []).append(name)
+        elif is_own_report(member.head):
+            refused.setdefault("a report of this tool, skipped", []).append(name)
+        else:
+            opener = _member_opener(members, number)
+            hint_name = f"{_SUFFIXES.sub('', found.typed)}/{name}"
+            mine.append(_Draft(prefix + name, hint_name, member.size, member.head, opener, None, lane, number))
+    drafts.extend(sorted(mine, key=lambda draft: (draft.path, draft.turn)))
+    for why, names in refused.items():
+        gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))
+
+
+def _member_opener(lane: Lane, number: int) -> Opener:
+    return lambda: reader(lane.member(number))
+
+
+def _several(path: str, names: Sequence[str]) -> str:
+    first = f"{path}/{printable(names[0])}" if names[0] else path
+    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"

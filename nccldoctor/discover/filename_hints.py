@@ -1,0 +1,186 @@
+"""What names tell: rank, local rank, attempt and host out of a path, and by which rule.
+
+Hints only: content overrules them. A number counts as a rank where the name says so (``rank_3``), or where the
+name is one of a family that is numbered like ranks (``fr_0`` … ``fr_7``); a process id or a date is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from nccldoctor.model.errors import InputError
+
+SURE_BELOW = 1024
+"""Numbers of a family are taken for ranks below this, or below ``16 x`` its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a path says; None where it says nothing. ``why`` names the rules."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    attempt: int | None = None
+    host: str | None = None
+    why: str = ""
+
+
+_TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia-smi|agent|launcher|torchrun"
+_HOST_WORDS = (
+    "node|host|gpu|worker|dgx|hgx|nid|ip|compute|server|pod|vm|gb?[hb]?\\d00|[hab]\\d00|cn|sn|master|launcher|trainer"
+)
+_PATTERNS = {
+    "rank": r"(?<![a-z])(?:global[_-]?)?(?:rank|rk)[_.=-]{0,2}(\d{1,6})(?!\d|[_-]?(?:to|-)\d|-\d+(?!\d*[.\d]*\w*-))",
+    "local": (
+        r"(?<![a-z])local[_-]?rank[_.=-]{0,2}(\d{1,4})(?!\d)"
+        r"|(?<![a-z])(?:gpu|device|cuda)[_-]?(\d{1,2})(?=\.(?:log|out|err|txt))"
+    ),
+    "not_rank": r"(?:node|local|host|group|machine|dp|tp|pp|cp|ep|replica|lora|low)[_-]?rank[_.=-]{0,2}\d+",
+    "slurm": r"-(\d{3,12})-(\d{1,5})-(\d{1,6})\.(?:out|err|log|txt)$",
+    "family": r"^(.*?)(\d{1,6})$",
+    "torchrun": r"(?:^|/)attempt_(\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)\.(?:log|json)",
+    "attempt": r"(?:^|[/_.-])attempt[_-]?(\d{1,4})(?=[/_.-]|$)",
+    "host": (
+        rf"^(?:(?:[a-z0-9-]{{0,60}}[^a-z])?(?:{_HOST_WORDS})[a-z]{{0,20}}(?:[-_]?\d[\w-]*|[-_][a-z]{{1,3}}\d{{1,5}})"
+        r"|(?:[\w-]{1,63}\.){2,8}[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3})$"
+    ),
+    "host_file": rf"^(?:(?:{_TOOLS})[-_.](.+?)|(.+?)[-_.](?:{_TOOLS}))(?:\.(?:log|txt|out|err)){{0,3}}$",
+}
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name], re.IGNORECASE)
+
+
+_PACKED = re.compile(
+    r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst))+$", re.IGNORECASE
+)  # an archive stands like a folder
+_SUFFIX = re.compile(
+    r"(?:\.(?:log|txt|out|err|json|jsonl|pkl|pickle|pt|bin|dump|trace|gz|bz2|xz|zst|stdout|stderr))+$", re.IGNORECASE
+)
+_FAMILY_WORDS = re.compile(
+    r"(?:^|[^a-z])(?:fr|fr_?trace|dump|trace|nccl_?trace|comm_?lib_?trace|stacks?|py-?spy|gdb|flight_?rec(?:order)?"
+    r"|proc(?:ess)?|task|out|log|train|worker_rank|r)[_.-]?$",
+    re.IGNORECASE,
+)
+
+
+def rank_pattern(text: str) -> re.Pattern[str]:
+    """The user's own rule (``--rank-from``): a regular expression with a group named ``rank``.
+
+    Raises :class:`InputError` where it is none.
+    """
+    try:
+        found = re.compile(text)
+    except re.error as error:
+        raise InputError(
+            f"--rank-from is no regular expression: {error}", hint=r"for example host\d+_(?P<rank>\d+)\.log"
+        ) from None
+    if "rank" not in found.groupindex:
+        raise InputError("--rank-from has no group named rank", hint=r"for example host\d+_(?P<rank>\d+)\.log")
+    return found
+
+
+def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str] | None = None) -> list[Hint]:
+    """The hints of each name (a path with ``/``); ``dumps`` tells which of them are recorder dumps.
+
+    All names are looked at together, because a number alone is judged by its siblings.
+    """
+    families = _families(names, dumps)
+    slurm = _slurm_ranks(names)
+    out = []
+    for name in names:
+        found: dict[str, tuple[int | str, str]] = {}
+        _own_rule(name, rank_from, found)
+        _launcher(name, found)
+        _plain(name, found)
+        if "rank" not in found and "local_rank" not in found:
+            if name in slurm:
+                found["rank"] = slurm[name], "Slurm task in the name"
+            elif name in families:
+                found["rank"] = families[name], "number in the name, one of a family"
+        out.append(_hint(found))
+    return out
+
+
+def _hint(found: dict[str, tuple[int | str, str]]) -> Hint:
+    why = ", ".join(dict.fromkeys(rule for _, rule in found.values()))
+    number = {key: int(value) for key, (value, _) in found.items() if key != "host"}
+    host = str(found["host"][0]) if "host" in found else None
+    return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why)
+
+
+def _own_rule(name: str, rule: re.Pattern[str] | None, found: dict[str, tuple[int | str, str]]) -> None:
+    match = rule.search(name) if rule is not None else None
+    if match is not None and (match["rank"] or "").isdecimal():
+        found["rank"] = int(match["rank"]), "--rank-from"
+
+
+def _launcher(name: str, found: dict[str, tuple[int | str, str]]) -> None:
+    """The tree that torchrun makes: the folder under ``attempt_<k>`` is the *local* rank
+    (``torch/distributed/elastic/multiprocessing/api.py``, 2.13).
+    """
+    match = _pattern("torchrun").search(name)
+    if match is not None:
+        found["local_rank"] = int(match[2]), "torchrun folder"
+    attempt = match or _pattern("attempt").search(name)
+    if attempt is not None:
+        found["attempt"] = int(attempt[1]), "attempt folder"
+
+
+def _plain(name: str, found: dict[str, tuple[int | str, str]]) -> None:
+    folders, base = name.split("/")[:-1], name.rsplit("/", 1)[-1]
+    host_file = _pattern("host_file").match(base)
+    host = (host_file[1] or host_file[2]) if host_file else ""
+    if host and _pattern("host").match(host):
+        found["host"] = host, "host in the name"
+    for folder in reversed(folders):
+        bare = _PACKED.sub("", folder)
+        if "host" not in found and _pattern("host").match(bare):
+            found["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
+    for part in [base, *reversed(folders)]:
+        local = _pattern("local").search(part)
+        if local is not None and "local_rank" not in found and "rank" not in found:
+            found["local_rank"] = int(local[1] or local[2]), "local rank in the name"
+        rest = _pattern("not_rank").sub("", part)
+        rank = _pattern("rank").search(rest)
+        if rank is not None and "rank" not in found:
+            found["rank"] = int(rank[1]), "rank in the name"
+
+
+def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
+    """Numbers at the end of names that go together like ranks do."""
+    members: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for name, is_dump in zip(names, dumps, strict=True):
+        folder, _, base = name.rpartition("/")
+        stem = _SUFFIX.sub("", base)
+        match = _pattern("family").match(stem)
+        if match is None or (not is_dump and len(stem) == len(base) and match[1].endswith(".")):
+            continue
+        if is_dump or _FAMILY_WORDS.search(match[1]):
+            members[folder, match[1], base[len(stem) :]][name] = int(match[2])
+    out: dict[str, int] = {}
+    for family in members.values():
+        numbers = set(family.values())
+        if len(numbers) == len(family) and max(numbers) < max(SURE_BELOW, 16 * len(family)):
+            out.update(family)
+    return out
+
+
+def _slurm_ranks(names: Sequence[str]) -> dict[str, int]:
+    """``%x-%j-%n-%t.out``: the task is the rank, unless every node has one task: then that starts the node's ranks."""
+    jobs: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
+    for name in names:
+        match = _pattern("slurm").search(name)
+        if match is not None:
+            jobs[name[: match.start()], match[1]][name] = int(match[2]), int(match[3])
+    out: dict[str, int] = {}
+    for tasks in jobs.values():
+        if any(node != task for node, task in tasks.values()):
+            out.update({name: task for name, (_, task) in tasks.items()})
+    return out

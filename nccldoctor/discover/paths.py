@@ -1,0 +1,220 @@
+"""Finding files: paths, folders, patterns, standard input and URLs become openable files in a fixed order."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from pathlib import Path
+from typing import BinaryIO
+
+from nccldoctor.discover.streams import reader
+from nccldoctor.model import Gap
+from nccldoctor.model.errors import InputError
+
+MOST_FILES = 500_000
+_STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
+_PIPE_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file: ``path`` as it will be shown, ``typed`` with more of its folders where the user named them (for hints).
+
+    ``open`` gives its bytes as they lie there, ``seekable`` does it for archives that have their directory at the end.
+    ``alone`` is true where it is the only thing asked for.
+    """
+
+    path: str
+    typed: str
+    size: int
+    open: Callable[[], BinaryIO]
+    seekable: Callable[[], BinaryIO]
+    file: Path | None = None
+    alone: bool = False
+
+
+def find(paths: Sequence[str], remote: Callable[[str, bool], list[Found]]) -> tuple[list[Found], list[Gap]]:
+    """All regular files under ``paths``, each once; ``remote`` finds those of a URL (and whether it is the only input).
+
+    Raises :class:`InputError` for what does not exist.
+    """
+    gaps: list[Gap] = []
+    files: list[Found] = []
+    seen: set[tuple[int, int]] = set()
+    labels = _labels([path for path in paths if "://" not in path and path not in _STANDARD_INPUT])
+    alone = len(paths) == 1
+    for path in paths:
+        if path in _STANDARD_INPUT:
+            files.append(_kept(path, "-", gaps))
+        elif "://" in path:
+            files.extend(remote(path, alone))
+        else:
+            files.extend(_local(path, "" if alone else labels[path], seen, gaps))
+    if len(files) > MOST_FILES:
+        why = f"more than {MOST_FILES}: the last {len(files) - MOST_FILES} were not read"
+        gaps.append(Gap("files", why, lost=True))
+    return files[:MOST_FILES], gaps
+
+
+def printable(path: str) -> str:
+    """A path that can be shown: undecodable and control characters as escapes."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _labels(paths: Sequence[str]) -> dict[str, str]:
+    """What tells several inputs apart: the ends of their paths, as short as they differ, never the whole."""
+    parts = {path: Path(os.path.normpath(Path.cwd() / _fixed(path))).parts[1:] or ("root",) for path in paths}
+    wanted = len(set(parts.values()))
+    longest = max(map(len, parts.values()), default=1)
+    length = next((n for n in range(1, longest) if len({p[-n:] for p in parts.values()}) == wanted), longest)
+    return {path: "/".join(mine[-length:]) for path, mine in parts.items()}
+
+
+def _fixed(path: str) -> Path:
+    """The part of a pattern before its first wildcard; the path itself where it exists or has none."""
+    parts = Path(path).parts
+    first = next((n for n, part in enumerate(parts) if has_magic(part)), None)
+    return Path(path) if first is None or os.path.lexists(path) else Path(*parts[:first])
+
+
+def _local(path: str, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) -> Iterator[Found]:
+    """The files of one path; ``label`` is "" where it is the only one."""
+    top = Path(path)
+    if not os.path.lexists(top):
+        if not has_magic(path):
+            hint = "paths may be files, folders, patterns in quotes, archives, - and URLs"
+            raise InputError(f"{path}: no such file or folder", hint=hint)
+        return _pattern(path, label, seen, gaps)
+    try:
+        mode = top.stat().st_mode
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    if stat.S_ISFIFO(mode) and path.startswith("/dev/fd/"):
+        return iter([_kept(path, path.replace("/dev/fd/", "pipe "), gaps)])  # the shell's <(command)
+    if stat.S_ISDIR(mode):
+        return _folder(top, label, seen, gaps)
+    return _file(top, label or top.name, "/".join(top.parts[-6:]), not label, seen, gaps)
+
+
+def _pattern(path: str, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) -> Iterator[Found]:
+    """Expand a pattern that the shell left alone; paths are relative to the part before the first wildcard."""
+    from glob import glob
+
+    root = _fixed(path)
+    hits = [Path(hit) for hit in sorted(glob(path, recursive=True))]  # noqa: PTH207  # Path.glob takes no absolute pattern
+    if not hits:
+        raise InputError(f"{path}: nothing matches", hint="** stands for folders of any depth")
+    for hit in hits:
+        if not hit.is_dir():
+            name = hit.relative_to(root).as_posix()
+            yield from _file(hit, f"{label}/{name}" if label else name, "/".join(hit.parts[-6:]), False, seen, gaps)
+
+
+def _folder(top: Path, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) -> Iterator[Found]:
+    """Every file of a folder, by path; links are followed where they stay inside and lead to something new."""
+    links: list[str] = []
+    hidden: list[str] = []
+    names: list[str] = []
+    for folder, below, files in os.walk(top, onerror=lambda error: gaps.append(_unreadable(top, error))):
+        inside = Path(folder).relative_to(top).as_posix()
+        prefix = "" if inside == "." else f"{inside}/"
+        hidden.extend(prefix + name for name in (*below, *files) if name.startswith("."))
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        linked = [name for name in below if (Path(folder) / name).is_symlink()]
+        links.extend(prefix + name for name in linked)
+        below[:] = [name for name in below if name not in linked]
+        for name in files:
+            if not name.startswith("."):
+                (links if (Path(folder) / name).is_symlink() else names).append(prefix + name)
+        if len(names) > MOST_FILES:
+            break
+    start = f"{label}/" if label else ""
+    if hidden:
+        first = sorted(hidden)
+        more = f" and {len(first) - 1} more" if len(first) > 1 else ""
+        gaps.append(Gap(printable(f"{start}{first[0]}{more}"), "hidden, skipped"))
+    for name in sorted(names):
+        yield from _file(top / name, start + name, start + name, False, seen, gaps)
+    for name in sorted(links):
+        yield from _link(top, name, start, seen, gaps)
+
+
+def _link(top: Path, name: str, start: str, seen: set[tuple[int, int]], gaps: list[Gap]) -> Iterator[Found]:
+    link = top / name
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):
+        gaps.append(Gap(printable(start + name), "a link that leads nowhere or in a circle"))
+        return
+    root = top.resolve()
+    if target == root or target in link.absolute().parents:
+        gaps.append(Gap(printable(start + name), "a link in a circle, not followed"))
+    elif root not in target.parents:
+        gaps.append(Gap(printable(start + name), "a link that leads out of the folder, not followed"))
+    elif target.is_file():
+        yield from _file(target, start + name, start + name, False, seen, gaps)
+    elif any(part.startswith(".") for part in target.relative_to(root).parts):
+        # a hidden folder behind a link, as Kubernetes mounts them; other folders are walked under their own names
+        for folder, _, files in sorted(os.walk(target)):
+            for file in sorted(files):
+                path = Path(folder) / file
+                whole = f"{start}{name}/{path.relative_to(target).as_posix()}"
+                if not path.is_symlink():
+                    yield from _file(path, whole, whole, False, seen, gaps)
+
+
+def _file(
+    path: Path, shown: str, typed: str, alone: bool, seen: set[tuple[int, int]], gaps: list[Gap]
+) -> Iterator[Found]:
+    """The file, unless it was there before or is no regular file."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        gaps.append(Gap(printable(shown), f"cannot be read: {error.strerror}", lost=True))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        gaps.append(Gap(printable(shown), "no regular file (a pipe, socket or device), skipped"))
+        return
+    identity = (status.st_dev, status.st_ino)
+    if status.st_ino and identity in seen:
+        return
+    seen.add(identity)
+    yield Found(printable(shown), printable(typed), status.st_size, _opener(path), lambda: path.open("rb"), path, alone)
+
+
+def _unreadable(top: Path, error: OSError) -> Gap:
+    name = os.path.relpath(error.filename, top) if error.filename else top.name
+    return Gap(printable(Path(name).as_posix()), f"cannot be read: {error.strerror}", lost=True)
+
+
+def _opener(path: Path) -> Callable[[], BinaryIO]:
+    """Opens a regular file for as many bytes as it has then: a log that grows would never end."""
+
+    def open_file() -> BinaryIO:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise OSError(0, "no regular file any more")
+        return reader(io.FileIO(descriptor, "rb"), limit=status.st_size)
+
+    return open_file
+
+
+def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
+    """A pipe, kept in memory: it can be read once only, and what it is shows in its first bytes."""
+    if path in _STANDARD_INPUT:
+        data = sys.stdin.buffer.read(_PIPE_LIMIT + 1)
+    else:
+        with Path(path).open("rb") as pipe:
+            data = pipe.read(_PIPE_LIMIT + 1)
+    if len(data) > _PIPE_LIMIT:
+        gaps.append(Gap(shown, f"only its first {_PIPE_LIMIT >> 20} MB were read", lost=True))
+        data = data[:_PIPE_LIMIT]
+    return Found(shown, shown, len(data), lambda: reader(io.BytesIO(data)), lambda: io.BytesIO(data), None, True)

@@ -1,0 +1,54 @@
+"""Inputs with ``://`` in their name, through fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+from nccldoctor.discover.paths import Found, printable
+from nccldoctor.discover.streams import reader
+from nccldoctor.model.errors import InputError
+
+
+def find_remote(url: str, alone: bool) -> list[Found]:
+    """The files under a URL, by path. Raises :class:`InputError` where fsspec or the file is missing."""
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError(f"{url}: URLs need fsspec", hint="pip install 'nccldoctor[fsspec]'") from None
+    try:
+        system, top = fsspec.core.url_to_fs(url)
+        files = _files(system, top)
+    except Exception as error:  # every kind of store has error types of its own
+        text = f"{type(error).__name__}: {error}"[:200]
+        raise InputError(f"{url}: {text}", hint="stores such as s3 need their own package, s3fs for s3://") from None
+    if not files:
+        raise InputError(f"{url}: nothing there")
+    label = "" if alone else top.rstrip("/").rsplit("/", 1)[-1]
+    out = []
+    for path, size in sorted(files.items()):
+        inside = path[len(top.rstrip("/")) :].lstrip("/")
+        name = "/".join(filter(None, (label, inside))) or path.rsplit("/", 1)[-1]
+        opener = _opener(system, path)
+        shown = printable(name)
+        out.append(Found(shown, shown, size, _bounded(opener, size), opener, alone=alone and not inside))
+    return out
+
+
+def _files(system: Any, top: str) -> dict[str, int]:
+    """Sizes by path, of the file itself or of all files below it; hidden ones left out."""
+    found = system.find(top, detail=True)
+    start = len(top.rstrip("/"))
+    return {
+        path: int(info.get("size") or 0)
+        for path, info in found.items()
+        if not any(part.startswith(".") for part in path[start:].split("/"))
+    }
+
+
+def _opener(system: Any, path: str) -> Callable[[], BinaryIO]:
+    return lambda: cast(BinaryIO, system.open(path, "rb"))
+
+
+def _bounded(opener: Callable[[], BinaryIO], size: int) -> Callable[[], BinaryIO]:
+    return lambda: reader(opener(), limit=size or None)

@@ -1,0 +1,1 @@
+"""Says who is who: global ranks, hosts, process groups, one clock, and the one job that is diagnosed."""

@@ -1,0 +1,182 @@
+"""How many calls each member of a communicator issued, as NCCL's own observers count them.
+
+RAS counts the calls that were launched, by operation; COLL lines carry ``opCount``; dumps of communicators number their calls. None of
+these numbers is the sequence number of PyTorch, and numbers of two observers are never compared. A query of RAS proves nothing alone:
+hosts run ahead of each other in every healthy job. Two that are equal do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from nccldoctor.events import CollCall, CommInit, Event
+from nccldoctor.model import Place
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import CommState, DumpHead
+
+UNEVEN = frozenset({"Send", "Recv", "AlltoAll", "AllToAll", "SendRecv", "PutSignal", "Signal", "WaitSignal"})
+"""Operations that only some members issue, or that are made of such: a communicator with them counts differently on each rank."""
+
+
+def by_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[NcclCounters]:
+    """Communicators that all their members dumped."""
+    found: dict[str, dict[int, tuple[CommState, CollCall]]] = defaultdict(dict)
+    for rank, dump in dumps:
+        for state in dump.comms if rank is not None else ():
+            state_of = f"{state.op} #{state.unfinished} not finished" if state.unfinished >= 0 else "all finished"
+            text = f"communicator {state.comm}: newest call #{state.newest}, {state_of}"
+            call = CollCall(
+                place=Place(dump.source, dump.path), text=text, rank=rank, op=state.op,
+                op_count=state.newest if state.unfinished < 0 else state.unfinished,
+                numel=state.numel if state.numel >= 0 else None, dtype=state.dtype or None, comm=state.comm,
+            )  # fmt: skip
+            found[state.comm].setdefault(rank or 0, (state, call))
+    for comm, by_rank in sorted(found.items()):
+        states = [state for state, _ in by_rank.values()]
+        if len(states) < 2 or any(s.uneven or s.nranks != len(states) for s in states):
+            continue
+        last = {rank: state.newest for rank, (state, _) in sorted(by_rank.items())}
+        least = min(last.values())
+        uneven = max(last.values()) > least
+        waiting = [s.unfinished for s in states if s.unfinished > (least if uneven else -1)]
+        first = min(waiting, default=least + uneven)
+        stuck = next((c for s, c in by_rank.values() if s.unfinished == first), None)
+        yield NcclCounters(
+            "comm-dump",
+            comm,
+            Ranks(last),
+            last,
+            {rank: call for rank, (_, call) in by_rank.items()},
+            op=stuck.op or None if stuck else None,
+            first=first,
+            call=stuck,
+            steady=all(s.unfinished >= 0 for s in states if s.newest > least or not uneven),
+        )
+
+
+def calls_by_communicator(inits: Iterable[CommInit], lines: Iterable[CollCall]) -> dict[str, list[CollCall]]:
+    """COLL lines of ranks by the communicator that they mean; its pointer is private to its process."""
+    calls = [call for call in lines if call.rank is not None and call.comm is not None]
+    if not calls:
+        return {}
+    names = _names(inits)
+    names |= _only_ones(calls, names)
+    out: dict[str, list[CollCall]] = defaultdict(list)
+    for call in calls:
+        name = names.get((call.rank, call.comm))
+        if name is not None:
+            out[name].append(call)
+    return out
+
+
+Local = tuple[int | None, str | None]
+"""A communicator as one rank knows it: that rank and the pointer."""
+
+
+def _names(inits: Iterable[CommInit]) -> dict[Local, str]:
+    """One name for a communicator on all its members: its id; of a split its parent's name, the count and the colour."""
+    out: dict[Local, str] = {}
+    for event in inits:
+        if event.what not in ("start", "complete") or event.rank is None or event.comm is None:
+            continue
+        parent = out.get((event.rank, event.parent)) if event.parent else None
+        if event.comm_id is not None:
+            out[event.rank, event.comm] = event.comm_id.lower()
+        elif parent is not None and event.split is not None:
+            out[event.rank, event.comm] = f"{parent}/{event.split}"
+    return out
+
+
+def _only_ones(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Local, str]:
+    """Without INIT lines: the one communicator of as many ranks as were heard, where each of them calls in only one of that size."""
+    pointers: dict[int, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for call in calls:
+        if call.nranks is not None and call.rank is not None and call.comm is not None:
+            pointers[call.nranks][call.rank].add(call.comm)
+    out: dict[Local, str] = {}
+    for size, by_rank in pointers.items():
+        alone = all(len(found) == 1 for found in by_rank.values())
+        if size == len(by_rank) and alone and not any((r, p) in names for r, f in by_rank.items() for p in f):
+            out |= {(rank, pointer): f"of {size} ranks" for rank, found in by_rank.items() for pointer in found}
+    return out
+
+
+def by_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
+    """Communicators of which all members' COLL lines were read."""
+    told = [e for e in events if isinstance(e, CollCall | CommInit)]
+    lines = [e for e in told if isinstance(e, CollCall)]
+    inits = [e for e in told if isinstance(e, CommInit)] if lines else []
+    sizes = {e.comm_id.lower(): e.nranks for e in inits if e.comm_id and e.nranks}
+    logging = {e.rank for e in lines}
+    joined: dict[str, set[int]] = defaultdict(set)
+    for (rank, _), name in _names(inits).items():
+        if rank is not None and rank in logging:
+            joined[name].add(rank)
+    for comm, calls in sorted(calls_by_communicator(inits, lines).items()):
+        if any(call.op in UNEVEN for call in calls):
+            continue
+        newest: dict[int, CollCall] = {}
+        for call in calls:
+            if call.rank is not None and call.op_count >= newest.get(call.rank, call).op_count:
+                newest[call.rank] = call
+        size = sizes.get(comm) or next((c.nranks for c in calls if c.nranks), None)
+        members = Ranks(newest) | joined[comm]
+        if len(members) < 2 or (size is not None and size != len(members)):
+            continue  # a member whose lines were not read may have issued anything
+        last = {rank: newest[rank].op_count if rank in newest else -1 for rank in members}
+        least = min(last.values())
+        ahead = sorted((c for c in calls if c.op_count > least), key=lambda c: (c.op_count, c.rank or 0))
+        yield NcclCounters(
+            "coll",
+            comm,
+            members,
+            last,
+            dict(newest),
+            op=ahead[0].op or None if ahead else None,
+            first=ahead[0].op_count if ahead else least + 1,
+            call=ahead[0] if ahead else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NcclCounters:
+    """What one observer (*ras*, *coll*, *comm-dump*) says of one communicator.
+
+    ``last`` is the number of each global rank's last call, ``said`` what says so; ``silent`` are members that did not answer.
+    ``first`` is the first number that not everybody reached, or the one that all are in, ``op`` its operation (None: not known) and
+    ``call`` a line of it. ``steady``: asked twice, and nothing had moved, or the call is unfinished wherever it was issued; ``rose``:
+    members that had come further the second time; ``behind`` those not as far as the furthest. ``kinds`` are the counts by operation,
+    where they are counted so, ``totals`` those of all. ``group`` is the index of the group that stands for it (-1: none).
+    """
+
+    observer: str
+    comm: str
+    members: Ranks
+    last: Mapping[int, int]
+    said: Mapping[int, Event]
+    op: str | None = None
+    first: int = 0
+    call: CollCall | None = None
+    silent: Ranks = Ranks()
+    when: datetime | None = None
+    steady: bool = False
+    rose: Ranks = Ranks()
+    kinds: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    group: int = -1
+    behind: Ranks = field(init=False)
+    totals: Mapping[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find once who did not come as far as the furthest, and how many calls each issued of all operations together."""
+        most = max(self.last.values(), default=0)
+        object.__setattr__(self, "behind", Ranks(r for r, n in self.last.items() if n < most))
+        counts = {r: sum(by_kind.values()) for r, by_kind in self.kinds.items()}
+        object.__setattr__(self, "totals", counts or self.last)
+
+    @property
+    def moving(self) -> bool:
+        """Whether those who are behind, or all, had come further the second time: then nobody waits for them."""
+        return bool((self.behind or self.members) & self.rose)

@@ -1,0 +1,154 @@
+"""Launches by the reports of RAS: one query after the other, in global ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from nccldoctor.events import Event, RasStatus
+from nccldoctor.identify.nccl_counters import NcclCounters
+from nccldoctor.model.ranks import Ranks
+
+APART = timedelta(seconds=5)
+"""Time between two queries after which a job that goes on has moved."""
+
+MOST_MEMBERS = 1 << 22
+"""Members of all communicators that are looked at: strangers write how many there are."""
+
+Seats = Callable[[str | None, int], int | None]
+"""Finds the global rank of a process by host and process id."""
+
+
+@dataclass(slots=True)
+class _Report:
+    """What one query said of one communicator, by ranks inside it. Rank -1 stands for those that are not listed."""
+
+    size: int | None = None
+    when: datetime | None = None
+    counts: dict[str, dict[int, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    said: dict[int, Event] = field(default_factory=dict)
+    silent: set[int] = field(default_factory=set)
+    processes: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+    def of(self, rank: int) -> dict[str, int] | None:
+        """Counts of one member; None where the text does not tell them."""
+        out = {}
+        for op, by_rank in self.counts.items():
+            found = by_rank.get(rank) or by_rank.get(-1, [])
+            if len(found) != 1:
+                return None
+            out[op] = found[0]
+        return out
+
+
+def by_reports(events: Sequence[RasStatus], seats: Seats, world: int | None) -> Iterator[NcclCounters]:
+    """Communicators whose members are known as ranks of the job, by their newest report beside the one before."""
+    asked: dict[str, list[_Report]] = defaultdict(list)
+    for report in sorted(_reports(events), key=lambda r: _stamp(r[0])):
+        for comm, one in _communicators(report).items():
+            asked[comm].append(one)
+    room = MOST_MEMBERS
+    for comm, found in sorted(asked.items()):
+        room -= 2 * (found[-1].size or 0)
+        if room < 0:
+            return
+        newest = _counted(comm, found[-1], seats, world)
+        if newest is None:
+            continue
+        before = _counted(comm, found[-2], seats, world) if len(found) > 1 else None
+        yield _compared(newest, before)
+
+
+def _stamp(event: RasStatus) -> tuple[bool, str]:
+    """Reports without a time stay in the order of the input, before those with one."""
+    return event.time is not None, event.time.isoformat() if event.time is not None else ""
+
+
+def _reports(events: Iterable[RasStatus]) -> Iterator[list[RasStatus]]:
+    """The queries of each file: what says the same thing a second time begins another one."""
+    report: list[RasStatus] = []
+    seen: set[tuple[object, ...]] = set()
+    for event in events:
+        if event.what in ("NEW", "DEAD", "OUTLIER", "TIMEOUT") and event.comm_id is None:
+            continue
+        ops = tuple(sorted({op for _, op, _ in event.counts}))
+        key = (event.place.source, event.what, event.comm_id, event.table, ops, event.group_rank, event.pid)
+        if report and (key in seen or event.place.source != report[-1].place.source):
+            yield report
+            report, seen = [], set()
+        seen.add(key)
+        report.append(event)
+    if report:
+        yield report
+
+
+def _communicators(report: Sequence[RasStatus]) -> dict[str, _Report]:
+    sizes: dict[int | None, int | None] = {
+        e.table: e.nranks for e in report if e.comm_id is None and e.table is not None
+    }
+    out: dict[str, _Report] = defaultdict(_Report)
+    for event in report:
+        if event.comm_id is None:
+            continue
+        one = out[event.comm_id]
+        one.size = event.nranks or sizes.get(event.table) or one.size
+        one.when = event.time
+        one.said[-1] = event
+        for rank, op, count in event.counts:
+            one.counts[op][rank].append(count)
+            if rank in event.missing:
+                one.said[rank] = event
+        one.processes |= {rank: (host, pid) for rank, host, pid in event.processes}
+        if event.what == "INCOMPLETE" or event.nranks is not None:
+            one.silent |= set(event.missing)
+    return out
+
+
+def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> NcclCounters | None:
+    """The report in global ranks; None where they are not known, or it tells neither counts nor who is silent."""
+    if not report.size or report.size < 2 or (report.size != world and len(report.processes) < report.size):
+        return None
+    ranks = {inside: _global(inside, report, seats, world) for inside in range(report.size)}
+    at = {inside: rank for inside, rank in ranks.items() if rank is not None}
+    if len(at) < len(ranks):
+        return None
+    silent = Ranks(at[inside] for inside in report.silent if inside in at)
+    kinds = {at[n]: told for n in at if n not in report.silent and (told := report.of(n))}
+    differ = [op for op in report.counts if len({told[op] for told in kinds.values()}) > 1]
+    total = {rank: sum(told.values()) for rank, told in kinds.items()}
+    last = {rank: told[differ[0]] for rank, told in kinds.items()} if len(differ) == 1 else total
+    said = {rank: report.said.get(n, report.said[-1]) for n, rank in at.items() if rank in (last or silent)}
+    return (
+        NcclCounters(
+            "ras",
+            comm,
+            Ranks(at.values()),
+            last,
+            said,
+            op=differ[0] if len(differ) == 1 else None,
+            first=min(last.values(), default=0) + (1 if differ else 0),
+            silent=silent,
+            when=report.when,
+            kinds=kinds,
+        )
+        if said
+        else None
+    )
+
+
+def _global(inside: int, report: _Report, seats: Seats, world: int | None) -> int | None:
+    """The rank in the job: by its process, else by its number where the communicator holds the whole job."""
+    if report.size == world:
+        return inside
+    host, pid = report.processes.get(inside, (None, -1))
+    return seats(host, pid)
+
+
+def _compared(newest: NcclCounters, before: NcclCounters | None) -> NcclCounters:
+    if before is None or (newest.when and before.when and newest.when - before.when < APART):
+        return newest
+    steady = newest.kinds == before.kinds
+    rose = Ranks(r for r in newest.totals if newest.totals[r] > before.totals.get(r, newest.totals[r]))
+    return replace(newest, steady=steady, rose=rose)

@@ -1,0 +1,147 @@
+"""Who is who: what lines say of a rank's host, process, local rank and board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nccldoctor.events import (
+    CommInit,
+    Event,
+    GpuError,
+    InspectorRecord,
+    KernelEvent,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    RasStatus,
+    RendezvousError,
+    SchedulerEvent,
+)
+
+OUTSIDE = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, RendezvousError, SchedulerEvent)
+"""Kinds that speak of a process but are written by somebody else: a file's own rank says nothing about them."""
+
+
+@dataclass(slots=True)
+class ProcessTable:
+    """Who is who, as it is being learned; read-only once :func:`nccldoctor.identify.attribution.attribute` has returned it."""
+
+    host: dict[int, str] = field(default_factory=dict)
+    pid: dict[int, int] = field(default_factory=dict)
+    device: dict[int, str] = field(default_factory=dict)
+    by_pid: dict[tuple[str | None, int], int] = field(default_factory=dict)
+    by_local: dict[tuple[str, int], int] = field(default_factory=dict)
+    by_device: dict[tuple[str, str], int] = field(default_factory=dict)
+    by_task: dict[int, int] = field(default_factory=dict)
+    shared_pids: set[int] = field(default_factory=set)
+
+    def rank_of(self, host: str | None, pid: int) -> int | None:
+        """The rank of a process; by its id alone where only one host has it, or calls itself otherwise."""
+        found = self.by_pid.get((host, pid)) if host is not None else None
+        if found is None and pid not in self.shared_pids:
+            found = self.by_pid.get((None, pid))
+        return found
+
+    def learn(self, rank: int, host: str | None, pid: int | None, local: int | None, device: str | None) -> None:
+        """Note what one line says of one rank; the first word stands."""
+        if host:
+            host = short(host)
+            self.host.setdefault(rank, host)
+            if local is not None:
+                self.by_local.setdefault((host, local), rank)
+            if device:
+                self.by_device.setdefault((host, device), rank)
+        if device:
+            self.device.setdefault(rank, device)
+        if pid is not None:
+            self.pid.setdefault(rank, pid)
+            self.by_pid.setdefault((host or None, pid), rank)
+            if self.by_pid.setdefault((None, pid), rank) != rank:
+                self.shared_pids.add(pid)
+
+
+def short(host: str) -> str:
+    """A host's name up to its first dot, as NCCL prints it."""
+    return host if host.replace(".", "").isdigit() else host.split(".", 1)[0]
+
+
+def bus(address: str | None) -> str | None:
+    """One spelling for a PCI address: ``0000:3a:00`` from ``0000:3a:00.0``, ``00000000:3A:00.0`` or NCCL's ``3a000``.
+
+    NCCL prints hex without separators and leading zeros; from the right: one digit function, two device, two bus, the
+    rest domain (NVIDIA/nccl, ``src/misc/utils.cc``).
+    """
+    if not address:
+        return None
+    text = address.lower().removeprefix("pci:")
+    if ":" in text:
+        parts = text.split(".", 1)[0].split(":")
+        domain, rest = (parts[0], parts[1:]) if len(parts) == 3 else ("0", parts)
+        return f"{domain[-4:].zfill(4)}:{':'.join(rest)}"
+    if not all(c in "0123456789abcdef" for c in text):
+        return None
+    text = text.zfill(9)
+    return f"{text[:-5][-4:]}:{text[-5:-3]}:{text[-3:-1]}"
+
+
+def learn(events: Iterable[Event], census: ProcessTable) -> None:
+    """Read the lines that tie a rank to a host, a process or a board."""
+    inits: list[CommInit | InspectorRecord] = []
+    for event in events:
+        if isinstance(event, ProcessExit) and event.rank is not None:
+            census.learn(event.rank, event.host, event.pid, event.local_rank, None)
+        elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
+            inits.append(event)
+        elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
+            census.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
+        elif event.rank is not None and (event.pid is not None or event.host) and not isinstance(event, OUTSIDE):
+            census.learn(event.rank, event.host, event.pid, None, None)
+    _tasks(events, census)
+    _seats([e for e in events if isinstance(e, RasStatus)], census)
+    biggest = max((e.nranks or 0 for e in inits), default=0)
+    for event in inits:
+        if event.nranks == biggest and event.group_rank is not None:
+            rank = event.rank if event.rank is not None else event.group_rank
+            board = (event.nvml_dev, bus(event.bus_id)) if isinstance(event, CommInit) else (None, None)
+            census.learn(rank, event.host, event.pid, *board)
+
+
+def _seats(events: list[RasStatus], census: ProcessTable) -> None:
+    """RAS names processes: in a communicator that holds all GPUs of the job, under their global ranks."""
+    total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
+    sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
+    for event in events if total else ():
+        size = event.nranks or sizes.get((event.place.source, event.table))
+        if event.comm_id is not None and size == total:
+            for rank, host, pid in event.processes:
+                census.learn(rank, host, pid, None, None)
+
+
+def _tasks(events: Iterable[Event], census: ProcessTable) -> None:
+    """Slurm's task ids are global ranks where each task is one rank: as many ranks were heard of as there are tasks, or a host has
+    several tasks (a launcher that starts the ranks of its node is one task for each host).
+    """
+    exits = [e for e in events if isinstance(e, ProcessExit) and e.task is not None and e.rank is None]
+    heard = {e.rank for e in events if e.rank is not None}
+    hosts = {e.host for e in exits}
+    tasks = {e.task for e in exits}
+    elastic = any(isinstance(e, ProcessExit) and e.reporter == "torchrun" for e in events)
+    if not tasks or (elastic and len(tasks) == len(hosts)):  # each task is a launcher, whose own table names the ranks
+        return
+    several = all(h is not None and "[" not in h and "," not in h for h in hosts) and len(tasks) > len(hosts)
+    if not several and max(t for t in tasks if t is not None) > max(heard, default=-1):
+        return
+    by_node = len(tasks) <= len(hosts) < len(heard)  # then a task may be a launcher that started the ranks of its node
+    if by_node and not all(e.host and e.task is not None and census.host.get(e.task) == short(e.host) for e in exits):
+        return
+    for event in exits:
+        if event.task is not None:
+            census.by_task[event.task] = event.task
+            census.learn(event.task, event.host, event.pid, None, None)
+
+
+def _local_in(text: str) -> int | None:
+    _, found, tail = text.partition("local_rank=")
+    digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
+    return int(digits) if found and digits and len(digits) < 6 else None

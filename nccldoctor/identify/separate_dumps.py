@@ -1,0 +1,137 @@
+"""Which dumps are of one run: dumps of another job, or of an attempt before, that lie beside them would be compared call by call.
+
+Ranks of one run are in step: their default groups have the same members, their recorded time overlaps, and calls of one number were
+made at one time on all of them, but for one that came late. A dump that fits in none of these ways is of another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nccldoctor.model import Source
+from nccldoctor.model.recorded_calls import Batch, DumpHead
+
+APART = 300.0
+"""Seconds by which all that two dumps share, or the whole of their recorded time, must be apart; no clock of a cluster is that wrong."""
+
+TWICE = 10.0
+"""The same for two dumps that are named for the same rank: in one run these would be local ranks of two hosts."""
+
+FAR = 256
+"""Calls of the default group between two dumps of the same time: in one run nobody gets that far ahead."""
+
+COMPARED = 64
+"""Newest calls of each dump that are compared."""
+
+Call = tuple[str, int, str]
+"""A call as all members know it: name of the group, number, operation."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What one dump, or all dumps of a run, recorded: when, how many ranks the job has, and when calls were made."""
+
+    dumps: list[int]
+    size: int | None = None
+    first: float = np.inf
+    last: float = -np.inf
+    low: int = 1 << 62
+    high: int = -1
+    calls: dict[Call, float] = field(default_factory=dict)
+    named: dict[int, dict[Call, float]] = field(default_factory=dict)
+
+    def take(self, other: Recorded) -> None:
+        """Add what a dump of the same run says."""
+        self.dumps += other.dumps
+        self.size = self.size if self.size is not None else other.size
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        for call, at in other.calls.items():
+            self.calls.setdefault(call, at)
+        for rank, calls in other.named.items():
+            self.named.setdefault(rank, calls)
+
+
+def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
+    """The dumps by run, those without any recorded time left out; one run where nothing speaks against it."""
+    runs: list[Recorded] = []
+    for one in sorted(_each(batch, sources), key=lambda one: one.last, reverse=True):
+        home = next((run for run in runs if _same(run, one)), None)
+        if home is None:
+            runs.append(one)
+        else:
+            home.take(one)
+    return runs
+
+
+def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
+    groups = [uid for uid, _ in batch.vocabulary.groups]
+    default = [uid == "0" or desc == "default_pg" for uid, desc in batch.vocabulary.groups]
+    calls, ops = batch.calls, batch.vocabulary.ops
+    for dump, rows in calls.by_dump():
+        stamps = calls.created_ns[rows]
+        if not (stamps > 0).any():
+            continue
+        head = batch.dumps[dump]
+        made = stamps[stamps > 0] / 1e9
+        one = Recorded([dump], _size(head), float(made.min()), float(made.max()))
+        use = np.flatnonzero(~calls.is_p2p[rows] & (calls.seq[rows] >= 0) & (stamps > 0))
+        for row in (use[-COMPARED:] + rows.start).tolist():
+            code, seq = int(calls.group[row]), int(calls.seq[row])
+            if code < 0 or head.form == "list":  # numbers that count in each process for itself
+                continue
+            one.calls.setdefault((groups[code], seq, ops[calls.op[row]]), calls.created_ns[row] / 1e9)
+            if default[code]:
+                one.low, one.high = min(one.low, seq), max(one.high, seq)
+        rank = sources[head.source].rank
+        if rank is not None:
+            one.named[rank] = one.calls
+        yield one
+
+
+def _size(head: DumpHead) -> int | None:
+    """How many ranks the job of a dump has."""
+    return next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
+
+
+def _same(run: Recorded, one: Recorded) -> bool:
+    """Whether a dump may be of a run."""
+    if run.size is not None and one.size is not None and run.size != one.size:
+        return False
+    for rank, calls in one.named.items():
+        if rank in run.named and _apart(run.named[rank], calls, TWICE):
+            return False
+    shared = [abs(run.calls[call] - at) for call, at in one.calls.items() if call in run.calls]
+    if len(shared) > 1:
+        return min(shared) <= APART
+    if one.first > run.last + APART or one.last < run.first - APART:
+        return False
+    return one.high < 0 or run.high < 0 or (one.low - run.high <= FAR and run.low - one.high <= FAR)
+
+
+def _apart(mine: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
+    """Whether two dumps made all calls that both recorded at different times."""
+    shared = [abs(mine[call] - at) for call, at in theirs.items() if call in mine]
+    return len(shared) > 1 and min(shared) > least
+
+
+def main_run(runs: Sequence[Recorded]) -> Recorded:
+    """The run to diagnose: the newest; where several went on at the same time, or it left next to nothing, the one with most dumps."""
+    newest = max(runs, key=lambda run: run.last)
+    most = max(runs, key=lambda run: len(run.dumps))
+    later = newest.first > max(run.last for run in runs if run is not newest)
+    return newest if later and 4 * len(newest.dumps) >= len(most.dumps) else most
+
+
+def without(batch: Batch, left: Iterable[int]) -> Batch:
+    """The batch without some of its dumps."""
+    out = set(left)
+    kept = [i for i in range(len(batch.dumps)) if i not in out]
+    number = np.full(len(batch.dumps) + 1, -1, dtype=np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    calls = batch.calls.take(number[batch.calls.dump] >= 0)
+    calls.dump[:] = number[calls.dump]
+    return Batch(tuple(batch.dumps[i] for i in kept), calls, batch.vocabulary)

@@ -1,0 +1,212 @@
+"""Inputs in, events and columns out: each file goes to who understands it, and what fails becomes a Gap.
+
+Recorder dumps go to limited child processes, and text meanwhile to threads (the search releases the interpreter lock).
+Results are put together in the order of the sources, whatever finished first.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from nccldoctor.discover.discover import Discovered, Input
+from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
+from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model.recorded_calls import Batch, merge
+from nccldoctor.parsers import shelf
+from nccldoctor.parsers.base import FileParser, Parsed
+from nccldoctor.parsers.engine.sampling import MOST_LINES
+from nccldoctor.parsers.engine.scan import scan
+from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
+from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, Limits, loading
+
+LARGEST_WHOLE = 64 << 20
+"""Files that a parser wants whole are given to it up to this size; larger ones are read as text."""
+
+SAMPLED_IN_ALL, SAMPLED_AT_LEAST = 128_000, 60
+"""Lines of progress looked at in all texts together, and in each: of thousands of ranks the last steps of each tell enough."""
+
+WORTH_A_THREAD = 16 << 20
+"""Bytes of text for each thread: the search alone runs beside others, and of less text it is the smaller part. Threads
+would take the interpreter from each other, which made eight logs of 300 kB a quarter slower."""
+
+NAMED = 20
+"""Files of one fault that are named one by one."""
+
+_STACKS = {"stack", "version"}
+_KERNEL = {"kernel", "gpu-error", "out-of-memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """Everything read: ``parsed`` one for each input, in order; ``batch`` the calls of all dumps; ``gaps`` the rest."""
+
+    parsed: tuple[Parsed, ...]
+    batch: Batch
+    gaps: tuple[Gap, ...]
+
+
+def ingest(
+    found: Discovered,
+    workers: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    limits: Limits | None = None,
+) -> Ingested:
+    """Read all inputs. ``workers`` bounds threads and child processes (default: the cores, at most 8).
+
+    ``on_progress`` is called with the number of inputs done and of all inputs, from any thread, one call at a time. No
+    file can make this raise.
+    """
+    progress = _Progress(len(found.inputs), on_progress)
+    with collector_off():
+        dumps = [i for i in found.inputs if i.source.kind is SourceKind.RECORDER]
+        texts = [i for i in found.inputs if i.source.kind is not SourceKind.RECORDER]
+        with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
+            results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress)}
+            batches = loaded()
+        read: list[Batch] = []
+        no_dumps: list[Input] = []
+        for one, batch in zip(dumps, batches, strict=True):
+            problem = batch.dumps[0].problem
+            if not problem.startswith(NOT_A_DUMP):
+                results[one.source.id] = Parsed(one.source)
+                read.append(batch)
+            elif batch.dumps[0].form == "json":
+                no_dumps.append(one)
+            else:
+                results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
+        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
+        parsed_all = [results[i.source.id] for i in found.inputs]
+        gaps = (*found.gaps, *_few(gap for parsed in parsed_all for gap in parsed.gaps))
+        return Ingested(tuple(parsed_all), merge(read), gaps)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """The garbage collector would walk all that was read, again and again; nothing large is in a cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class _Progress:
+    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
+        self.total = total
+        self.done = 0
+        self.tell = tell
+        self.lock = Lock()
+
+    def step(self) -> None:
+        with self.lock:
+            self.done = min(self.done + 1, self.total)
+            if self.tell is not None:
+                self.tell(self.done, self.total)
+
+
+def _dump_file(one: Input) -> DumpFile:
+    return DumpFile(one.source.id, one.source.path, one.open, one.file, (one.lane, one.turn) if one.lane else None)
+
+
+def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress) -> Iterator[Parsed]:
+    """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
+    lanes: dict[int, list[Input]] = defaultdict(list)
+    for one in sorted(texts, key=lambda one: (one.turn, one.source.id)):
+        lanes[one.lane or -1 - one.source.id].append(one)
+
+    sampled = min(MOST_LINES, max(SAMPLED_AT_LEAST, SAMPLED_IN_ALL // max(1, len(texts))))
+
+    def run(lane: list[Input]) -> list[Parsed]:
+        out = []
+        for one in lane:
+            out.append(_read_text(one, sampled))
+            progress.step()
+        return out
+
+    worth = sum(one.source.size for one in texts) // WORTH_A_THREAD
+    threads = max(1, min(workers or os.cpu_count() or 1, 8, len(lanes), worth))
+    if threads == 1:
+        for lane in lanes.values():
+            yield from run(lane)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in pool.map(run, lanes.values()):
+            yield from done
+
+
+def _read_text(one: Input, sampled: int) -> Parsed:
+    source = one.source
+    if source.kind is SourceKind.EMPTY:
+        return _nothing(source, SourceKind.EMPTY, "empty")
+    if source.kind is SourceKind.UNKNOWN:
+        return _nothing(source, SourceKind.UNKNOWN, "binary, not understood")
+    try:
+        parsed = _parse(one, sampled)
+    except OSError as error:
+        return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
+    except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
+        return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}", lost=True)
+    return replace(parsed, source=replace(parsed.source, kind=_kind(parsed)))
+
+
+def _parse(one: Input, sampled: int) -> Parsed:
+    source = one.source
+    with one.open() as stream:
+        head, rejoined = peek(stream)
+        whole = reader(rejoined)
+        parser = _owner(head, source.path)
+        content = whole.read(LARGEST_WHOLE + 1) if parser is not None else b""
+        if parser is not None and len(content) <= LARGEST_WHOLE:
+            parsed = parser.parse(source, content)
+        else:
+            kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
+            parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), sampled=sampled)
+        problem = problem_of(stream)
+    if not problem:
+        return parsed
+    return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id, lost=True)))
+
+
+def _owner(head: bytes, path: str) -> FileParser | None:
+    for parser in shelf.file_parsers():
+        try:
+            if parser.claims(head, path):
+                return parser
+        except Exception:  # a parser that fails on a head does not own the file
+            continue
+    return None
+
+
+def _kind(parsed: Parsed) -> SourceKind:
+    """The kind of a text by what it says; what gave nothing keeps its kind."""
+    kinds = {event.kind for event in parsed.events}
+    if "stack" in kinds and kinds <= _STACKS:
+        return SourceKind.STACKS
+    if kinds and kinds <= _KERNEL:
+        return SourceKind.KERNEL_LOG
+    return SourceKind.LOG if parsed.lines and kinds else parsed.source.kind
+
+
+def _nothing(source: Source, kind: SourceKind, why: str, lost: bool = False) -> Parsed:
+    return Parsed(replace(source, kind=kind), gaps=(Gap(source.path, why, source=source.id, lost=lost),))
+
+
+def _few(gaps: Iterator[Gap]) -> list[Gap]:
+    """The gaps, but of those with the same reason no more than a few by name."""
+    by_reason: dict[str, int] = defaultdict(int)
+    out = []
+    for gap in gaps:
+        by_reason[gap.why] += 1
+        if by_reason[gap.why] <= NAMED:
+            out.append(gap)
+    out.extend(Gap(f"{n - NAMED} more files", why) for why, n in by_reason.items() if n > NAMED)
+    return out

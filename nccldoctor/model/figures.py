@@ -1,0 +1,173 @@
+"""What the pictures of a report are drawn from: plain values, bounded at any size of job.
+
+The stages before fill them, reports draw them, and the JSON holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccldoctor.model.ranks import Ranks
+
+NEVER = -1.0
+"""Lateness of a rank that never issued a call that others issued."""
+
+UNKNOWN = -2.0
+"""Lateness of a rank of which it is not recorded whether or when it issued a call."""
+
+LEVELS = (5.0, 50.0, 250.0, 1000.0)
+"""Bounds in milliseconds between the levels of lateness: below the first is level 0, above the last level 4."""
+
+LEVEL_NEVER, LEVEL_UNKNOWN = 5, 6
+"""Levels of what has no lateness."""
+
+SEVERITY = bytes((1, 2, 3, 4, 5, 6, 0))
+"""How bad each level is: of several cells merged into one the worst shows."""
+
+
+def level(late_ms: float) -> int:
+    """The level of a lateness: 0 to 4 by :data:`LEVELS`, 5 never arrived, 6 not known."""
+    if late_ms == NEVER:
+        return LEVEL_NEVER
+    if late_ms == UNKNOWN:
+        return LEVEL_UNKNOWN
+    return sum(late_ms >= bound for bound in LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRow:
+    """One rank in the run-up: ``late_ms`` for each call, and in how many of them it came ``last``."""
+
+    rank: int
+    late_ms: tuple[float, ...]
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunUp:
+    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups; where a
+    transfer stalls, of the group in which both its ends issued most collectives.
+
+    ``rows`` holds the ranks to look at one by one; ``levels`` one byte for each of ``ranks`` and each of ``seqs`` (row by
+    row), so that no odd rank of a large job is lost. ``ops`` names the calls. ``correction_ms`` is the largest
+    correction of a clock, ``corrected`` says from what it was learned.
+    """
+
+    group: str
+    seqs: tuple[int, ...]
+    ops: tuple[str, ...]
+    rows: tuple[LateRow, ...]
+    ranks: Ranks
+    levels: bytes
+    correction_ms: float = 0.0
+    corrected: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StackLine:
+    """One frame: ``own`` where it is the user's code, ``parts`` where the two stacks go different ways."""
+
+    function: str
+    file: str
+    line: int | None
+    own: bool
+    parts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StackSide:
+    """Where one rank is: frames innermost first, ``what`` kind of record says so, ``where`` it stands; ``cut`` frames
+    were left out.
+    """
+
+    rank: int
+    what: str
+    where: str
+    frames: tuple[StackLine, ...]
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStacks:
+    """A culprit's stack beside a peer's; ``peer`` is None where no peer left one."""
+
+    culprit: StackSide
+    peer: StackSide | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCall:
+    """One call as a rank issued it; ``done`` whether it completed."""
+
+    op: str
+    group: str
+    seq: int | None
+    site: str
+    sizes: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """The same place in two streams; ``kind`` is same, differs, left-only, right-only."""
+
+    left: StreamCall | None
+    right: StreamCall | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPair:
+    """The calls of a culprit (left) beside a peer's (right) around the first difference; ``before`` equal rows were
+    left out.
+    """
+
+    left: int
+    right: int
+    rows: tuple[StreamRow, ...]
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A time during which a rank did one thing: ``kind`` is work, call, waiting or outside. Seconds on the job's
+    clock.
+    """
+
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at one moment: ``kind`` is timeout, exit, exception, dump, stack, life or trouble."""
+
+    kind: str
+    at: float
+    text: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRow:
+    """What is known of one rank, or of ranks that did the same, over time."""
+
+    ranks: Ranks
+    stretches: tuple[Stretch, ...]
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The time around the stall. ``zone`` is UTC, or empty where the input does not tell; ``hidden`` ranks have no
+    row.
+    """
+
+    rows: tuple[TimeRow, ...]
+    start: float
+    end: float
+    zone: str
+    hidden: int = 0
+    note: str = ""

@@ -1,0 +1,73 @@
+"""A set of global ranks that reads and prints as ``0-3,7``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nccldoctor.model.errors import NccldoctorError
+
+
+class Ranks(frozenset[int]):
+    """An immutable set of global ranks.
+
+    ``str(Ranks([0, 1, 2, 7]))`` is ``"0-2,7"``; the empty set is ``""``. Iteration is in
+    ascending order, so that nothing built from it depends on hash order.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Ranks:
+        """Read ``"0-3,7"``. Raises :class:`NccldoctorError` where the text is no rank set."""
+        out: list[int] = []
+        try:
+            for part in filter(None, (p.strip() for p in text.split(","))):
+                low, dash, high = part.partition("-")
+                out.extend(range(int(low), int(high if dash else low) + 1))
+        except ValueError:
+            raise NccldoctorError(f"not a rank set: {text!r}", hint="write ranks like 0-3,7") from None
+        return cls(out)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(frozenset.__iter__(self)))
+
+    def __str__(self) -> str:
+        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.spans())
+
+    def __repr__(self) -> str:
+        return f"Ranks({str(self)!r})"
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Runs of consecutive ranks as (first, last) pairs, ascending."""
+        out: list[tuple[int, int]] = []
+        for rank in self:
+            if out and rank == out[-1][1] + 1:
+                out[-1] = (out[-1][0], rank)
+            else:
+                out.append((rank, rank))
+        return out
+
+    def __or__(self, other: Iterable[int]) -> Ranks:  # type: ignore[override]  # narrower on purpose
+        return Ranks(frozenset(self).union(other))
+
+    def __and__(self, other: Iterable[int]) -> Ranks:  # type: ignore[override]
+        return Ranks(frozenset(self).intersection(other))
+
+    def __sub__(self, other: Iterable[int]) -> Ranks:  # type: ignore[override]
+        return Ranks(frozenset(self).difference(other))
+
+
+def names(ranks: Iterable[int]) -> str:
+    """``rank 5``, ``ranks 0-3,7``; long sets are cut."""
+    found = Ranks(ranks)
+    if len(found) == 1:
+        return f"rank {found}"
+    spans = found.spans()
+    text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans[:6])
+    more = len(found) - sum(b - a + 1 for a, b in spans[:6])
+    return f"ranks {text}" + (f" and {more} more" if more else "")
+
+
+def verb(ranks: Ranks, one: str, many: str) -> str:
+    """The form of a verb that fits the number of ranks."""
+    return one if len(ranks) == 1 else many

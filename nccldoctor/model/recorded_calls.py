@@ -1,0 +1,256 @@
+"""The table of recorded calls: numpy columns, one row for each flight-recorder entry.
+
+16,384 ranks x 2,000 calls are 33 million rows: columns hold them in 2 GB, objects would not. Strings,
+shapes and stacks stand once in a :class:`Vocabulary`; the columns hold their codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SCHEDULED, STARTED, COMPLETED = 0, 1, 2
+"""Values of ``Calls.state``."""
+
+UNSET = -1
+"""What integer columns hold where the entry has no such field."""
+
+Frame = tuple[str, str, int]
+"""One stack frame: function, file, line."""
+
+Shape = tuple[tuple[int, ...], ...]
+"""Sizes of several tensors."""
+
+_DTYPES: dict[str, str] = {
+    "dump": "int32",
+    "entry": "int32",
+    "record_id": "int64",
+    "pg_id": "int32",
+    "group": "int32",
+    "seq": "int64",
+    "p2p_seq": "int64",
+    "op_id": "int64",
+    "op": "int32",
+    "is_p2p": "bool",
+    "sizes": "int32",
+    "dtypes": "int32",
+    "numel_in": "int64",
+    "numel_out": "int64",
+    "state": "int8",
+    "retired": "bool",
+    "created_ns": "int64",
+    "started_ns": "int64",
+    "completed_ns": "int64",
+    "duration_ms": "float32",
+    "timeout_ms": "int64",
+    "stack": "int32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Recorded calls by column, all of the same length, in dump order and entry order.
+
+    ``dump`` is the index in the list of :class:`DumpHead`; ``entry`` the index inside the dump.
+    ``group`` is a code into ``Vocabulary.groups`` (uid, desc) as recorded, before members are known.
+    ``seq`` is ``collective_seq_id`` (``seq_id`` in 2.2), ``p2p_seq`` is ``p2p_seq_id``; ``op`` codes into
+    ``Vocabulary.ops`` the recorded name without its backend (``"all_reduce"``, ``"send 0->1"``, ``"coalesced"``).
+    ``sizes`` codes into ``Vocabulary.sizes``: (input sizes, output sizes); ``dtypes`` likewise. ``numel_in`` and ``numel_out``
+    are sums of elements over the tensors. Times are nanoseconds since the epoch, 0 where absent.
+    ``stack`` codes into ``Vocabulary.stacks``, innermost frame first; code 0 is the empty stack.
+    """
+
+    dump: npt.NDArray[np.int32]
+    entry: npt.NDArray[np.int32]
+    record_id: npt.NDArray[np.int64]
+    pg_id: npt.NDArray[np.int32]
+    group: npt.NDArray[np.int32]
+    seq: npt.NDArray[np.int64]
+    p2p_seq: npt.NDArray[np.int64]
+    op_id: npt.NDArray[np.int64]
+    op: npt.NDArray[np.int32]
+    is_p2p: npt.NDArray[np.bool_]
+    sizes: npt.NDArray[np.int32]
+    dtypes: npt.NDArray[np.int32]
+    numel_in: npt.NDArray[np.int64]
+    numel_out: npt.NDArray[np.int64]
+    state: npt.NDArray[np.int8]
+    retired: npt.NDArray[np.bool_]
+    created_ns: npt.NDArray[np.int64]
+    started_ns: npt.NDArray[np.int64]
+    completed_ns: npt.NDArray[np.int64]
+    duration_ms: npt.NDArray[np.float32]
+    timeout_ms: npt.NDArray[np.int64]
+    stack: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return int(self.dump.shape[0])
+
+    @classmethod
+    def empty(cls) -> Calls:
+        """A table without rows."""
+        return cls.build({})
+
+    @classmethod
+    def build(cls, columns: dict[str, Any]) -> Calls:
+        """A table of the declared dtypes from whatever numpy accepts; missing columns hold ``UNSET`` (times 0)."""
+        rows = max((len(c) for c in columns.values()), default=0)
+        out = {}
+        for name, dtype in _DTYPES.items():
+            if name in columns:
+                out[name] = np.asarray(columns[name], dtype=dtype)
+            else:
+                fill: Any = 0 if dtype in ("bool", "int8") or name.endswith("_ns") else UNSET
+                out[name] = np.full(rows, np.nan if dtype == "float32" else fill, dtype=dtype)
+        return cls(**out)
+
+    def by_dump(self) -> Iterator[tuple[int, slice]]:
+        """Each dump that has calls, with its rows: they stand together, so that no pass over the whole table is needed for each dump."""
+        if len(self):
+            edges = [0, *(np.flatnonzero(self.dump[1:] != self.dump[:-1]) + 1).tolist(), len(self)]
+            for start, stop in pairwise(edges):
+                yield int(self.dump[start]), slice(start, stop)
+
+    def take(self, rows: npt.NDArray[Any]) -> Calls:
+        """The rows selected by an index or mask."""
+        return Calls(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the codes of :class:`Calls` stand for. Code 0 of ``stacks`` is the empty stack."""
+
+    groups: tuple[tuple[str, str], ...] = ()
+    ops: tuple[str, ...] = ()
+    sizes: tuple[tuple[Shape, Shape], ...] = ()
+    dtypes: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    stacks: tuple[tuple[Frame, ...], ...] = ((),)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """One item of ``pg_config``: a group as the dump's own process knew it; ``ranks`` are global."""
+
+    uid: str
+    desc: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One item of ``pg_status``: counters by local creation index; -1 means none."""
+
+    pg_id: int
+    enqueued: int
+    started: int
+    completed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommState:
+    """A communicator as NCCL dumped it (``nccl_comm_state``): ``rank`` of ``nranks``, the number of its ``newest`` call and of the
+    first one that did not finish (-1: none); ``op``, ``numel`` and ``dtype`` of that one, else of the newest. ``uneven``: not all members
+    issue all its calls.
+    """
+
+    comm: str
+    rank: int
+    nranks: int
+    newest: int
+    unfinished: int
+    op: str
+    numel: int
+    dtype: str
+    uneven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DumpHead:
+    """One recorder dump without its entries.
+
+    ``form`` is ``list`` (2.2), ``dict`` or ``json``; ``version`` is the recorder's own ("" for a list).
+    ``problem`` says why there are no entries, or not all: "" where nothing is wrong.
+    ``wrapped`` is true where the ring had dropped its oldest entries.
+    ``backend`` is the prefix of the recorded names (nccl, gloo, ...). ``comms`` are the communicators as NCCL itself dumped them.
+    """
+
+    source: int
+    path: str
+    form: str
+    version: str
+    entries: int
+    wrapped: bool
+    backend: str
+    library: str
+    config: tuple[GroupConfig, ...]
+    status: tuple[GroupStatus, ...]
+    has_frames: bool
+    problem: str = ""
+    comms: tuple[CommState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some dumps and their calls, with one vocabulary."""
+
+    dumps: tuple[DumpHead, ...]
+    calls: Calls
+    vocabulary: Vocabulary
+
+    @classmethod
+    def empty(cls) -> Batch:
+        """No dump at all."""
+        return cls((), Calls.empty(), Vocabulary())
+
+
+class Interner:
+    """Hands out a code for each distinct value, in order of first sight."""
+
+    __slots__ = ("codes",)
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self.codes: dict[Any, int] = {}
+        for value in values:
+            self.code(value)
+
+    def code(self, value: Any) -> int:
+        """The code of ``value``, new or known."""
+        return self.codes.setdefault(value, len(self.codes))
+
+    def values(self) -> tuple[Any, ...]:
+        """All values, by code."""
+        return tuple(self.codes)
+
+
+def merge(batches: Sequence[Batch]) -> Batch:
+    """One batch out of several, in the given order: dumps renumbered, vocabularies joined."""
+    if not batches:
+        return Batch.empty()
+    if len(batches) == 1:
+        return batches[0]
+    words = {
+        name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
+    }
+    coded = {"group": "groups", "op": "ops", "sizes": "sizes", "dtypes": "dtypes", "stack": "stacks"}
+    columns = {name: np.empty(sum(len(b.calls) for b in batches), dtype=dtype) for name, dtype in _DTYPES.items()}
+    dumps: list[DumpHead] = []
+    start = 0
+    for batch in batches:
+        stop = start + len(batch.calls)
+        for name, column in columns.items():
+            found = getattr(batch.calls, name)
+            if name == "dump":
+                found = found + np.int32(len(dumps))
+            elif name in coded:
+                codes = [words[coded[name]].code(value) for value in getattr(batch.vocabulary, coded[name])]
+                found = np.array([*codes, UNSET], dtype=np.int32)[found]  # UNSET, as an index, is the last one
+            column[start:stop] = found
+        dumps.extend(batch.dumps)
+        start = stop
+    calls = Calls(**columns)
+    return Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))

@@ -1,0 +1,98 @@
+"""The pipeline: files in, an Incident out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nccldoctor.align.facts import align
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.headlines import headlined
+from nccldoctor.discover.discover import discover
+from nccldoctor.identify.case import Case
+from nccldoctor.identify.identify import identify
+from nccldoctor.identify.separate_jobs import one_run
+from nccldoctor.identify.stale_dumps import newest_case
+from nccldoctor.ingest.ingest import collector_off, ingest
+from nccldoctor.model import Diagnosis
+from nccldoctor.summarise.call_diff import call_excerpt
+from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
+from nccldoctor.summarise.event_sequence import story
+from nccldoctor.summarise.lateness import run_up
+from nccldoctor.summarise.rank_table import alarm, job, notices, roster
+from nccldoctor.summarise.stack_diff import two_stacks
+from nccldoctor.summarise.timeline import timeline
+
+if TYPE_CHECKING:
+    from nccldoctor.incident import Incident
+
+Progress = Callable[[int, int], None]
+"""Called with the number of inputs read and of all inputs."""
+
+
+@collector_off()
+def read(
+    paths: Sequence[str | Path],
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    on_progress: Progress | None = None,
+) -> Case:
+    """Everything that the input says, nothing judged: what ``inspect`` shows.
+
+    Raises :class:`~nccldoctor.model.errors.InputError`
+    for a path that does not exist.
+    """
+    return identify(ingest(discover(paths, rank_from), workers, on_progress))
+
+
+@collector_off()
+def analyze(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    catalogue: Sequence[str | Path] = (),
+    on_progress: Progress | None = None,
+) -> Incident:
+    """Diagnose the job whose logs and dumps stand under ``paths``.
+
+    ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
+    of further remedies. Raises :class:`~nccldoctor.model.errors.NccldoctorError`
+    where nothing can be done; whatever can be read is diagnosed.
+    """
+    from nccldoctor.incident import Incident
+    from nccldoctor.prescribe.catalogue.overlays import in_use
+    from nccldoctor.prescribe.prescribe import prescribe
+
+    found = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
+    case = newest_case(one_run(ingest(found, workers, on_progress)))
+    facts = align(case)
+    findings = headlined(diagnose(facts), case)
+    known = in_use(catalogue)
+    remedies = known.catalogue
+    prescription = prescribe(findings, facts, case, remedies)
+    return Incident(
+        Diagnosis(
+            findings=findings,
+            remedies=prescription.remedies,
+            avoid=prescription.avoid,
+            job=job(facts),
+            coverage=(*coverage(facts), *left_out(known.mistakes)),
+            action=prescription.action,
+            ranks=roster(facts, findings),
+            sources=case.sources,
+            ruled_out=ruled_out(facts, findings[0]),
+            capture=prescription.capture,
+            alarm=alarm(facts),
+            catalogue=f"{len(remedies.remedies)} remedies",
+            run_up=run_up(facts, findings),
+            timeline=timeline(facts, findings),
+            stacks=two_stacks(facts, findings),
+            streams=call_excerpt(facts, findings),
+            story=story(facts, findings),
+            notices=notices(facts),
+        ),
+        case,
+    )

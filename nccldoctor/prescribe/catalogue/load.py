@@ -1,0 +1,207 @@
+"""Reads remedy files, the built-in ones and those laid over them: all mistakes at once, each with file and line.
+
+A later file with the id of an earlier one changes the fields that it names and keeps the others; ``disabled = true``
+takes the remedy out.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.model.errors import CatalogueError
+from nccldoctor.prescribe.catalogue.checked import is_checked
+from nccldoctor.prescribe.catalogue.lines import line_of
+from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, made
+
+BUILT_IN = Path(__file__).parent
+LARGEST = 256 * 1024
+"""Bytes of a remedy file; a larger one is refused unread."""
+MOST_FILES = 2000
+"""Files of one folder that are read; more is no catalogue."""
+BUILT_IN_NAME = "built-in"
+_MISTAKES_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A remedy with its topic (its folder) and the name of the catalogue it comes from: where it changes another's,
+    ``ours, over built-in``.
+    """
+
+    remedy: Remedy
+    topic: str
+    origin: str = BUILT_IN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All remedies, ordered by topic and id."""
+
+    entries: tuple[Entry, ...]
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """The remedies alone, in the same order."""
+        return tuple(entry.remedy for entry in self.entries)
+
+    def get(self, id_: str) -> Entry | None:
+        """The entry with this id, None where there is none."""
+        return next((entry for entry in self.entries if entry.remedy.id == id_), None)
+
+    def search(self, text: str) -> tuple[Entry, ...]:
+        """The entries whose id, topic, title or summary holds every word of ``text``, in any case."""
+        words = text.lower().split()
+        return tuple(
+            e
+            for e in self.entries
+            if all(w in f"{e.remedy.id} {e.topic} {e.remedy.title} {e.remedy.summary}".lower() for w in words)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of remedies, ``<topic>/<id>.toml``, and the name that reports give it."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What could be read, and every mistake of what could not: ``folder/topic/id.toml:line: what``."""
+
+    catalogue: Catalogue
+    mistakes: tuple[str, ...] = ()
+
+
+def load(folders: Sequence[Path] = ()) -> Catalogue:
+    """The built-in remedies with those of ``folders`` laid over them, in order.
+
+    Raises :class:`CatalogueError` with every mistake of every file.
+    """
+    held = collect([Folder(Path(folder).name, Path(folder)) for folder in folders])
+    if held.mistakes:
+        more = len(held.mistakes) - _MISTAKES_SHOWN
+        lines = [*held.mistakes[:_MISTAKES_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        raise CatalogueError(
+            "the catalogue has mistakes:\n" + "\n".join(lines), hint="see docs/catalogue.md for the fields"
+        )
+    return held.catalogue
+
+
+def collect(folders: Sequence[Folder] = ()) -> Collected:
+    """The same, but a file with a mistake is left out and what it would have changed stays as it was.
+
+    The built-in remedies are always there; nothing is raised.
+    """
+    return _collect(tuple(folders))
+
+
+@cache
+def _collect(folders: tuple[Folder, ...]) -> Collected:
+    found: dict[str, _Held] = {}
+    mistakes: list[str] = []
+    for folder in (Folder(BUILT_IN_NAME, BUILT_IN), *folders):
+        prefix = f"{plain(folder.name)}/"
+        for path in _files(folder, mistakes):
+            wrong: list[str] = []
+            _lay(path, folder, found, wrong)
+            mistakes += [prefix + text for text in wrong]
+    entries = sorted(
+        (held.entry for held in found.values() if held.entry is not None), key=lambda e: (e.topic, e.remedy.id)
+    )
+    return Collected(Catalogue(tuple(entries)), tuple(mistakes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The fields of an id so far; no entry where it is taken out."""
+
+    data: dict[str, Any] = field(repr=False)
+    entry: Entry | None
+
+
+def _files(folder: Folder, mistakes: list[str]) -> list[Path]:
+    """The files of a folder by name; what is no plain file is passed over, and never opened: it may never end."""
+    if not folder.path.is_dir():
+        mistakes.append(f"no such folder: {plain(str(folder.path))}")
+        return []
+    try:
+        paths = sorted(folder.path.glob("*/*.toml"))
+    except OSError as error:
+        mistakes.append(f"{plain(folder.name)}: {error.strerror}")
+        return []
+    if len(paths) > MOST_FILES:
+        mistakes.append(f"{plain(folder.name)}: more than {MOST_FILES} files; the rest is not read")
+    return paths[:MOST_FILES]
+
+
+def _lay(path: Path, folder: Folder, found: dict[str, _Held], mistakes: list[str]) -> None:
+    """Read one file and lay it over what is known of its id."""
+    name, topic = plain(path.relative_to(folder.path).as_posix()), path.parent.name
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise ValueError("no plain file")
+        if state.st_size > LARGEST:
+            raise ValueError(f"larger than {LARGEST} bytes")
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except RecursionError:
+        mistakes.append(f"{name}:1: nested too deep")
+        return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        line = re.search(r"at line (\d+)", str(error))
+        mistakes.append(f"{name}:{line.group(1) if line else 1}: {plain(str(reason))}")
+        return
+    before = found.get(path.stem)
+    merged, disabled = {**(before.data if before else {}), **data}, data.get("disabled", False)
+    merged.pop("disabled", None)
+    wrong = list(_wrong_place(data, path, topic, text, name))
+    if disabled is not False and disabled is not True:
+        wrong.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
+    if disabled is not True and (before is not None or not is_checked(text)):
+        wrong += _refused(merged, text, name)
+    mistakes += wrong
+    if not wrong:
+        remedy = made(merged) if disabled is not True else None
+        over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
+        found[path.stem] = _Held(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
+
+
+def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
+    """What is wrong with a remedy, and on which line."""
+    from pydantic import ValidationError
+
+    from nccldoctor.prescribe.catalogue.schema import remedy
+
+    wrong: list[str] = []
+    try:
+        remedy().model_validate(data)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False):
+            at = tuple(part for part in one["loc"] if part != "[key]")
+            wrong.append(f"{name}:{line_of(text, at)}: {plain('.'.join(map(str, at)))}: {plain(one['msg'])}")
+    return wrong
+
+
+def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: str) -> Iterator[str]:
+    """The file must be called by its id, in the folder of a topic."""
+    if data.get("id") != path.stem:
+        said = plain(repr(data.get("id")))
+        yield f"{name}:{line_of(text, ('id',))}: id is {said}, the file is called {plain(repr(path.stem))}"
+    if topic not in TOPICS:
+        yield f"{name}:1: unknown topic {plain(repr(topic))}; known are {', '.join(TOPICS)}"
+
+
+def plain(text: str) -> str:
+    """A name or message from a stranger's folder on one line, cut, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text[:300])

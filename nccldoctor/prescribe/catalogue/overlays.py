@@ -1,0 +1,85 @@
+"""Which remedies are in use: the built-in ones, those of ``nccldoctor.toml``, those of installed packages, and those
+named for one run; each laid over the ones before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nccldoctor.prescribe.catalogue.load import Collected, Folder, collect, plain
+
+SETTINGS_FILE = "nccldoctor.toml"
+ENTRY_POINTS = "nccldoctor.catalogues"
+"""Group of entry points: each names a package, or a path, whose folder holds ``<topic>/<id>.toml``."""
+
+LARGEST = 64 * 1024
+"""Bytes of a settings file; a larger one is refused unread."""
+MOST = 32
+"""Folders that one settings file may name."""
+
+
+def in_use(folders: Sequence[str | Path] = (), *, configured: bool = True) -> Collected:
+    """The built-in remedies with all that is laid over them, and every mistake; nothing is raised.
+
+    ``folders`` are those named for this run; settings file and installed packages are read unless ``configured`` is
+    false.
+    """
+    mistakes: list[str] = []
+    found = [*_from_settings(mistakes), *_from_packages(mistakes)] if configured else []
+    found += [Folder(Path(folder).resolve().name, Path(folder)) for folder in folders]
+    held = collect(found)
+    return Collected(held.catalogue, (*mistakes, *held.mistakes))
+
+
+def settings_file() -> Path | None:
+    """``nccldoctor.toml`` of the working directory, else that of the user's configuration folder; None where neither
+    is there.
+    """
+    places = [Path(SETTINGS_FILE)]
+    if sys.platform == "win32":
+        base = os.environ.get("APPDATA", "")
+    else:
+        base = os.environ.get("XDG_CONFIG_HOME", "") or (str(Path.home() / ".config") if os.environ.get("HOME") else "")
+    if base:
+        places.append(Path(base, "nccldoctor", SETTINGS_FILE))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _from_settings(mistakes: list[str]) -> Iterator[Folder]:
+    """``catalogue.folders`` of the settings file; relative to where that stands."""
+    path = settings_file()
+    if path is None:
+        return
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"larger than {LARGEST} bytes")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        names = data.get("catalogue", {}).get("folders", [])
+        if not isinstance(names, list) or len(names) > MOST or not all(isinstance(n, str) and n for n in names):
+            raise ValueError(f"catalogue.folders is a list of at most {MOST} paths")
+        unknown = sorted({*data} - {"catalogue"}) + sorted({*data.get("catalogue", {})} - {"folders"})
+        if unknown:
+            raise ValueError(f"unknown keys: {', '.join(unknown)}")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        mistakes.append(f"{SETTINGS_FILE}:1: {plain(str(error) or 'cannot be read')}")
+        return
+    for name in names:
+        yield Folder(Path(name).name or name, path.parent / Path(name).expanduser())
+
+
+def _from_packages(mistakes: list[str]) -> Iterator[Folder]:
+    """Folders that installed packages offer, by name; a broken one is a mistake with its name, never an end."""
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value)):
+        try:
+            held = point.load()
+            places = [str(held)] if isinstance(held, str | Path) else [str(part) for part in held.__path__]
+        except Exception as error:  # a stranger's package may fail in any way
+            mistakes.append(f"{plain(point.name)}: entry point {plain(point.value)} failed: {plain(repr(error))}")
+            continue
+        yield from (Folder(point.name, Path(place)) for place in places[:MOST])

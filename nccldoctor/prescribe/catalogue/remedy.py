@@ -1,0 +1,115 @@
+"""A remedy as the rest of the program reads it: plain values, made of a remedy file whose content was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any, Literal, cast
+
+from nccldoctor.prescribe.conditions import PREDICATES
+from nccldoctor.prescribe.conditions.base import catalogue_name
+
+TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
+"""The folders of the catalogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise."""
+
+    text: str | None = None
+    command: str | None = None
+    where: str | None = None
+    expect: str | None = None
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Something that is often advised here and does not help, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a fact comes from, and when it was looked at."""
+
+    url: str
+    seen: date
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One condition: a predicate by its name in the catalogue, and its arguments by their Python names."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One cause and what to do about it; the fields are those of :class:`nccldoctor.prescribe.catalogue.schema.Remedy`."""
+
+    id: str
+    title: str
+    summary: str
+    status: str
+    prior: float
+    frequency: str
+    general: bool
+    conditions: Mapping[str, tuple[Clause, ...]]
+    confirm: tuple[Step, ...]
+    fix: tuple[Step, ...]
+    prevent: tuple[Step, ...]
+    avoid: tuple[Warn, ...]
+    sources: tuple[Reference, ...]
+
+    def clauses(self, block: Literal["all", "any", "none"]) -> tuple[Clause, ...]:
+        """The conditions of one block."""
+        return self.conditions.get(block, ())
+
+
+def made(data: Mapping[str, Any]) -> Remedy:
+    """The remedy in the content of a file that the schema accepts."""
+    return Remedy(
+        id=data["id"],
+        title=data["title"].strip(),
+        summary=data["summary"].strip(),
+        status=data["status"],
+        prior=float(data["prior"]),
+        frequency=data.get("frequency", "sometimes"),
+        general=data.get("general", False),
+        conditions={block: tuple(map(_clause, tables)) for block, tables in data["conditions"].items()},
+        confirm=_steps(data.get("confirm", ())),
+        fix=_steps(data.get("fix", ())),
+        prevent=_steps(data.get("prevent", ())),
+        avoid=tuple(Warn(item["what"].strip(), item["why"].strip()) for item in data.get("avoid", ())),
+        sources=tuple(Reference(item["url"], item["seen"]) for item in data["sources"]),
+    )
+
+
+def _steps(items: Iterable[Any]) -> tuple[Step, ...]:
+    """A plain string is a step without a command."""
+    return tuple(Step(text=item.strip()) if isinstance(item, str) else Step(**_trimmed(item)) for item in items)
+
+
+def _trimmed(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.strip() if isinstance(value, str) else value for key, value in table.items()}
+
+
+def _clause(table: Mapping[str, Mapping[str, Any]]) -> Clause:
+    ((name, given),) = table.items()
+    spelled = _arguments(name)
+    return Clause(name, {spelled[key]: tuple(v) if isinstance(v, list) else v for key, v in given.items()})
+
+
+@cache
+def _arguments(predicate: str) -> dict[str, str]:
+    """The arguments of a predicate: how the catalogue spells them, and their Python names."""
+    code = cast(Any, PREDICATES[predicate].function).__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    return {catalogue_name(name): name for name in names}

@@ -1,0 +1,158 @@
+"""What a predicate is: a named question about one finding, answered from the case.
+
+To add one, write a function in this folder that takes a :class:`Context` first and keyword arguments of plain types
+(words, numbers, Literals, tuples of them), decorate it with :func:`predicate`, and import its module in the folder's
+``__init__``. Its name in a catalogue is the function's with ``-`` for ``_``; so are its arguments' (``class_`` is
+``class``). The catalogue's schema follows from the signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from nccldoctor.model import Finding
+from nccldoctor.model.ranks import Ranks
+
+if TYPE_CHECKING:
+    from nccldoctor.prescribe.conditions.survey import Sightings
+
+Who = Literal["culprit", "suspects", "victims", "culprit-host", "anyone"]
+"""Whom a predicate asks about. *culprit* falls back to the suspects where nobody could be named."""
+
+When = Literal["timeout"]
+"""What an event must come before: the first timeout, after which everything may be tear-down."""
+
+SHOWN = 160
+"""Characters of a quoted line that an answer repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Marks a ``str`` argument (``Annotated[str, OneOf(...)]``) that takes only these words."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``asked`` is the condition in words; ``says`` the evidence, what to look for, or the missing input."""
+
+    asked: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Met(Answer):
+    """The condition holds; ``where`` is the place that shows it, where one line or entry does."""
+
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet(Answer):
+    """The input that would show it is there, and does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotCheckable(Answer):
+    """The input that would show it is not there; ``says`` names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a predicate looks at: one finding, and the case surveyed once for all predicates.
+
+    ``findings`` are all of them; ``facts`` is the alignment behind them, for predicates that need more than a finding
+    says.
+    """
+
+    finding: Finding
+    sightings: Sightings
+    findings: tuple[Finding, ...] = ()
+    facts: object = None
+
+    def ranks(self, who: Who) -> Ranks:
+        """The ranks meant by ``who``; empty where they cannot be told (*anyone* has no ranks of its own)."""
+        finding = self.finding
+        if who == "victims":
+            return finding.victims
+        if who == "suspects":
+            return finding.suspects
+        if who == "anyone":
+            return Ranks()
+        return finding.ranks or finding.suspects
+
+
+def named(scene: Context, who: Who) -> str:
+    """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
+    ranks = scene.ranks(who)
+    if who == "culprit-host":
+        hosts = scene.sightings.hosts_of(ranks)
+        return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"
+    if not ranks or len(ranks) > 8:
+        return {"culprit": "the culprit", "suspects": "a suspect", "victims": "a waiting rank"}.get(who, "anyone")
+    return f"rank {ranks}" if len(ranks) == 1 else f"ranks {ranks}"
+
+
+Function = Callable[..., Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A predicate on the shelf. ``weight`` (0 to 1) says how much it tells when it is met: a class of finding fits many
+    causes (0.3), a stack names one (0.85). From :data:`SPECIFIC` on it counts as specific.
+    """
+
+    name: str
+    function: Function = field(repr=False)
+    weight: float = 0.3
+
+    @property
+    def doc(self) -> str:
+        """Its docstring's first paragraph."""
+        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+SPECIFIC = 0.5
+"""The weight from which a met condition can carry a *strong* fit."""
+
+PREDICATES: dict[str, Predicate] = {}
+"""Every predicate by its name in the catalogue; filled by :func:`predicate`."""
+
+
+def catalogue_name(python_name: str) -> str:
+    """How a Python name is spelled in a catalogue: ``stack_frame`` is ``stack-frame``, ``class_`` is ``class``."""
+    return python_name.rstrip("_").replace("_", "-")
+
+
+def predicate(weight: float) -> Callable[[Function], Function]:
+    """Put a function on the shelf of predicates, with its weight."""
+
+    def shelve(function: Function) -> Function:
+        name = catalogue_name(function.__name__)
+        PREDICATES[name] = Predicate(name, function, weight)
+        return function
+
+    return shelve
+
+
+def ask(scene: Context, name: str, arguments: dict[str, Any]) -> Answer:
+    """Answer the predicate ``name`` (a key of :data:`PREDICATES`) with its Python-named arguments."""
+    return PREDICATES[name].function(scene, **arguments)
+
+
+def listed(words: Iterable[str], limit: int = 5) -> str:
+    """``a, b or c``, cut after ``limit``."""
+    items = list(words)
+    shown, more = items[:limit], len(items) - limit
+    if more > 0:
+        return f"{', '.join(shown)} or {more} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}" if shown else ""
+
+
+def shown(text: str) -> str:
+    """A quoted line, cut to :data:`SHOWN` characters and without line breaks."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= SHOWN else flat[: SHOWN - 1] + "…"

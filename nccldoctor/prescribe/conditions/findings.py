@@ -1,0 +1,238 @@
+"""Questions about the finding itself: its class, the stalled call, who waits, when in the job's life."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from nccldoctor.model import CauseClass, Evidence, Family
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.prescribe.conditions.base import (
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    OneOf,
+    Unmet,
+    listed,
+    named,
+    predicate,
+    shown,
+)
+
+ClassName = Annotated[str, OneOf(tuple(c.value for c in CauseClass))]
+FamilyName = Annotated[str, OneOf(tuple(f.value for f in Family))]
+
+
+def _first_place(evidence: tuple[Evidence, ...]) -> str | None:
+    """The place of the first supporting evidence that has one."""
+    return next((str(e.where) for e in evidence if e.supports and e.where is not None), None)
+
+
+@predicate(weight=0.3)
+def finding(scene: Context, *, class_: tuple[ClassName, ...] = (), family: tuple[FamilyName, ...] = ()) -> Answer:
+    """The finding is of one of these classes or families. A remedy that asks this is offered for such findings only."""
+    asked = f"the finding is {listed((*class_, *family), 8)}"
+    cause = scene.finding.cause
+    if cause.value in class_ or cause.family.value in family:
+        return Met(asked, f"{scene.finding.id} is {cause.value}", _first_place(scene.finding.evidence))
+    return Unmet(asked, f"{scene.finding.id} is {cause.value}")
+
+
+def operation(name: str) -> str:
+    """One spelling of an operation: ``_ALLGATHER_BASE``, ``all_gather_into_tensor`` and ``ALLGATHER`` are alike."""
+    plain = name.upper().replace("_", "").removesuffix("BASE").removesuffix("INTOTENSOR").removesuffix("TENSOR")
+    return {"ALLTOALLSINGLE": "ALLTOALL", "ALLREDUCEBARRIER": "ALLREDUCE"}.get(plain, plain)
+
+
+Numel = Literal["one", "up-to-100", "up-to-10000", "more"]
+_MANY = {
+    "one": "one element",
+    "up-to-100": "2 to 100 elements",
+    "up-to-10000": "101 to 10,000 elements",
+    "more": "more than 10,000 elements",
+}
+_NUMEL = {"one": (1, 1), "up-to-100": (2, 100), "up-to-10000": (101, 10_000), "more": (10_001, 2**62)}
+
+
+@predicate(weight=0.25)
+def stalled_call(
+    scene: Context, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
+) -> Answer:
+    """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
+    size = f" of {listed(_MANY[n] for n in numel)}" if numel else ""
+    asked = f"the others wait in {listed(op) or 'a call'}{size}" + (f", {listed(kind)}" if kind else "")
+    call = scene.finding.stalled
+    if call is None:
+        return NotCheckable(asked, "no stalled call is seen in the input")
+    count = (
+        "elements not told"
+        if call.numel_in is None
+        else f"{call.numel_in:,} element{'' if call.numel_in == 1 else 's'}"
+    )
+    says = f"{call.op or 'a call'} #{call.seq}, {count}"
+    if op and call.op is None:
+        return NotCheckable(asked, "the operation of the stalled call is not known")
+    if op and call.op is not None and operation(call.op) not in {operation(o) for o in op}:
+        return Unmet(asked, says)
+    if kind and call.kind not in kind:
+        return Unmet(asked, says)
+    if numel:
+        if call.numel_in is None:
+            return NotCheckable(asked, "the number of elements is not printed: old PyTorch, or a cut line")
+        if not any(low <= call.numel_in <= high for low, high in (_NUMEL[n] for n in numel)):
+            return Unmet(asked, says)
+    return Met(asked, says, _first_place(scene.finding.evidence))
+
+
+@predicate(weight=0.25)
+def group(scene: Context, *, description: tuple[str, ...]) -> Answer:
+    """The description or name of the stalled call's group holds one of these words (``dp``, ``expert`` …)."""
+    asked = f"the stalled call's group is called {listed(description)}"
+    call = scene.finding.stalled
+    if call is None or not call.group:
+        return NotCheckable(asked, "the name of the group: a flight-recorder dump or a watchdog line with its PG")
+    if any(word.lower() in call.group.lower() for word in description):
+        return Met(asked, f"the group is {shown(call.group)}", _first_place(scene.finding.evidence))
+    return Unmet(asked, f"the group is {shown(call.group)}")
+
+
+@predicate(weight=0.2)
+def waiting(scene: Context, *, are: Literal["all-but-one", "some", "all"]) -> Answer:
+    """How many of the group's members wait: all but one, some (two or more are missing), or all of them."""
+    asked = {"all-but-one": "all members but one wait", "some": "two or more members are missing"}.get(
+        are, "all members are in the call"
+    )
+    call = scene.finding.stalled
+    told = bool(scene.finding.ranks) or scene.finding.family is Family.INSIDE
+    if call is None or not call.entered or not told:
+        return NotCheckable(asked, "who is in the stalled call and who is not: dumps or logs of all ranks")
+    seen = "all-but-one" if len(call.missing) == 1 else "some" if call.missing else "all"
+    says = f"in it: {call.entered}; missing: {call.missing or 'nobody'}"
+    return Met(asked, says) if seen == are else Unmet(asked, says)
+
+
+@predicate(weight=0.2)
+def culprit_rank(scene: Context, *, is_: Literal["zero", "not-zero"]) -> Answer:
+    """The culprit is rank 0, or is not. Work for one rank alone is nearly always rank 0's."""
+    asked = "the culprit is rank 0" if is_ == "zero" else "the culprit is not rank 0"
+    culprits = scene.ranks("culprit")
+    open_ = not scene.finding.ranks and len(culprits) > 1 and 0 in culprits
+    if not culprits or open_:
+        return NotCheckable(asked, "which rank is missing: dumps or logs of all ranks")
+    zero = set(culprits) == {0}
+    says = f"{named(scene, 'culprit')} is named"
+    return Met(asked, says) if zero == (is_ == "zero") and (zero or 0 not in culprits) else Unmet(asked, says)
+
+
+@predicate(weight=0.4)
+def culprit_hosts(scene: Context, *, are: Literal["one-host", "several-hosts"]) -> Answer:
+    """Two or more culprits that are exactly the ranks of one host, or culprits on several hosts."""
+    asked = "all ranks of one host lag" if are == "one-host" else "ranks of several hosts lag"
+    survey, culprits = scene.sightings, scene.finding.ranks or scene.finding.suspects
+    if not culprits and are == "several-hosts":
+        culprits = Ranks(survey.case.rank_host)
+    if not culprits or not set(culprits) <= set(survey.case.rank_host):
+        return NotCheckable(asked, "which rank ran on which host: launcher or NCCL INFO lines")
+    hosts = survey.hosts_of(culprits)
+    there = {rank for rank, host in survey.case.rank_host.items() if host in hosts}
+    whole = (
+        len(hosts) == 1
+        and len(culprits) > 1
+        and there == set(culprits)
+        and len(set(survey.case.rank_host.values())) > 1
+    )
+    says = f"{named(scene, 'culprit')} on {listed(hosts)}"
+    met = whole if are == "one-host" else len(hosts) > 1
+    return Met(asked, says) if met else Unmet(asked, says)
+
+
+@predicate(weight=0.1)
+def world_size(scene: Context, *, at_least: int = 0, at_most: int = 2**31) -> Answer:
+    """How many ranks the job has."""
+    asked = (
+        f"the job has {at_least} ranks or more" if at_most == 2**31 else f"the job has {at_least} to {at_most} ranks"
+    )
+    size = scene.sightings.case.world_size
+    if size is None:
+        return NotCheckable(asked, "the number of ranks")
+    return (Met if at_least <= size <= at_most else Unmet)(asked, f"it has {size}")
+
+
+Moment = Literal["first-call", "first-steps", "late", "epoch-end"]
+_MOMENTS = {
+    "first-call": "the stall is at the first call of its group",
+    "first-steps": "the stall is within the first steps",
+    "late": "the job had run well for many steps",
+    "epoch-end": "the stall is at the end of an epoch",
+}
+
+
+@predicate(weight=0.25)
+def moment(scene: Context, *, is_: Moment) -> Answer:
+    """When in the job's life it stalled: at the first call, within the first steps, at an epoch's end, or late.
+
+    The first call is sequence number 1 or 2; the first steps end at call 100 or step 20; *late* is past call 1,000 or
+    step 200.
+    """
+    asked = _MOMENTS[is_]
+    call = scene.finding.stalled
+    seq = call.seq if call is not None else None
+    step, end, place = _progress(scene)
+    says = f"sequence {'?' if seq is None else seq}, step {'?' if step is None else step}"
+    if is_ == "epoch-end":
+        if step is None and not end:
+            return NotCheckable(asked, "progress lines of any rank")
+        return Met(asked, f"last progress before it: {end}", place) if end else Unmet(asked, says)
+    if seq is None and step is None:
+        return NotCheckable(asked, "the sequence number of the stalled call, or progress lines")
+    met = {
+        "first-call": seq is not None and seq <= 2 and not step,
+        "first-steps": (seq is None or seq <= 100) and (step is None or step <= 20),
+        "late": (seq is not None and seq > 1000) or (step is not None and step > 200),
+    }[is_]
+    return Met(asked, says, place) if met else Unmet(asked, says)
+
+
+def _progress(scene: Context) -> tuple[int | None, str, str | None]:
+    """The last step seen before the first timeout, a text if that is an epoch's end, and the place."""
+    last, phase = scene.sightings.last_step, scene.sightings.last_phase
+    step = last.step if last is not None else None
+    place = str(last.place) if last is not None else None
+    if last is not None and last.total and last.step is not None and last.step >= 0.97 * last.total:
+        return step, f"{last.step} of {last.total}", place
+    if phase is not None and phase.what in ("epoch-end", "finished"):
+        return step, shown(phase.text), str(phase.place)
+    return step, "", place
+
+
+Aspect = Literal["operation", "size", "dtype", "order", "count", "peer"]
+_DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
+    "operation": (CauseClass.OP_MISMATCH,),
+    "size": (CauseClass.SIZE_MISMATCH,),
+    "dtype": (CauseClass.DTYPE_MISMATCH,),
+    "order": (CauseClass.ORDER_INVERSION,),
+    "count": (CauseClass.MISSED_CALL, CauseClass.EXTRA_CALL),
+    "peer": (CauseClass.UNMATCHED_P2P,),
+}
+
+
+@predicate(weight=0.7)
+def differs(scene: Context, *, in_: tuple[Aspect, ...]) -> Answer:
+    """The ranks were seen to differ in this: operation, size, dtype, order of groups, count of calls, or a peer of a
+    send or receive. Unlike *finding* this is the cause itself, and so carries a strong fit.
+    """
+    asked = f"the ranks differ in {listed(in_)}"
+    cause = scene.finding.cause
+    if any(cause in _DIFFERS[aspect] for aspect in in_):
+        return Met(asked, shown(scene.finding.evidence[0].says), _first_place(scene.finding.evidence))
+    return Unmet(asked, f"{scene.finding.id} is {cause.value}")
+
+
+@predicate(weight=0.6)
+def also(scene: Context, *, class_: tuple[ClassName, ...]) -> Answer:
+    """Another finding of one of these classes names one of the same ranks."""
+    asked = f"{named(scene, 'culprit')} is also named for {listed(class_)}"
+    for other in scene.findings:
+        if other.id != scene.finding.id and other.cause.value in class_ and other.ranks & scene.finding.ranks:
+            return Met(asked, f"{other.id} is {other.cause.value}", _first_place(other.evidence))
+    return Unmet(asked, "no other finding names it")

@@ -1,0 +1,248 @@
+"""Findings, case and catalogue in; ranked remedies, advice against, the action, and what to capture next time out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nccldoctor.events import Note
+from nccldoctor.identify.case import Case
+from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
+from nccldoctor.model.ranks import names
+from nccldoctor.prescribe.capture import capture
+from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, plain
+from nccldoctor.prescribe.catalogue.words import step_line, worded
+from nccldoctor.prescribe.conditions import (
+    PREDICATES,
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    Sightings,
+    Unmet,
+    ask,
+    survey,
+)
+from nccldoctor.prescribe.conditions.base import SPECIFIC
+from nccldoctor.prescribe.discouraged import avoid, settings_seen
+from nccldoctor.prescribe.restart import decide
+from nccldoctor.prescribe.settings import judge
+
+if TYPE_CHECKING:
+    from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
+
+SHOWN = 5
+"""Remedies listed at most, of which :data:`GUESSES` at most without one specific condition met."""
+GUESSES = 3
+FINDINGS_READ = 8
+"""Findings that remedies are sought for: the verdict and the next independent stalls."""
+_AVOID_SHOWN = 12
+_DECISIVE = ("finding", "version")
+"""Conditions that, where refuted, leave nothing of a remedy: a defect of another release is not even near."""
+_FREQUENCY = {"often": 1.0, "sometimes": 0.5, "rarely": 0.2}
+"""Weighs guesses: where nothing telling is met, the common cause comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prescription:
+    """What :func:`prescribe` hands to the Diagnosis; the fields are its."""
+
+    remedies: tuple[RemedyAdvice, ...]
+    avoid: tuple[Avoid, ...]
+    action: Action
+    capture: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How one remedy fits one finding. ``score`` is share met x strength x prior; ``specific`` whether a condition is
+    met that few causes share; ``refuted`` the share of its signs that were looked for and are not there.
+    """
+
+    entry: Entry
+    finding: Finding
+    checks: tuple[Condition, ...]
+    fit: str
+    score: float
+    specific: bool
+    refuted: float = 0.0
+
+    @property
+    def met(self) -> int:
+        """How many conditions are met."""
+        return sum(check.met is True for check in self.checks)
+
+
+def prescribe(findings: tuple[Finding, ...], facts: object, case: Case, catalogue: Catalogue) -> Prescription:
+    """Match the catalogue against the findings; the same input gives the same answer, order included."""
+    sightings = survey(case)
+    scenes = [Context(finding, sightings, findings, facts) for finding in findings[:FINDINGS_READ]]
+    readers = {note.detail: note.place for note in reversed(sightings.of(Note)) if note.what == "reads-variable"}
+    judgements = judge(settings_seen(sightings), case.torch, case.nccl, readers)
+    return Prescription(
+        tuple(_advice(fit, sightings) for fit in _chosen(_fits(scenes, catalogue))),
+        tuple(avoid(scenes, catalogue, judgements))[:_AVOID_SHOWN],
+        decide(findings, sightings),
+        capture(findings, case),
+    )
+
+
+def weigh(entry: Entry, scene: Context) -> Fit | None:
+    """How a remedy fits a finding, None where it does not: a condition on the finding's class fails, or one of ``none``
+    is met.
+    """
+    remedy = entry.remedy
+    weights: list[float] = []
+    checks: list[Condition] = []
+    release_open = False
+    for clause in remedy.clauses("all"):
+        answer = ask(scene, clause.name, clause.arguments)
+        if isinstance(answer, Unmet) and clause.name in _DECISIVE:
+            return None
+        release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
+        checks.append(_condition(answer))
+        weights += [PREDICATES[clause.name].weight] if isinstance(answer, Met) else []
+    required = tuple(checks)
+    refuted = 0.0
+    if any_of := remedy.clauses("any"):
+        answers = [(ask(scene, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
+        checks.append(_one_of(answers))
+        weights += [weight for answer, weight in answers if isinstance(answer, Met)]
+        refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
+    if any(isinstance(ask(scene, c.name, c.arguments), Met) for c in remedy.clauses("none")):
+        return None
+    specific = any(weight >= SPECIFIC for weight in weights)
+    if release_open and not specific:
+        return None  # any release has its defects: without the release, and without a sign of this one, it is none
+    share = sum(check.met is True for check in checks) / len(checks)
+    strength = 1 - math.prod(1 - weight for weight in weights)
+    fit = "weak"
+    if all(check.met is not False for check in checks) and any(check.met for check in checks):
+        complete = all(check.met for check in required) and all(check.met for check in checks)
+        sure = scene.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM)
+        told = sure and scene.finding.cause is not CauseClass.UNDETERMINED and remedy.status != "suspected"
+        fit = "strong" if complete and specific and told else "possible"
+    score = share * strength * remedy.prior
+    if not specific:
+        score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
+    return Fit(entry, scene.finding, tuple(checks), fit, score, specific, 0.0 if checks[-1].met else refuted)
+
+
+def _fits(scenes: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
+    """The best fit of each remedy over all findings, best first; folklore is no remedy."""
+    best: dict[str, Fit] = {}
+    for scene in scenes:
+        for entry in catalogue.entries:
+            if entry.topic == "folklore":
+                continue
+            fit = weigh(entry, scene)
+            known = best.get(entry.remedy.id)
+            if fit is not None and _grounded(fit) and (known is None or _order(fit) < _order(known)):
+                best[entry.remedy.id] = fit
+    return sorted(best.values(), key=_order)
+
+
+def _order(fit: Fit) -> tuple[int, bool, float, str]:
+    """Guesses that are checked in full come before those that are not."""
+    incomplete = not fit.specific and fit.met < len(fit.checks)
+    return ("strong", "possible", "weak").index(fit.fit), incomplete, -round(fit.score, 9), fit.entry.remedy.id
+
+
+def _chosen(fits: list[Fit]) -> list[Fit]:
+    """What is worth showing, in this order: shown causes, causes with something telling, guesses that are met in full,
+    fallbacks, guesses of which the input does not show the telling part.
+
+    A guess that rests on the class of the finding alone is noise beside anything else; where nothing fits, the nearest
+    misses help.
+    """
+    fitting = [fit for fit in fits if fit.fit != "weak"]
+    specific = [fit for fit in fitting if not fit.entry.remedy.general]
+    general = [fit for fit in fitting if fit.entry.remedy.general]
+    shown = [fit for fit in specific if fit.fit == "strong"]
+    shown += [fit for fit in specific if fit.fit == "possible" and fit.specific]
+    told = any(fit.fit == "strong" for fit in fitting)
+    guesses = [] if told else [fit for fit in specific if _worth_a_guess(fit)]
+    explained = {fit.finding.id for fit in shown if fit.fit == "strong"}
+    guesses = guesses[:GUESSES]
+    shown += [fit for fit in guesses if fit.met == len(fit.checks)]
+    shown += [fit for fit in general if fit.finding.id not in explained]
+    shown += [fit for fit in guesses if fit.met < len(fit.checks)]
+    return (shown or [fit for fit in fits if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
+
+
+def _worth_a_guess(fit: Fit) -> bool:
+    """Whether more than the class fits, and less than half of the remedy's signs were looked for in vain."""
+    return fit.fit == "possible" and not fit.specific and fit.met >= 2 and fit.refuted < 0.5
+
+
+def _grounded(fit: Fit) -> bool:
+    """Whether anything speaks for the remedy. Where no cause was found, the finding itself says nothing, so that
+    something specific must.
+    """
+    return fit.specific or fit.finding.cause is not CauseClass.UNDETERMINED
+
+
+def _condition(answer: Answer) -> Condition:
+    met = True if isinstance(answer, Met) else None if isinstance(answer, NotCheckable) else False
+    return Condition(answer.asked, met, answer.says, answer.where if isinstance(answer, Met) else None)
+
+
+def _one_of(answers: list[tuple[Answer, float]]) -> Condition:
+    """The ``any`` block as one condition: the most telling that is met, else all that was asked."""
+    met = max((pair for pair in answers if isinstance(pair[0], Met)), key=lambda pair: pair[1], default=None)
+    if met is not None or len(answers) == 1:
+        return _condition(met[0] if met is not None else answers[0][0])
+    asked = "one of: " + "; ".join(dict.fromkeys(a.asked for a, _ in answers))
+    open_ = [a.says for a, _ in answers if isinstance(a, NotCheckable)]
+    says = "; ".join(dict.fromkeys(open_ or [a.says for a, _ in answers]))
+    return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
+
+
+def values(finding: Finding, sightings: Sightings) -> dict[str, str]:
+    """What the placeholders of a remedy stand for in this finding; only what is known."""
+    case = sightings.case
+    culprits = finding.ranks or finding.suspects
+    first = next(iter(culprits), None) if len(culprits) <= 8 else None
+    waiting = next(iter(finding.victims), None)
+    out: dict[str, object] = {
+        "rank": first,
+        "ranks": names(culprits) if culprits else None,
+        "host": case.rank_host.get(first) if first is not None else None,
+        "hosts": ", ".join(sightings.hosts_of(culprits)[:8]) or None,
+        "pid": case.rank_pid.get(first) if first is not None else None,
+        "device": case.rank_device.get(first) if first is not None else None,
+        "waiting_rank": waiting,
+        "waiting_host": case.rank_host.get(waiting) if waiting is not None else None,
+    }
+    if finding.stalled is not None:
+        out |= {"group": finding.stalled.group, "op": finding.stalled.op, "seq": finding.stalled.seq}
+    return {name: str(value) for name, value in out.items() if value is not None}
+
+
+def _whose(entry: Entry) -> str:
+    """What stands behind the title where the remedy, or a part of it, is not ours: titles are shown everywhere."""
+    return "" if entry.origin == BUILT_IN_NAME else f" (remedy of {plain(entry.origin)})"
+
+
+def _advice(fit: Fit, sightings: Sightings) -> RemedyAdvice:
+    """A fit as reports show it."""
+    remedy, known = fit.entry.remedy, values(fit.finding, sightings)
+    return RemedyAdvice(
+        id=remedy.id,
+        title=remedy.title + _whose(fit.entry),
+        finding=fit.finding.id,
+        fit=fit.fit,
+        conditions_met=fit.met,
+        conditions=len(fit.checks),
+        confirm=tuple(step_line(step, known, in_words=True) for step in remedy.confirm),
+        fix=tuple(step_line(step, known, in_words=True) for step in remedy.fix),
+        prevent=tuple(step_line(step, known, in_words=True) for step in remedy.prevent),
+        avoid=tuple(Avoid(worded(warn.what, known), worded(warn.why, known)) for warn in remedy.avoid),
+        sources=tuple(source.url for source in remedy.sources),
+        summary=worded(remedy.summary, known),
+        topic=fit.entry.topic,
+        checks=fit.checks,
+        origin=plain(fit.entry.origin),
+    )

@@ -1,0 +1,260 @@
+"""What happened, in order: the events of the incident with their roles, and the first cause that fits the stall.
+
+An event is *initiating* where it stands before the first complaint, at the culprit or on its host, and is of a kind
+that can
+make the verdict true. What peers report afterwards is *cascade*, what launchers and watchdogs do to end the job
+*tear-down*;
+trouble elsewhere or too late is *unrelated*. The story follows the verdict and never changes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.failures import CLOSING, FLUSH, before_alarm
+from nccldoctor.align.liveness import ALARMS
+from nccldoctor.events import (
+    CommInit,
+    CudaError,
+    DumpNote,
+    DumpSignal,
+    Event,
+    ExceptionRaised,
+    GpuError,
+    IbError,
+    KernelEvent,
+    NcclError,
+    Note,
+    OutOfMemory,
+    ProcessExit,
+    SchedulerEvent,
+    SocketError,
+    StoreError,
+    TearDown,
+)
+from nccldoctor.model import CauseClass, Finding, StoryEvent, StoryRole
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.summarise.event_phrases import sighting
+
+MOST = 60
+"""Rows of a story; equal events of many ranks are one row."""
+
+C = CauseClass
+_STOPPED = frozenset(
+    {C.NOT_ARRIVED, C.FROZEN, C.DIED, C.RAISED, C.STRAGGLER, C.INIT, C.DEVICE_STALLED, C.UNFINISHED, C.UNDETERMINED}
+)
+_DEVICE = frozenset(
+    {C.HARDWARE, C.DEVICE_STALLED, C.UNFINISHED, C.FROZEN, C.DIED, C.NOT_ARRIVED, C.RAISED, C.UNDETERMINED}
+)
+_LINKS = frozenset({C.NETWORK, C.UNFINISHED, C.INIT, C.HARDWARE, C.UNDETERMINED})
+_ENDS = frozenset({C.DIED, C.RAISED, C.FROZEN, C.NOT_ARRIVED, C.INIT, C.UNDETERMINED})
+
+_KERNEL: Mapping[str, frozenset[CauseClass]] = {
+    **dict.fromkeys(("nfs", "lustre", "disk", "blocked-task", "soft-lockup"), _STOPPED),
+    **dict.fromkeys(("link-down", "nic"), _LINKS | {C.DIED, C.FROZEN}),
+    **dict.fromkeys(("panic", "reboot", "memory", "segfault"), _ENDS),
+    "pcie": _DEVICE,
+}
+_NOTES = frozenset(
+    {"shm-exhausted", "fd-exhausted", "disk-full", "loader-died", "loader-timeout", "loss-nan", "zero3-trace"}
+)
+_AFTER = (*ALARMS, DumpSignal, DumpNote, NcclError, StoreError)
+"""Kinds that only ever follow: complaints, and errors that report what a peer did."""
+
+_ROLES = (StoryRole.INITIATING, StoryRole.CASCADE, StoryRole.TEAR_DOWN, StoryRole.UNRELATED)
+
+
+def story(facts: Facts, findings: tuple[Finding, ...]) -> tuple[StoryEvent, ...]:
+    """The events that matter, earliest first, at most :data:`MOST` rows; the first cause is marked."""
+    if not findings:
+        return ()
+    scene = _Scene.of(facts, findings)
+    order = _order(facts)
+    rows: dict[tuple[StoryRole, str, str, str | None], list[int]] = {}
+    for at, event in enumerate(facts.case.events):
+        role = scene.role(event)
+        if role is not None:
+            where = event.host if isinstance(event, KernelEvent | GpuError | IbError) else None
+            rows.setdefault((role, event.kind, sighting(event), where), []).append(at)
+    told = [_row(facts, key[0], members, order) for key, members in rows.items()]
+    told.sort(key=lambda row: (row.at[0], _ROLES.index(row.event.role), row.at))
+    chosen = _marked([row.event for row in told], scene)
+    return _bounded(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    at: tuple[float, int, int]
+    event: StoryEvent
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Who the verdict is about, and where: ``ranks`` are the culprits, else who may be one, else who takes part."""
+
+    facts: Facts
+    cause: CauseClass
+    ranks: Ranks
+    hosts: frozenset[str]
+    endpoint: str
+
+    @classmethod
+    def of(cls, facts: Facts, findings: tuple[Finding, ...]) -> _Scene:
+        verdict = findings[0]
+        ranks = Ranks(r for f in findings if f.cause is verdict.cause for r in f.ranks) or verdict.suspects
+        if not ranks and verdict.stalled is not None:
+            ranks = verdict.stalled.entered | verdict.stalled.missing
+        hosts = frozenset(h for r in ranks if (h := facts.case.rank_host.get(r)) is not None)
+        return cls(facts, verdict.cause, ranks, hosts, shared_endpoint(facts))
+
+    def role(self, event: Event) -> StoryRole | None:
+        """The role of one event; None for what is no part of any story (progress, settings, stacks)."""
+        if _ends_the_job(event):
+            return StoryRole.TEAR_DOWN
+        if isinstance(event, _AFTER):
+            return StoryRole.CASCADE
+        if isinstance(event, ExceptionRaised) and event.origin != "own":
+            return StoryRole.CASCADE if event.origin == "echo" else None
+        if isinstance(event, SocketError) and event.echo:
+            return StoryRole.CASCADE
+        if isinstance(event, GpuError) and event.weight == "consequence":
+            return StoryRole.CASCADE
+        classes = _can_cause(event)
+        if classes is None:
+            return None
+        if not before_alarm(self.facts.liveness, event):
+            return StoryRole.CASCADE if self._here(event) else StoryRole.UNRELATED
+        if self.cause in classes and self._here(event):
+            return StoryRole.INITIATING
+        return StoryRole.CASCADE if isinstance(event, ProcessExit) else StoryRole.UNRELATED
+
+    def _here(self, event: Event) -> bool:
+        """Whether it happened at the culprit: its rank, its host, or the endpoint that failed connections share."""
+        if event.rank is not None:
+            return event.rank in self.ranks or not self.ranks
+        if isinstance(event, SchedulerEvent) and event.what in ("preempted", "time-limit"):
+            return True  # such an end is the whole job's
+        if event.host is not None and self.hosts:
+            return any(_same_host(event.host, host) for host in self.hosts)
+        return isinstance(event, IbError | SocketError) or not self.hosts
+
+
+def _same_host(one: str, other: str) -> bool:
+    """Names with and without their domain are one host."""
+    return one == other or one.split(".")[0] == other.split(".")[0]
+
+
+def _ends_the_job(event: Event) -> bool:
+    if isinstance(event, ProcessExit):
+        return event.exitcode in CLOSING or event.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
+    ended = isinstance(event, CommInit) and event.what in ("abort", "revoke")
+    return ended or isinstance(event, TearDown) or (isinstance(event, SchedulerEvent) and event.what == "cancelled")
+
+
+def _can_cause(event: Event) -> frozenset[CauseClass] | None:
+    """The verdicts that an event can make true; None where it is no trouble at all."""
+    if isinstance(event, GpuError):
+        return None if event.weight == "notice" else _DEVICE
+    if isinstance(event, KernelEvent):
+        return _KERNEL.get(event.what)
+    if isinstance(event, OutOfMemory | ProcessExit):
+        return _ENDS | {C.NETWORK} if not isinstance(event, ProcessExit) or event.exitcode else None
+    if isinstance(event, SchedulerEvent):
+        return _ENDS
+    if isinstance(event, IbError):
+        secondary = event.what in ("notice", "speed") or (event.what == "completion" and event.status == FLUSH)
+        return None if secondary else _LINKS
+    if isinstance(event, SocketError):
+        return _LINKS
+    if isinstance(event, CudaError):
+        return _DEVICE
+    if isinstance(event, ExceptionRaised):
+        return None if event.logged else _ENDS
+    if isinstance(event, Note) and event.what in _NOTES:
+        return frozenset(CauseClass) - {C.NONE, C.NETWORK, C.HARDWARE}
+    return None
+
+
+def shared_endpoint(facts: Facts) -> str:
+    """The host, or address, that failed InfiniBand connections have in common; "" where they have none.
+
+    Two hosts that each fail against the same third point at that one, not at themselves.
+    """
+    address = {e.address: e.host for e in facts.case.of(CommInit) if e.address and e.host}
+    pairs = set()
+    for event in facts.case.of(IbError):
+        if event.what == "completion" and event.status != FLUSH and event.peer and event.host:
+            pairs.add(frozenset((event.host, address.get(event.peer, event.peer))))
+    ends = Counter(end for pair in pairs for end in pair)
+    best = sorted(ends.items(), key=lambda item: (-item[1], item[0]))[:2]
+    alone = best and best[0][1] >= 2 and (len(best) < 2 or best[1][1] < best[0][1])
+    return best[0][0] if alone else ""
+
+
+def _order(facts: Facts) -> list[tuple[float, int, int]]:
+    """A place on the job's clock for each event; one without a time follows the last in its file that has one."""
+    last: dict[int, float] = {}
+    out = []
+    for event, second in zip(facts.case.events, np.asarray(facts.case.seconds).tolist(), strict=True):
+        source = event.place.source
+        if not math.isnan(second):
+            last[source] = second
+        out.append((last.get(source, math.inf), source, event.place.line or 0))
+    return out
+
+
+def _row(facts: Facts, role: StoryRole, members: Iterable[int], order: list[tuple[float, int, int]]) -> _Row:
+    events = facts.case.events
+    first, *others = sorted(members, key=lambda at: order[at])
+    event = events[first]
+    alike = [event, *(events[at] for at in others)]
+    ranks = Ranks(e.rank for e in alike if e.rank is not None)
+    off = next((s.seconds for s in facts.case.skews if s.holds_for(event)), 0.0)
+    hosts = {e.host or facts.case.rank_host.get(-1 if e.rank is None else e.rank) for e in alike}
+    return _Row(
+        order[first],
+        StoryEvent(
+            role=role,
+            kind=event.kind,
+            says=sighting(event) + _clock(off),
+            where=event.place,
+            time=event.time - timedelta(seconds=off) if event.time is not None and off else event.time,
+            ranks=ranks,
+            host=hosts.pop() if len(hosts) == 1 else None,
+            count=len(alike),
+        ),
+    )
+
+
+def _clock(off: float) -> str:
+    """What a reader must know who looks for the time in the log."""
+    return f" (its clock was {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}, set right here)" if off else ""
+
+
+def _marked(rows: list[StoryEvent], scene: _Scene) -> list[StoryEvent]:
+    """The first of the initiating events is the first cause; of failed connections the one at the shared end."""
+    causes = [row for row in rows if row.role is StoryRole.INITIATING]
+    if not causes:
+        return rows
+    at_end = [r for r in causes if scene.endpoint and r.host is not None and _same_host(r.host, scene.endpoint)]
+    first = at_end[0] if at_end and causes[0].kind == "ib-error" else causes[0]
+    return [_cause(row) if row is first else row for row in rows]
+
+
+def _cause(row: StoryEvent) -> StoryEvent:
+    return StoryEvent(row.role, row.kind, row.says, row.where, row.time, row.ranks, row.host, row.count, cause=True)
+
+
+def _bounded(rows: list[StoryEvent]) -> tuple[StoryEvent, ...]:
+    """At most :data:`MOST` rows: what began it goes in first, what has nothing to do with it last."""
+    if len(rows) <= MOST:
+        return tuple(rows)
+    kept = sorted(range(len(rows)), key=lambda i: (not rows[i].cause, _ROLES.index(rows[i].role), i))[:MOST]
+    return tuple(rows[i] for i in sorted(kept))

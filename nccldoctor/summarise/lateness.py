@@ -1,0 +1,222 @@
+"""The run-up: how late each rank issued each of the last recorded calls before the stall.
+
+Lateness is measured against the first rank of the same group to issue the same call, by the recorder's own times.
+Those are
+wall clocks of different hosts: where calls complete together on all members, clocks that differ show and are corrected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.model import Finding, Group
+from nccldoctor.model.figures import NEVER, UNKNOWN, LateRow, RunUp, level
+from nccldoctor.model.operations import op_type
+from nccldoctor.model.ranks import Ranks
+
+CALLS = 24
+"""Calls shown, up to the stalled one."""
+
+ROWS = 24
+"""Ranks shown one by one."""
+
+CLOCK_NOISE = 250.0
+"""Milliseconds below which a difference of clocks is not told from the watchdog's own rhythm: it looks for completed
+calls
+every 100 ms (``kWatchdogThreadSleepMillis``, pytorch ``ProcessGroupNCCL.cpp``)."""
+
+COMMON = 3
+"""Completions that a clock's correction needs at least."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Times in milliseconds by (rank, call), NaN where there is none; ``group`` codes the group of each rank."""
+
+    ranks: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int64]
+    seqs: npt.NDArray[np.int64]
+    created: Floats
+    completed: Floats
+    newest: npt.NDArray[np.int64]
+    ops: tuple[str, ...]
+
+
+def run_up(facts: Facts, findings: tuple[Finding, ...]) -> RunUp | None:
+    """The run-up to the verdict's stalled call; None where no such call, or no time of it, was recorded."""
+    stalled = findings[0].stalled
+    if stalled is None or stalled.seq is None:
+        return None
+    if stalled.kind == "p2p":
+        last = _shared(facts, stalled.entered | stalled.missing)
+    else:
+        last = next(((g.index, stalled.seq) for g in facts.case.groups if g.label == stalled.group), None)
+    window = _window(facts, *last) if last is not None else None
+    if last is None or window is None:
+        return None
+    shift = _corrections(facts, window)
+    late = _lateness(window, window.created - shift[:, None])
+    return _bounded(facts, findings, facts.case.groups[last[0]], window, late, shift)
+
+
+def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
+    """Of a transfer between two ranks, who is late shows in the collectives that both are in: the group with most of
+    them, and the last one that every member issued.
+    """
+    found: list[tuple[int, int]] = []
+    for group in facts.case.groups:
+        fronts = [f for r in group.members if (f := facts.progress.by.get((group.index, r))) is not None]
+        if pair <= group.members and fronts:
+            found.append((min(front.enqueued for front in fronts), -group.index))
+    most, index = max(found, default=(0, 0))
+    return (-index, most) if most > 1 else None
+
+
+def _window(facts: Facts, group: int, seq: int) -> _Window | None:
+    """The last calls of the group and of its sisters: groups of the same description and size count alike."""
+    case, calls = facts.case, facts.case.calls
+    own = case.groups[group]
+    sisters = [
+        g.index
+        for g in case.groups
+        if g.index == group
+        or (g.desc == own.desc and g.desc not in ("", "undefined") and len(g.members) == len(own.members))
+    ]
+    lookup = np.zeros(len(case.groups) + 1, dtype=bool)
+    lookup[sisters] = True
+    rows = np.flatnonzero(
+        facts.progress.collective & lookup[case.call_group] & (calls.seq <= seq) & (calls.created_ns > 0)
+    )
+    if not len(rows):
+        return None
+    mine = rows[case.call_group[rows] == group]
+    seqs = np.unique(calls.seq[mine])[-CALLS:]
+    if len(seqs) < 2:
+        return None
+    rows = rows[calls.seq[rows] >= seqs[0]]
+    rows = rows[np.isin(calls.seq[rows], seqs)]
+    member = {r: g for g in sisters for r in case.groups[g].members}
+    ranks = np.array(sorted(member), dtype=np.int64)
+    at = np.searchsorted(ranks, case.call_rank[rows])
+    known = (at < len(ranks)) & (ranks[np.minimum(at, len(ranks) - 1)] == case.call_rank[rows])
+    rows, at = rows[known], at[known]
+    column = np.searchsorted(seqs, calls.seq[rows])
+    base = int(calls.created_ns[rows].min())
+    created = np.full((len(ranks), len(seqs)), np.nan)
+    completed = np.full((len(ranks), len(seqs)), np.nan)
+    created[at, column] = (calls.created_ns[rows] - base) / 1e6
+    finished = calls.completed_ns[rows] > 0
+    completed[at[finished], column[finished]] = (calls.completed_ns[rows][finished] - base) / 1e6
+    fronts = [facts.progress.by.get((member[r], r)) for r in ranks.tolist()]
+    names = dict(zip(column.tolist(), calls.op[rows].tolist(), strict=True))
+    return _Window(
+        ranks=ranks,
+        group=np.array([member[r] for r in ranks.tolist()], dtype=np.int64),
+        seqs=seqs,
+        created=created,
+        completed=completed,
+        newest=np.array([f.enqueued if f is not None else 1 << 60 for f in fronts], dtype=np.int64),
+        ops=tuple(op_type(case.vocabulary.ops[names[c]]) if c in names else "" for c in range(len(seqs))),
+    )
+
+
+def _corrections(facts: Facts, window: _Window) -> Floats:
+    """Milliseconds that each rank's clock is ahead, as far as common completions tell; one value for all ranks of a
+    host.
+    """
+    ahead = np.full(len(window.ranks), np.nan)
+    for group in np.unique(window.group).tolist():
+        members = np.flatnonzero(window.group == group)
+        done = window.completed[members]
+        both = done[:, np.isfinite(done).sum(axis=0) >= 2]
+        if both.shape[1]:
+            apart = both - np.nanmedian(both, axis=0)
+            enough = np.isfinite(apart).sum(axis=1) >= COMMON
+            ahead[members[enough]] = np.nanmedian(apart[enough], axis=1)
+    hosts: dict[str, list[int]] = {}
+    for at, rank in enumerate(window.ranks.tolist()):
+        hosts.setdefault(facts.case.rank_host.get(rank, f"={rank}"), []).append(at)
+    out = np.zeros(len(window.ranks))
+    for places in hosts.values():
+        values = ahead[places][np.isfinite(ahead[places])]
+        if len(values) and abs(float(np.median(values))) >= CLOCK_NOISE:
+            out[places] = float(np.median(values))
+    return out
+
+
+def _lateness(window: _Window, created: Floats) -> Floats:
+    """Milliseconds behind the first of its own group; never and unknown as the constants say."""
+    late = np.full(created.shape, UNKNOWN)
+    for group in np.unique(window.group).tolist():
+        members = np.flatnonzero(window.group == group)
+        part = created[members]
+        some = np.isfinite(part).any(axis=0)
+        first = np.full(part.shape[1], np.nan)
+        first[some] = np.nanmin(part[:, some], axis=0)
+        behind = part - first
+        late[members] = np.where(np.isfinite(behind), np.maximum(behind, 0.0), UNKNOWN)
+        beyond: npt.NDArray[np.bool_] = np.greater(window.seqs[None, :], window.newest[members][:, None]) & some
+        absent: npt.NDArray[np.bool_] = ~np.isfinite(part) & beyond
+        late[members] = np.where(absent, NEVER, late[members])
+    return late
+
+
+def _bounded(
+    facts: Facts, findings: tuple[Finding, ...], group: Group, window: _Window, late: Floats, shift: Floats
+) -> RunUp:
+    shown = _shown(findings, window, late)
+    last = _last(window, late)
+    place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
+    before = [next((s.seconds * 1e3 for s in facts.case.skews if r in s.ranks), 0.0) for r in window.ranks.tolist()]
+    corrected = float(np.max(np.abs(shift + np.array(before)))) if len(shift) else 0.0
+    if corrected:
+        why = "clocks of different hosts aligned on calls that completed together"
+    elif np.isfinite(window.completed).any():
+        why = "clocks agree on calls that completed together, no correction was needed"
+    else:
+        why = "clocks as recorded: no completion was recorded that would align them"
+    return RunUp(
+        group=group.label,
+        seqs=tuple(window.seqs.tolist()),
+        ops=window.ops,
+        rows=tuple(
+            LateRow(rank, tuple(round(v, 1) for v in late[place[rank]].tolist()), int(last[place[rank]]))
+            for rank in shown
+        ),
+        ranks=Ranks(window.ranks.tolist()),
+        levels=bytes(level(v) for v in late.ravel().tolist()),
+        correction_ms=round(corrected, 1),
+        corrected=why,
+    )
+
+
+def _last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
+    """In how many calls each rank was measurably the last of its group; one that never came was last too."""
+    out = np.zeros(len(window.ranks), dtype=np.int64)
+    for group in np.unique(window.group).tolist():
+        members = np.flatnonzero(window.group == group)
+        value: Floats = np.where(late[members] == NEVER, np.inf, late[members])
+        worst: Floats = value.max(axis=0)
+        latest: npt.NDArray[np.bool_] = np.equal(value, worst)
+        out[members] += (latest & (worst > 0) & (latest.sum(axis=0) == 1)).sum(axis=1)
+    return out
+
+
+def _shown(findings: tuple[Finding, ...], window: _Window, late: Floats) -> list[int]:
+    """The ranks to look at: all of a small job, else culprits, suspects, their group mates and the latest ones."""
+    ranks: list[int] = window.ranks.tolist()
+    if len(ranks) <= ROWS:
+        return ranks
+    blamed = Ranks(r for f in findings for r in (*f.ranks, *f.suspects)) & ranks
+    stalled = findings[0].stalled
+    mates = (stalled.entered | stalled.missing) & ranks if stalled is not None else Ranks()
+    total = np.where(late > 0, late, 0.0).sum(axis=1)
+    latest = [ranks[at] for at in np.argsort(-total, kind="stable").tolist() if total[at] > 0]
+    order = dict.fromkeys([*list(blamed)[: ROWS // 2], *latest[: ROWS // 4], *mates])
+    return sorted(list(order)[:ROWS])

@@ -1,0 +1,222 @@
+"""The order of events around the stall: what each rank did, when it gave up, when it ended.
+
+Recorder entries give the calls, log lines the rest; all on the job's one clock (:mod:`nccldoctor.identify.clocks`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.events import CallTimeout, Event
+from nccldoctor.model import Family, Finding
+from nccldoctor.model.figures import Mark, Stretch, Timeline, TimeRow
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.summarise.event_phrases import mark, sighting
+
+ROWS = 16
+"""Ranks with a row of their own."""
+
+CALLS = 8
+"""Calls before the stall that are in the picture."""
+
+STRETCHES, MARKS = 48, 8
+"""Of one row at most."""
+
+MARGIN = 30.0
+"""Seconds before the stall that are shown where no earlier call was recorded."""
+
+LATEST = 1e11
+"""Seconds since the epoch that no clock shows: order alone is known beyond."""
+
+LONGEST = 14 * 86400.0
+"""Seconds after the stall in which an event still belongs to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The time in the picture, and when the stall began."""
+
+    start: float
+    end: float
+    stall: float
+
+
+def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
+    """The rows to look at; None where nothing that happened has a time."""
+    ranks = _ranks(facts, findings)
+    frame = _frame(facts, findings, ranks)
+    if frame is None:
+        return None
+    rows = [_row(facts, findings, rank, frame) for rank in ranks]
+    rows = [row for row in rows if row.stretches or row.marks]
+    others = _others(facts, frame)
+    if others.marks:
+        rows.append(others)
+    if not rows:
+        return None
+    recorded = bool(len(facts.case.calls)) and int(facts.case.calls.created_ns.max()) > 0
+    zoned = recorded or any(e.time is not None and e.time.tzinfo is not None for e in facts.case.events)
+    shown = Ranks(r for row in rows for r in row.ranks)
+    return Timeline(
+        tuple(rows), frame.start, frame.end, "UTC" if zoned else "", hidden=max(len(facts.case.world - shown), 0)
+    )
+
+
+def _ranks(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
+    """Culprits and suspects first, who alarmed first, their group mates, then the rest of a small job."""
+    stalled = findings[0].stalled
+    mates = list(stalled.entered | stalled.missing)[:ROWS] if stalled is not None else []
+    alarm = facts.liveness.first_alarm
+    first = [alarm.rank] if alarm is not None and alarm.rank is not None else []
+    blamed = [r for f in findings for r in (*f.ranks, *f.suspects)]
+    chosen = dict.fromkeys([*blamed[: ROWS // 2], *first, *mates, *list(facts.case.world)[:ROWS]])
+    return sorted(list(chosen)[:ROWS])
+
+
+def _frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int]) -> _Frame | None:
+    case, calls = facts.case, facts.case.calls
+    stall = _began(facts, findings)
+    times = [facts.liveness.time(e) for e in case.events if mark(e) not in ("", "life", "stack")]
+    known = [t for t in times if not math.isnan(t)]
+    if math.isnan(stall):
+        recorded = calls.created_ns[calls.created_ns > 0]
+        if not len(recorded) and not known:
+            return None
+        stall = float(recorded.max()) / 1e9 if len(recorded) else min(known)
+    wanted = np.isin(case.call_rank, ranks) & (calls.created_ns > 0) if len(calls) else np.empty(0, dtype=bool)
+    before = np.unique(calls.created_ns[wanted])
+    before = before[before / 1e9 < stall]
+    start = float(before[-min(len(before), CALLS * max(len(ranks), 1))]) / 1e9 if len(before) else stall - MARGIN
+    late = [t for t in known if stall <= t <= stall + LONGEST]
+    last = float(calls.created_ns[wanted].max()) / 1e9 if wanted.any() else stall
+    end = max([*late, last, stall])
+    return _Frame(start, max(end, start + 0.001), stall)
+
+
+def _began(facts: Facts, findings: tuple[Finding, ...]) -> float:
+    """When the stalled call of the verdict was first issued, else when the first rank began to wait; NaN where
+    nothing tells.
+    """
+    stalled = findings[0].stalled
+    if stalled is not None:
+        found = [
+            facts.issued_at[key]
+            for key, call in facts.wait_graph.calls.items()
+            if call.seq == stalled.seq
+            and facts.case.groups[call.group].label == stalled.group
+            and 0 < facts.issued_at.get(key, 0.0) < LATEST
+        ]
+        if found:
+            return min(found)
+    return facts.liveness.began
+
+
+def _row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame) -> TimeRow:
+    marks = _marks(facts, _of_rank(facts, rank), frame)
+    return TimeRow(Ranks([rank]), tuple(_stretches(facts, findings, rank, frame, marks))[-STRETCHES:], marks)
+
+
+def _of_rank(facts: Facts, rank: int) -> list[Event]:
+    signs = facts.liveness.signs(rank)
+    said: list[Event] = [
+        *signs.alarms,
+        *signs.own,
+        *signs.echoes,
+        *signs.exits,
+        *signs.answered,
+        *signs.stacks,
+        *signs.phases,
+    ]
+    if signs.step_event is not None:
+        said.append(signs.step_event)
+    return list(dict.fromkeys(said))
+
+
+def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, ...]:
+    """One symbol for each kind of thing that happened, the first time it did, in order of time."""
+    found: dict[tuple[str, str], Mark] = {}
+    timed = sorted(
+        (facts.liveness.time(e), n, e) for n, e in enumerate(events) if not math.isnan(facts.liveness.time(e))
+    )
+    for at, _, event in timed:
+        kind = mark(event)
+        if kind and frame.start <= at <= frame.end:
+            about = "" if kind in ("timeout", "dump", "exception", "exit") else sighting(event)
+            found.setdefault((kind, about), Mark(kind, at, sighting(event), str(event.place)))
+    return tuple(found.values())[:MARKS]
+
+
+def _others(facts: Facts, frame: _Frame) -> TimeRow:
+    """Kernel, scheduler and device lines that belong to no rank."""
+    events = [e for e in facts.case.events if e.rank is None and mark(e) == "trouble"]
+    return TimeRow(Ranks(), (), _marks(facts, events, frame))
+
+
+def _stretches(
+    facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame, marks: Sequence[Mark]
+) -> list[Stretch]:
+    calls = facts.case.calls
+    rows = facts.sequences.rows(rank)
+    rows = rows[(calls.created_ns[rows] / 1e9 >= frame.start) & (calls.created_ns[rows] > 0)]
+    out: list[Stretch] = []
+    for row in rows.tolist():
+        begin = float(calls.created_ns[row]) / 1e9
+        finish = float(calls.completed_ns[row]) / 1e9
+        if facts.progress.done[row] and finish > begin and finish <= frame.end:
+            out.append(Stretch("call", begin, finish))
+    stop = _stops(facts, rank, frame, marks)
+    waiting = _waits_since(facts, rank, frame)
+    if waiting is not None and waiting < stop:
+        out = [s for s in out if s.start < waiting]
+        out.append(Stretch("waiting", waiting, stop))
+        return [Stretch("work", frame.start, waiting), *out] if len(rows) else out
+    if not len(rows) and not marks:
+        return []
+    absent = any(rank in f.ranks and f.family in (Family.ABSENT, Family.DISAGREE, Family.SLOW) for f in findings)
+    last = max([float(calls.created_ns[r]) / 1e9 for r in rows.tolist()], default=frame.start)
+    last = max(last, max((s.end for s in out), default=last))
+    if absent and stop > max(last, frame.start):
+        return [
+            *([Stretch("work", frame.start, last)] if last > frame.start else []),
+            *out,
+            Stretch("outside", last, stop),
+        ]
+    return [Stretch("work", frame.start, stop), *out] if len(rows) else out
+
+
+def _stops(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:
+    """Until when something is known of a rank: its end, its first timeout, else the last thing it wrote, or the
+    picture's end.
+    """
+    ended = [m.at for m in marks if m.kind == "exit"]
+    gave_up = [m.at for m in marks if m.kind in ("timeout", "exception")]
+    signs = facts.liveness.signs(rank)
+    if gave_up:
+        return min(gave_up)
+    if ended:
+        return min(ended)
+    return min(signs.last, frame.end) if not math.isnan(signs.last) and signs.last > frame.stall else frame.end
+
+
+def _waits_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
+    """When the rank issued the call that it waits in."""
+    for key in facts.wait_graph.firm.get(rank, ()):
+        front = facts.progress.by.get((key[1], rank))
+        if (
+            key[0] == "collective"
+            and front is not None
+            and front.row >= 0
+            and facts.case.calls.created_ns[front.row] > 0
+        ):
+            return max(float(facts.case.calls.created_ns[front.row]) / 1e9, frame.start)
+    for event in facts.liveness.signs(rank).alarms:
+        if isinstance(event, CallTimeout) and event.ran_ms is not None:
+            at = facts.liveness.time(event) - event.ran_ms / 1e3
+            if not math.isnan(at):
+                return max(at, frame.start)
+    return None

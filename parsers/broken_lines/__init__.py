@@ -1,0 +1,1 @@
+"""Joins the lines that collectors and terminals broke."""

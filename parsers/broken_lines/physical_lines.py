@@ -1,0 +1,196 @@
+"""The physical lines of a file that may be broken: whose they are, whether they begin a record, whether they end inside one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from nccldoctor.parsers.base import Mark
+from nccldoctor.parsers.broken_lines.wrapped import BEGINS
+from nccldoctor.parsers.line_prefix.labels import has_labels
+from nccldoctor.parsers.line_prefix.prefixes import continues, labelled, plain, read_mark, split_label
+
+LONGEST = 4_000
+"""Bytes of a line that is tried."""
+
+_NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
+_QUOTE = re.compile(r"[>|] ?")
+_LOOKED_AT, _SOME = 400, 4  # lines by which it is judged where lines were broken, and how many must have been
+_NARROW, _WIDE = 40, 220  # columns
+_STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
+_SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_STUB = re.compile(
+    r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[-?\d{0,5}(?:\] ?[\w./+-]{0,120}(?::\d{0,6})?(?: N?C?C?L?)?)?)?)?"
+)
+"""The beginning of NCCL's own prefix, cut."""
+
+_LABEL = re.compile(
+    r"\[default\d|\[rank\d|\[pod/|\([\w.]{1,80}[ [(]|\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{4}-\d\d|\s{0,6}\d{1,6}: "
+    r"|[\w.-]{1,63}: \S"
+)
+"""What collectors and launchers put in front of every line of a merged log."""
+
+_OUTER = re.compile(
+    r"(?:\[[A-Za-z_][\w.-]{0,40}?\d{1,4}\]:|\[pod/[^\]\n]{1,300}\] |\([^()\n]{1,120}\bpid=\d{1,10}[^()\n]{0,80}\) "
+    r"|\s{0,6}\d{1,6}: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) |std(?:out|err) [FP] ){1,6}"
+)
+"""The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
+
+_FRAME = re.compile(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
+
+_WRITER = re.compile(r"\[rank\d{1,7}\]:")
+
+_HEAD = re.compile(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
+"""The end of the prefix of c10."""
+
+_NCCL = re.compile(r"NCCL (?:INFO|WARN|ATTN|DIAG|TRACE) ")
+_NAMED = ("[PG ", "] [Rank ")
+"""What messages of c10 begin with, should the prefix be lost."""
+
+
+def records(text: str) -> int:
+    """How many records a text holds, by the prefixes of those who write them."""
+    native = len(_HEAD.findall(text)) or any(name in text for name in _NAMED)
+    return native + len(_NCCL.findall(text))
+
+
+class Lines:
+    """The physical lines of a file, and what stands in front of each."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
+        self.starts = np.concatenate([[0], ends + 1])
+        self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
+        """Whether every line stands in a quotation."""
+        self.labelled = has_labels(content[:_STUDIED])
+        """Whether ``srun --label`` or pdsh wrote a label in front of every line."""
+        self._marks: dict[int, tuple[str, Mark, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def raw(self, number: int) -> bytes:
+        """Line ``number`` (from 0) without its end."""
+        end = self.starts[number + 1] - 1 if number + 1 < len(self.starts) else len(self.content)
+        return self.content[self.starts[number] : end].rstrip(b"\r")
+
+    def read(self, number: int) -> tuple[str, Mark, str]:
+        """The text, its mark, and what stands behind the mark."""
+        known = self._marks.get(number)
+        if known is None:
+            text = plain(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
+            text = _QUOTE.sub("", text, count=1) if self.quoted else text
+            label, rest = split_label(text) if self.labelled else (None, text)
+            mark, body = read_mark(rest)
+            known = self._marks[number] = (text, labelled(mark, label) if label is not None else mark, body)
+        return known
+
+    def orphan(self, number: int, head: int) -> bool:
+        """Whether a line has no label although the one it may go on with has: then what looks like one is text."""
+        return bool(_LABEL.match(self.read(head)[0])) and not _LABEL.match(self.read(number)[0])
+
+    def owned(self, number: int) -> bool:
+        """Whether a line says who wrote it, or begins a record. A piece that does neither ends where others write."""
+        return bool(_LABEL.match(self.read(number)[0])) or self.begins(number)
+
+    def goes_on(self, number: int, head: int) -> str:
+        """The text that line ``number`` would add to ``head``: all of it, or what stands behind the label of both. Where
+        lines were broken at blanks, with the blank that was lost.
+        """
+        added = self._behind(number, head)
+        return " " + added.lstrip() if self._at_blanks else added
+
+    def _behind(self, number: int, head: int) -> str:
+        text, mark, body = self.read(number)
+        if not mark.stream or self.orphan(number, head):
+            return text
+        if self.labelled:
+            one, text = split_label(text)
+            if one is not None and one == split_label(self.read(head)[0])[0]:
+                return body if _WRITER.match(text) else text
+        label, other = _OUTER.match(text), _OUTER.match(self.read(head)[0])
+        if label is None or other is None:
+            return body
+        inner = text[label.end() :]
+        return body if _WRITER.match(inner) else inner
+
+    def same_writer(self, number: int, head: int) -> bool:
+        """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
+        mine, other = self.read(head)[1].stream, self.read(number)[1].stream
+        if continues(other, mine) or self.orphan(number, head):
+            return True
+        return bool(mine) and continues(mine, other) and self.torn(head, number)  # only the rest names the process
+
+    def whole(self, number: int) -> bool:
+        """Whether nothing can go on with a line: it is empty, or a frame of a stack, of which there may be hundreds."""
+        return not self.raw(number) or _FRAME.fullmatch(self.read(number)[2].strip()) is not None
+
+    def begins(self, number: int) -> bool:
+        """Whether a line is the beginning of something of its own."""
+        text, mark, body = self.read(number)
+        known = mark.file is not None and mark.severity is not None
+        body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
+        return known or bool(_NATIVE.search(body[:160])) or bool(BEGINS.match(body.lstrip(" \t>|`")))
+
+    def opens(self, head: int, number: int) -> bool:
+        """Whether ``head`` begins a record that ``number`` may go on with."""
+        return self.begins(head) or self.torn(head, number)
+
+    def native(self, head: int) -> bool:
+        """Whether a line begins with NCCL's own prefix: what it says of host and process holds for the rest."""
+        return bool(_NATIVE.match(self.read(head)[2][:160]))
+
+    def torn(self, head: int, number: int) -> bool:
+        """Whether ``head`` ends inside the prefix of a logger, so that what looks like a beginning goes on with it."""
+        first, mark, body = self.read(head)
+        if not body.strip():
+            return True
+        if mark.file is not None:
+            return False
+        if _STUB.fullmatch(body):
+            return self._one_host(body, self.goes_on(number, head))
+        opened = first.rfind("[")
+        if opened <= first.rfind("]") or len(first) - opened >= 60:
+            return False
+        rest = self.goes_on(number, head)
+        closed = rest.find("]")
+        return closed >= 0 and "[" not in rest[:closed]
+
+    def _one_host(self, stub: str, rest: str) -> bool:
+        """Whether the beginning of a host's name belongs to the rest: not where the rest alone is named like the others."""
+        whole, alone = _SPOKE.match(stub + rest), _SPOKE.match(rest)
+        if whole is None or alone is None:
+            return True
+        return self._hosts[_shape(alone[1])] <= max(1, self._hosts[_shape(whole[1])])
+
+    @cached_property
+    def _at_blanks(self) -> bool:
+        """Whether an editor broke the lines at blanks: none was full, and none had room for the next word."""
+        lines = [self.read(n)[0] for n in range(min(len(self), _LOOKED_AT))]
+        width = max(map(len, lines), default=0)
+        if not _NARROW <= width <= _WIDE:
+            return False
+        broken = [
+            (a, b.strip()) for a, b in pairwise(lines) if b.strip() and not _LABEL.match(b) and len(a) > 0.6 * width
+        ]
+        room = sum(len(a) + 1 + len(b.split(" ", 1)[0]) <= width for a, b in broken)
+        return (
+            len(broken) >= _SOME
+            and room <= len(broken) / 10
+            and sum(len(a) == width for a, _ in broken) < len(broken) / 2
+        )
+
+    @cached_property
+    def _hosts(self) -> Counter[str]:
+        """How many lines were written on hosts with names of a shape."""
+        return Counter(_shape(m[1].decode()) for m in _SPEAKS.finditer(self.content))
+
+
+def _shape(host: str) -> str:
+    return re.sub(r"\d+", "#", host)

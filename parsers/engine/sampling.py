@@ -1,0 +1,248 @@
+"""Parsers whose literals are common in healthy logs (progress, heartbeats) look at parts of a large file only: its
+beginning, its end, and the surroundings of the first and the last event that matters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import ahocorasick_rs
+import numpy as np
+
+from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
+from nccldoctor.parsers.base import Line, LineParser
+from nccldoctor.parsers.engine.literals import literals_of
+from nccldoctor.parsers.engine.window import REACH, Buffer
+
+LAST = 32
+"""Lines kept of each communicator of a process."""
+
+MOST = 4096
+"""Communicators kept of one file."""
+
+_FRONT = 120
+
+
+@cache
+def _sign() -> ahocorasick_rs.BytesAhoCorasick:
+    """A search for one literal, which the library does at the speed of memory, ten times as fast as ``bytearray.find``."""
+    return ahocorasick_rs.BytesAhoCorasick([b"opCount "])
+
+
+@cache
+def _call() -> re.Pattern[bytes]:
+    return re.compile(rb"opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
+
+
+class Newest:
+    """Gathers them as the scanner's buffer passes by, for each thread that calls."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[bytes, bytes], deque[tuple[int, bytes]]] = defaultdict(lambda: deque(maxlen=LAST))
+
+    def block(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+        """Look at whole lines in ``[low, high)``; the first of them has this number."""
+        data = buffer.data
+        with memoryview(data) as view:
+            hits = [low + start for _, start, _ in _sign().find_matches_as_indexes(view[low:high])]
+        found: dict[tuple[bytes, bytes], deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
+        for at in hits:
+            hit = _call().match(data, at, high)
+            if hit is None:
+                continue
+            key = _thread(data, max(low, at - _FRONT), at), hit[1]
+            if key in self._kept or key in found or len(self._kept) + len(found) < MOST:
+                found[key].append((hit.start(), hit.end()))
+        if not found:
+            return
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8, high - low, low) == 0x0A) + low
+        for key, places in found.items():
+            for start, end in places:
+                at = int(np.searchsorted(ends, start))
+                begin = int(ends[at - 1]) + 1 if at else low
+                stop = int(ends[at]) if at < len(ends) else min(high, end + _FRONT)
+                self._kept[key].append((number + at, bytes(data[begin:stop])))
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """What was kept, with the numbers of the lines, in their order."""
+        yield from sorted({line for kept in self._kept.values() for line in kept})
+
+
+def _thread(data: bytearray, low: int, at: int) -> bytes:
+    """``host:pid:tid`` out of ``host:pid:tid [0] NCCL INFO AllReduce: ``; nothing where the line begins otherwise."""
+    message = data.rfind(b" NCCL INFO ", low, at)
+    device = data.rfind(b" [", low, message) if message >= 0 else -1
+    if device < 0:
+        return b""
+    start = max(data.rfind(b" ", low, device), data.rfind(b"\n", low, device)) + 1
+    return bytes(data[start or low : device])
+
+
+WHOLE = 4 << 20
+"""Files up to this size are read whole."""
+HEAD, TAIL, BEFORE = 256 << 10, 1 << 20, 1 << 20
+MOST_LINES = 1_000
+"""Lines of one region of a large file that are parsed; of more, the first, the last and some between. A small file
+has three times as many, one that is named for a single rank half as many: there nobody else's lines are lost."""
+MOST_EVENTS = 2_000
+"""Events kept of one source; of more, the first and the last of every writer and some between."""
+
+_QUIET = (Setting, Version, CommInit, CollCall, Note, Phase)  # what a healthy job says too
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Found:
+    """One event with its line, its order, and who says it about what."""
+
+    line: int
+    order: int
+    writer: tuple[str, ...] = field(compare=False)
+    event: Event = field(compare=False)
+
+
+class Sampler:
+    """Gathers the events of the sampled parsers as the scanner's buffer passes by."""
+
+    def __init__(
+        self,
+        parsers: tuple[LineParser, ...],
+        offer: Callable[[Line, Sequence[LineParser]], list[Event]],
+        most: int = MOST_LINES,
+        one_writer: bool = False,
+    ) -> None:
+        self._most = most
+        self._most_of_small = most // 2 if one_writer else 3 * most
+        self._literals = literals_of(parsers)
+        self._offer = offer
+        self._found: list[_Found] = []
+        self._seen: set[tuple[int, int, int]] = set()
+        self._loud = False
+        self._whole = False
+        self._newest = Newest()
+        self._pinned: set[int] = set()  # lines that are never thinned out
+        self._first: tuple[int, int] | None = None  # of the first event that matters, in a file that is read whole
+        self._latest: tuple[int, int] | None = None  # offset and line of the last event that matters, in this block
+        self._kept: tuple[bytes, int, int] | None = (
+            None  # its surroundings: content, offset of the event in them, its line
+        )
+
+    def expect(self, buffer: Buffer, first: bool, over: bool) -> None:
+        """A block is about to be searched: whether it is all there is, and so small that it is read whole."""
+        self._whole = first and over and buffer.high <= WHOLE
+
+    def event(self, buffer: Buffer, at: int, number: int, found: Sequence[Event]) -> None:
+        """Another parser found something at this offset, in this line."""
+        if not self._literals.parsers or all(isinstance(e, _QUIET) for e in found):
+            return
+        if self._loud:
+            self._latest = (at, number)
+        else:
+            self._loud = True
+            self._first = (at, number)
+            if not self._whole:
+                self._around_first(buffer)
+
+    def _around_first(self, buffer: Buffer) -> None:
+        if self._first:
+            at, number = self._first
+            self._region(buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most)
+
+    def passing(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+        """Whole lines go by, the first with this number: of COLL lines the last ones are kept, wherever they stand."""
+        if self._literals.parsers:
+            self._newest.block(buffer, low, high, number)
+
+    def block(self, buffer: Buffer, number: int, first: bool, over: bool) -> None:
+        """A block was searched; ``number`` is the line at the end of it. ``first`` and ``over``: nothing came before,
+        comes after.
+        """
+        if not self._literals.parsers:
+            return
+        if self._latest:
+            at, line = self._latest
+            low = max(buffer.low, at - REACH)
+            self._kept = (bytes(buffer.data[low : min(buffer.high, at + REACH)]), at - low, line)
+            self._latest = None
+        if self._whole:
+            if not self._region(buffer, 0, buffer.high, 0, 1, self._most_of_small):
+                self._around_first(buffer)
+        elif first:
+            self._region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
+        if over and not self._whole:
+            self._region(buffer, max(0, buffer.high - TAIL), buffer.high, buffer.high, number, self._most)
+            if self._kept:
+                content, at, line = self._kept
+                around = buffer.like(content)
+                self._region(around, 0, len(content), at, line, self._most)
+                around.forget()  # lines and buffer hold each other
+        if over:
+            self._last_calls(buffer)
+
+    def _last_calls(self, buffer: Buffer) -> None:
+        for number, content in self._newest.lines():
+            around = buffer.like(content)
+            self._pinned.add(number)
+            self._parse(around, 0, len(content), number)
+            around.forget()
+
+    def _region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> bool:
+        """Parse at most so many lines in ``[low, high)``; the line at offset ``at`` has this ``number``.
+        Whether these were all.
+        """
+        with memoryview(buffer.data) as view:
+            hits = self._literals.hits(view[low:high])
+            ends = (
+                np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
+                if hits
+                else np.empty(0, int)
+            )
+        base = number - int(np.searchsorted(ends, at))
+        spans: list[tuple[int, int]] = []
+        for hit in hits:
+            if spans and low + hit < spans[-1][1]:
+                continue
+            start, end, _ = buffer.bounds(low + hit, spans[-1][1] if spans else low)
+            spans.append((start, max(end, low + hit + 1)))
+        chosen = _some(spans, most)
+        lines = (np.searchsorted(ends, [start for start, _ in chosen]) + base).tolist()
+        for (start, end), line in zip(chosen, lines, strict=True):
+            cuts = buffer.pieces(start, end)
+            for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
+                self._parse(buffer, a, b, line)
+        return len(spans) <= most
+
+    def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
+        for line in buffer.lines(start, end, number):
+            key = (number, line.record, hash(line.raw))  # regions overlap
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            for event in self._offer(line, self._literals.owners(line.body)):
+                about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
+                self._found.append(_Found(number, len(self._found), about, event))
+
+    def events(self) -> list[Event]:
+        """What was found, in the order of lines; thinned where it is very much."""
+        found = sorted(self._found)
+        if len(found) > MOST_EVENTS:
+            last = {x.writer: i for i, x in enumerate(found)}
+            first = {x.writer: i for i, x in reversed(list(enumerate(found)))}
+            keep = {*first.values(), *last.values(), *(i for i, x in enumerate(found) if x.line in self._pinned)}
+            room = max(1, MOST_EVENTS - len(keep))
+            keep.update(range(0, len(found), -(-len(found) // room)))
+            found = [found[i] for i in sorted(keep)]
+        return [x.event for x in found]
+
+
+def _some(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """The first sixth, the last two thirds, and evenly chosen ones between."""
+    if len(spans) <= most:
+        return spans
+    head, tail = most // 6, most * 2 // 3
+    middle = spans[head:-tail]
+    step = -(-len(middle) // (most - head - tail))
+    return [*spans[:head], *middle[::step], *spans[-tail:]]

@@ -1,0 +1,261 @@
+"""Bytes in, events out: one literal search over the whole file, then the typed patterns on the lines that were hit.
+
+Memory is one buffer of about 5 MB whatever the file; see ``window.py`` for lines and their neighbours, ``sampling.py``
+for the parsers whose literals are common in healthy logs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
+import numpy as np
+
+from nccldoctor.events import Event, Note
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.parsers import shelf
+from nccldoctor.parsers.base import Line, LineParser, Parsed, common
+from nccldoctor.parsers.broken_lines import rejoin
+from nccldoctor.parsers.engine.deduplicate import distinct, with_groups
+from nccldoctor.parsers.engine.encodings import Joined, Reader, as_utf8
+from nccldoctor.parsers.engine.literals import Literals, literals_of
+from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
+from nccldoctor.parsers.engine.window import REACH, Buffer
+from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
+
+FIRST = 256 << 10
+"""Bytes asked for at once while it is not known how large a file is: most files of a large job are small."""
+BLOCK = 4 << 20
+HISTORY = 1 << 20
+
+
+def scan(
+    source: Source, stream: BinaryIO, parsers: Sequence[LineParser] | None = None, sampled: int = MOST_LINES
+) -> Parsed:
+    """Read ``stream`` to its end and hand back what ``parsers`` (default: every line parser) recognise in it.
+
+    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``).
+    Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
+    parser that fails on a line costs that line only and is told as a Gap.
+    """
+    chosen = tuple(shelf.line_parsers() if parsers is None else parsers)
+    reader = as_utf8(stream)
+    content = _beginning(reader, rejoin.LARGEST)
+    whole = parsers is None and len(content) <= rejoin.LARGEST
+    mended = _mended(source, content) if whole else None
+    if mended is None:
+        return _run(source, content, chosen, sampled, reader)
+    return _with_lines(_run(source, mended.content, chosen, sampled), mended)
+
+
+def _beginning(reader: Reader, limit: int) -> bytes:
+    """The first bytes, a little more than ``limit`` where there are more."""
+    out = bytearray()
+    with memoryview(bytearray(FIRST)) as piece:
+        while len(out) <= limit and (got := reader.readinto(piece)):
+            out += piece[:got]
+    return bytes(out)
+
+
+def _mended(source: Source, content: bytes) -> rejoin.Mended | None:
+    """The content with its seams closed, as all parsers see it."""
+    parsers = tuple(p for p in shelf.line_parsers() if not p.sampled)
+    hits = literals_of(parsers).hits(memoryview(content))
+    labelled = has_labels(content[:REACH])
+    return rejoin.mend(content, hits, lambda part: _run(source, part, parsers, 0, labelled=labelled).events)
+
+
+def _with_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
+    """The same with the line numbers that the file had before it was mended."""
+    numbers = mended.lines
+
+    def moved(place: Place) -> Place:
+        return replace(place, line=int(numbers[min(place.line, len(numbers)) - 1])) if place.line else place
+
+    return replace(
+        parsed,
+        events=tuple(replace(e, place=moved(e.place)) for e in parsed.events),
+        lines=int(numbers[-1]) - mended.content.endswith(b"\n"),
+        first_unknown_at=moved(parsed.first_unknown_at) if parsed.first_unknown_at else None,
+    )
+
+
+def _run(
+    source: Source,
+    content: bytes,
+    parsers: tuple[LineParser, ...],
+    sampled: int,
+    rest: Reader | None = None,
+    labelled: bool | None = None,
+) -> Parsed:
+    """What the parsers find in ``content`` and the rest of the stream; the buffer is no larger than it need be.
+
+    ``labelled`` says of a piece of a file whether all of the file carries labels.
+    """
+    one = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
+    one.labelled = labelled
+    try:
+        return one.run(Joined(content, rest))
+    finally:
+        one.close()
+
+
+@functools.lru_cache(maxsize=16)
+def _shelves(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[LineParser, ...]]:
+    """The search for the parsers that see every line, and the others."""
+    return literals_of(tuple(p for p in parsers if not p.sampled)), tuple(p for p in parsers if p.sampled)
+
+
+def _fill(buffer: Buffer, reader: Reader) -> bool:
+    """Read until the buffer is full; whether the stream is at its end."""
+    with memoryview(buffer.data) as view:
+        while buffer.high < len(view):
+            got = reader.readinto(view[buffer.high :])
+            if not got:
+                return True
+            buffer.high += got
+    return False
+
+
+class _Scan:
+    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
+        self.source = source
+        self.labelled: bool | None = None  # None: the beginning tells
+        self.literals, others = _shelves(parsers)
+        self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
+        self.labels = Labels()
+        self.buffer = Buffer(source, size)
+        self.events: list[Event] = []
+        self.gaps: dict[str, Gap] = {}
+        self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
+        self.candidates = self.understood = 0
+        self.unknown: Line | None = None
+
+    def run(self, reader: Reader) -> Parsed:
+        """The loop over blocks."""
+        buffer = self.buffer
+        done, first = 0, True
+        while True:
+            over = _fill(buffer, reader)
+            head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
+            if has_labels(head) if self.labelled is None else self.labelled:
+                buffer.read = behind_label
+                self.labels.study(head)
+            limit = buffer.high if over else self._safe(done)
+            self.sampler.expect(buffer, first, over)
+            self.sampler.passing(buffer, done, limit, self._count(done))
+            self._block(done, limit)
+            self.sampler.block(buffer, self.number, first, over)
+            if over:
+                break
+            done, first = self._shift(limit), False
+        lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
+        self._last_words()
+        return self._result(lines)
+
+    def _last_words(self) -> None:
+        """The last line of a file that one rank wrote, whatever it says, if it has a time: the rank was alive then."""
+        if self.source.rank is None:
+            return
+        buffer = self.buffer
+        low = max(buffer.low, buffer.high - REACH)
+        end = low + len(buffer.data[low : buffer.high].rstrip())
+        if end <= buffer.low:
+            return
+        start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
+        number = self.number - buffer.data.count(b"\n", end, buffer.high)
+        for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
+            told = line.mark.time is not None and not any(e.place.line == number for e in self.events[-4:])
+            if told and line.body.strip():
+                self.events.append(Note(**common(line), what="last-line", detail=line.body.strip()[:200]))
+
+    def close(self) -> None:
+        """Untie what holds each other, buffer and lines: the collector is off while files are read."""
+        self.buffer.forget()
+        del self.sampler
+
+    def _safe(self, done: int) -> int:
+        """How far to look now, so that every hit has neighbours behind it: behind a line end, if there is one."""
+        return self.buffer.data.rfind(b"\n", done, self.buffer.high - REACH) + 1 or self.buffer.high - REACH
+
+    def _shift(self, done: int) -> int:
+        """Move what is still needed to the front of the buffer; where the unread part begins there."""
+        buffer = self.buffer
+        away = max(0, done - HISTORY)
+        buffer.data[: buffer.high - away] = buffer.data[away : buffer.high]
+        buffer.high -= away
+        self.counted -= away
+        buffer.forget()
+        return done - away
+
+    def _count(self, upto: int) -> int:
+        """The number of the line at this offset; offsets must not decrease."""
+        part = np.frombuffer(self.buffer.data, np.uint8, upto - self.counted, self.counted)
+        self.number += int(np.count_nonzero(part == 0x0A))
+        self.counted = upto
+        return self.number
+
+    def _block(self, done: int, limit: int) -> None:
+        buffer = self.buffer
+        resume = max(buffer.low, done - self.literals.longest)  # a literal in a line without end may have begun before
+        with memoryview(buffer.data) as view:
+            hits = self.literals.hits(view[done : min(buffer.high, limit + self.literals.longest)])
+        for hit in hits:
+            at = done + hit
+            if at < max(resume, done) or at >= limit:
+                continue
+            start, end, _ = buffer.bounds(at, resume)
+            number = self._count(max(start, self.counted))
+            start = max(start, buffer.data.rfind(b"\r", start, at) + 1)
+            cut = buffer.data.find(b"\r", at, end)
+            end = end if cut < 0 else cut
+            self._piece(start, end, number)
+            resume = max(end, at + 1)
+        self._count(limit)
+
+    def _piece(self, start: int, end: int, number: int) -> None:
+        lines = self.buffer.lines(start, end, number)
+        owners = self.literals.owners(lines[0].raw) if lines else []
+        for line in lines if owners else ():
+            found = self.offer(line, owners)
+            self.candidates += 1
+            self.understood += bool(found)
+            if not found and self.unknown is None:
+                self.unknown = line
+            if found:
+                self.events.extend(found)
+                self.sampler.event(self.buffer, start, number, found)
+
+    def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
+        """What these parsers find on a line, each finding once."""
+        out: list[Event] = []
+        for parser in owners:
+            try:
+                events = list(parser.parse(line))
+            except Exception as error:  # one bad line, or one bad parser, must not cost the file
+                name = type(parser).__name__
+                self.gaps.setdefault(
+                    name, Gap(f"lines of {name}", f"{type(error).__name__} at {line.place}", source=self.source.id)
+                )
+                continue
+            out += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
+        self.labels.note(line)
+        return out
+
+    def _result(self, lines: int) -> Parsed:
+        found = [*self.events, *self.sampler.events()]
+        order = sorted(range(len(found)), key=lambda i: (found[i].place.line or 0, i))
+        events = with_groups(distinct(self.labels.resolved([found[i] for i in order])))
+        unknown: Place | None = self.unknown.place if self.unknown else None
+        return Parsed(
+            self.source,
+            events=tuple(events),
+            gaps=tuple(self.gaps[name] for name in sorted(self.gaps)),
+            lines=lines,
+            candidates=self.candidates,
+            understood=self.understood,
+            first_unknown=self.unknown.raw.strip()[:300] if self.unknown else "",
+            first_unknown_at=unknown,
+        )

@@ -1,0 +1,167 @@
+"""The part of a log that is in memory: physical lines and records around a position, and their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nccldoctor.model import Place, Source
+from nccldoctor.parsers.base import Line, Mark
+from nccldoctor.parsers.line_prefix.prefixes import continues, plain, records
+
+REACH = 64 << 10
+"""How far from a hit a line, or its neighbours, may lie; in bytes."""
+
+_REDRAWN = 4  # carriage returns in one line beyond which it is a progress bar
+_CACHED = 20_000  # lines; some 20 MB, enough for the densest 4 MB that matter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located(Line):
+    """A line that knows where it lies: its piece of the buffer is ``[at, end)``, ``record`` its index among the
+    records in it.
+    """
+
+    at: int
+    end: int
+    record: int
+
+
+def _split(text: str) -> list[str]:
+    """A message cut at the line ends that it holds where JSON had escaped them."""
+    if "\n" not in text and "\r" not in text:
+        return [text]
+    return [part for part in text.replace("\r", "\n").split("\n") if part] or [""]
+
+
+class Buffer:
+    """One reused bytearray with a view on it, and the lines in ``[low, high)``; the scanner moves those two."""
+
+    def __init__(self, source: Source, size: int) -> None:
+        self.source = source
+        self.data = bytearray(size)
+        self.low = self.high = 0
+        self.read: Callable[[str], list[tuple[Mark, str]]] = records
+        self._lines: dict[int, tuple[Located, ...]] = {}
+
+    def forget(self) -> None:
+        """Drop the lines cut so far: the content has moved."""
+        self._lines.clear()
+
+    def like(self, content: bytes) -> Buffer:
+        """Another buffer of the same source that holds just this."""
+        other = Buffer(self.source, 0)
+        other.data, other.high, other.read = bytearray(content), len(content), self.read
+        return other
+
+    def bounds(self, at: int, floor: int) -> tuple[int, int, int]:
+        """The physical line around ``at``: start, end, and where the next line begins. At most ``REACH`` / 2 to each
+        side and not before ``floor``; a longer line is cut there.
+        """
+        start = self.data.rfind(b"\n", max(floor, at - REACH // 2), at) + 1 or max(floor, at - REACH // 2)
+        limit = min(self.high, at + REACH // 2)
+        end = self.data.find(b"\n", at, limit)
+        return (start, limit, limit) if end < 0 else (start, end, end + 1)
+
+    def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
+        """A physical line cut at carriage returns, as (start, end); what is empty between them is left out."""
+        out = []
+        while start < end:
+            stop = self.data.find(b"\r", start, end)
+            stop = end if stop < 0 else stop
+            if stop > start:
+                out.append((start, stop))
+            start = stop + 1
+        return out
+
+    def lines(self, start: int, end: int, number: int) -> tuple[Located, ...]:
+        """The records in ``[start, end)``, a physical line or a piece of one; ``number`` is that of the physical
+        line.
+        """
+        known = self._lines.get(start)
+        if known is not None:
+            return known
+        if len(self._lines) > _CACHED:
+            self._lines.clear()
+        raw = plain(bytes(self.data[start:end]).decode("utf-8", "backslashreplace"))
+        place = Place(self.source.id, self.source.path, line=number)
+        found = [(mark, body) for mark, text in self.read(raw) for body in _split(text)]
+        out = tuple(
+            Located(place=place, raw=raw, body=body, mark=mark, window=self, at=start, end=end, record=i)
+            for i, (mark, body) in enumerate(found)
+        )
+        self._lines[start] = out
+        return out
+
+    def near(self, line: Line, limit: int) -> Iterator[Line]:
+        """The next ``limit`` lines, whoever wrote them."""
+        if not isinstance(line, Located):
+            return
+        number = line.place.line or 0
+        later = [x for x in self.lines(line.at, line.end, number) if x.record > line.record]
+        at, edge = line.end, min(self.high, line.at + REACH)
+        while True:
+            for found in later[:limit]:
+                limit -= 1
+                yield found
+            if at >= edge or limit <= 0:
+                return
+            if self.data[at] == 0x0A:
+                number += 1
+                at += 1
+                if at >= edge:
+                    return
+            _, end, _ = self.bounds(at, at)
+            later = [x for start, stop in self._shown(at, end) for x in self.lines(start, stop, number)]
+            at = end
+
+    def _shown(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The pieces of a line that neighbours get to see: of a bar that redraws itself only the last state."""
+        cuts = self.pieces(start, end) or [(start, end)]
+        return cuts[-1:] if len(cuts) > _REDRAWN else cuts
+
+    def after(self, line: Line, limit: int) -> Iterator[Line]:
+        """See :meth:`Line.following`. A line without any writer belongs to the writer of the last line that names
+        one.
+        """
+        mine = owner = line.mark.stream
+        for other in self.near(line, REACH):
+            stream = other.mark.stream
+            if stream:
+                owner = mine if continues(stream, mine) else stream
+            if (owner == mine) if mine else not stream:
+                yield other
+                limit -= 1
+            if limit <= 0:
+                return
+
+    def holds(self, line: Line, text: str, within: int) -> bool:
+        """Whether ``text`` occurs in the rest of the line or the ``within`` bytes behind it."""
+        return (
+            isinstance(line, Located) and self.data.find(text.encode(), line.at, min(self.high, line.end + within)) >= 0
+        )
+
+    def before(self, line: Line, limit: int) -> Iterator[Line]:
+        """See :meth:`Line.preceding`. Behind a line without a writer stands the last one that names its own."""
+        if not isinstance(line, Located):
+            return
+        mine = line.mark.stream
+        number = line.place.line or 0
+        earlier = [x for x in self.lines(line.at, line.end, number) if x.record < line.record]
+        at, edge = line.at, max(self.low, line.at - REACH)
+        while True:
+            for found in reversed(earlier):
+                mine = mine or found.mark.stream
+                if continues(found.mark.stream, mine):
+                    yield found
+                    limit -= 1
+                    if limit <= 0:
+                        return
+            if at <= edge:
+                return
+            stop = at - 1  # the separator in front of what was shown last
+            number -= self.data[stop] == 0x0A
+            start = self.data.rfind(b"\n", edge, stop) + 1 or edge
+            cuts = self._shown(start, stop)
+            earlier = [x for a, b in cuts for x in self.lines(a, b, number)]
+            at = start

@@ -1,0 +1,1 @@
+"""Flight-recorder dumps, loaded in a sandboxed child process."""

@@ -1,0 +1,159 @@
+"""What PyTorch's own flight-recorder analyser said, where its output lies in the input.
+
+Source: pytorch ``torch/distributed/flight_recorder/components`` 2.13 (``tools/flight_recorder`` up to 2.8). Its
+*culprit rank* is the rank that differs from the first one it looked at, not from the majority; a partial hang is
+reported as a state mismatch. So this is a lead to follow, never evidence by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, FrAnalysis, GroupRef
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_BLOCK = 14
+"""Lines of a block from its first to the state of the call."""
+
+
+@cache
+def _opening() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<absent>Not all ranks joining collective,? sequence number): (?P<seq1>\d{1,19})"
+        r"|(?P<differ>Input/output mismatch in the collective sequence number): (?P<seq2>\d{1,19})"
+        r"|(?P<errors>Collective sequence number): (?P<seq3>\d{1,19}) has errors"
+        r"|(?P<unsure>We cannot decide what's wrong with this collective entry).{0,120}?ranks"
+        r" \(?(?P<lost>[\d,\s{}()]{0,400})"
+        r"|(?P<files>Missing dump files from ranks) (?P<gone>\{[\d,\s]{0,4000}\})"
+        r"|(?P<none>No errors found for this collective entry)"
+        r"|(?P<many>Too many mismatches.{0,160})"
+    )
+
+
+_WHAT = {
+    "absent": "ranks-missing",
+    "differ": "mismatch",
+    "errors": "mismatch",
+    "unsure": "cannot-decide",
+    "files": "dumps-missing",
+    "none": "no-errors",
+    "many": "too-many",
+}
+
+
+@cache
+def _field() -> re.Pattern[str]:
+    return re.compile(
+        r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error msg|expected ranks|collective state):"
+        r" (?P<value>.{0,2000})"
+    )
+
+
+@cache
+def _table_row() -> re.Pattern[str]:
+    return re.compile(r"^=== FR Trace(?: NCCL)? ===")
+
+
+def _ranks(text: str) -> Ranks:
+    return Ranks(int(n) for n in re.findall(r"\d{1,7}", text[:4000]))
+
+
+@line_parser
+class FrAnalysisParser(LineParser):
+    """One event for each conclusion, and one for each set of tables written by the debug server."""
+
+    literals = (
+        "Not all ranks joining",
+        "Input/output mismatch in the",
+        "Collective sequence number:",
+        "We cannot decide what's wrong",
+        "Missing dump files from ranks",
+        "No errors found for this collective entry",
+        "Too many mismatches",
+        "=== FR Trace",
+    )
+    samples = (
+        Sample(
+            "Not all ranks joining collective, sequence number: 6\ninternal record id: 5\ngroup info:"
+            " 0:default_pg\ncollective: nccl:all_reduce\nmissing ranks: {2, 5}\ninput sizes: [[24]]\noutput sizes:"
+            " [[24]]\nexpected ranks: 8\ncollective state: scheduled",
+            (
+                {
+                    "kind": "fr-analysis",
+                    "what": "ranks-missing",
+                    "missing": Ranks([2, 5]),
+                    "op": "all_reduce",
+                    "seq": 6,
+                    "group": GroupRef(None, "0", "default_pg"),
+                },
+            ),
+            "pytorch torch/distributed/flight_recorder 2.13",
+        ),
+        Sample(
+            "Collective sequence number: 1106 has errors\ninternal record id: 1105\ngroup info:"
+            " 0:default_pg\ncollective: nccl:all_reduce\ninput sizes: [[24]]\noutput sizes: [[24]]\nworld size:"
+            " 2\nexpected ranks: {0, 1}\ncollective state: scheduled\nerror msg: Culprit rank 1; Error type:"
+            " COLLECTIVE_STATE_MISMATCH, Expected state: 'scheduled' does not match found state: 'completed'",
+            (
+                {
+                    "kind": "fr-analysis",
+                    "what": "mismatch",
+                    "op": "all_reduce",
+                    "seq": 1106,
+                    "missing": Ranks(),
+                    "detail": (
+                        "Culprit rank 1; Error type: COLLECTIVE_STATE_MISMATCH, Expected state: 'scheduled' does not"
+                        " match found state: 'completed'"
+                    ),
+                },
+            ),
+            "pytorch tools/flight_recorder 2.7; pytorch issue 151666",
+        ),
+        Sample(
+            "AssertionError: Missing dump files from ranks {3, 4}",
+            ({"kind": "fr-analysis", "what": "dumps-missing", "missing": Ranks([3, 4])},),
+            "pytorch torch/distributed/flight_recorder 2.13",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The conclusion with what the lines below say of its call."""
+        if _table_row().search(line.body):
+            yield FrAnalysis(**common(line, rank=None), what="tables", detail=line.body.strip()[:120])
+            return
+        hit = _opening().search(line.body)
+        if hit is None:
+            return
+        part = hit.groupdict()
+        seq = part["seq1"] or part["seq2"] or part["seq3"]
+        what = next(name for key, name in _WHAT.items() if part[key])
+        told = _below(line) if seq else {}
+        yield FrAnalysis(
+            **common(line, rank=None, group=_group(told.get("group info"))),
+            what=what,
+            missing=_ranks(part["lost"] or part["gone"] or told.get("missing ranks", "")),
+            op=(told.get("collective") or "").rpartition(":")[2].strip()[:60] or None,
+            seq=int(seq) if seq else None,
+            detail=(told.get("error msg") or hit[0])[:300],
+        )
+
+
+def _below(line: Line) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for below in line.following(_BLOCK):
+        if _opening().search(below.body):
+            break
+        hit = _field().search(below.body)
+        if hit:
+            told.setdefault(hit["key"], hit["value"].strip())
+    return told
+
+
+def _group(text: str | None) -> GroupRef | None:
+    if not text:
+        return None
+    uid, _, desc = text.partition(":")
+    return GroupRef(None, uid.strip()[:120], desc.strip()[:120] or None)

@@ -1,0 +1,184 @@
+"""The child process that loads recorder dumps: a loop of *here is a file* and *here are its columns*.
+
+A pickle may name code to run, ask for gigabytes in nine bytes, or never end (a tuple of tuples that is hashed).
+So: every global and persistent id is refused, and the process runs under limits of memory and processor time that it
+sets itself before each file; the parent adds a clock of its own. What a file can break is this process, and the parent
+starts another.
+
+Requests on stdin: a line of JSON with the limits and ``"path"``, or ``"bytes": n`` and n bytes behind the line.
+Replies on stdout: eight bytes of length, then what :mod:`nccldoctor.parsers.flight_recorder.wire` packs.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import sys
+from _pickle import Unpickler, UnpicklingError
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP, Dump, is_pickle, read_dump
+from nccldoctor.parsers.flight_recorder.values import TooBig
+from nccldoctor.parsers.flight_recorder.wire import pack
+
+BOOTSTRAP = """
+import sys, types
+for name, folder in zip(("nccldoctor", "nccldoctor.parsers"), sys.argv[1:]):
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [folder]
+from nccldoctor.parsers.flight_recorder.child import serve
+serve(sys.stdin.buffer, sys.stdout.buffer)
+"""
+"""What the child runs. The packages are entered by their folders, past their ``__init__``: the child needs a few small
+modules, neither the other parsers nor numpy, and starts in a fifth of the time."""
+
+
+class CodeRefused(Exception):
+    """The pickle names a class, a function or a persistent object, which no recorder dump does."""
+
+
+class _Plain(Unpickler):
+    """An unpickler for numbers, strings, lists, tuples and dicts alone."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise CodeRefused(f"{module}.{name}"[:80])
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise CodeRefused("a persistent id")
+
+
+class _Peekable:
+    """Bytes as the C unpickler reads them fastest: with ``peek`` it takes them in one piece."""
+
+    def __init__(self, data: bytes) -> None:
+        buffer = io.BytesIO(data)
+        self.read, self.readline, self.readinto = buffer.read, buffer.readline, buffer.readinto
+        self._buffer = buffer
+        self._view = memoryview(data)
+
+    def peek(self, size: int = 0) -> bytes:
+        here = self._buffer.tell()
+        return bytes(self._view[here : here + max(size, 1 << 20)])
+
+
+def load(data: bytes) -> Dump:
+    """The dump in a file's bytes; never raises but MemoryError.
+
+    What cannot be read comes back with a ``problem`` that begins with ``truncated``, ``refused`` or :data:`NOT_A_DUMP`.
+    """
+    form = "pickle" if is_pickle(data[:3]) else "json"
+    try:
+        content = _Plain(_Peekable(data)).load() if form == "pickle" else json.loads(data)
+        return read_dump(content, form, len(data))
+    except CodeRefused as error:
+        return Dump(form, problem=f"{NOT_A_DUMP}: a pickle that wants {error} to run")
+    except TooBig:
+        return Dump(form, problem="refused: expands beyond what a file of its size can hold")
+    except RecursionError:
+        return Dump(form, problem="refused: nested too deep")
+    except MemoryError:
+        raise
+    except Exception as error:  # the unpickler raises whatever a broken opcode leads to
+        return _broken(data, form, error)
+
+
+def _broken(data: bytes, form: str, error: Exception) -> Dump:
+    if form == "json":
+        at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1 > 0
+        cut = at_end or "Unterminated string" in str(error)
+        return Dump("json", problem="truncated: the JSON text ends early" if cut else NOT_A_DUMP)
+    if isinstance(error, EOFError) or (isinstance(error, UnpicklingError) and "truncated" in str(error)):
+        from nccldoctor.parsers.flight_recorder.salvage import salvage
+
+        return salvage(data)
+    return Dump("dict", problem=f"refused: {_words(error)}")
+
+
+def _words(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"[:120]
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer until the requests end."""
+    gc.disable()
+    while line := requests.readline():
+        request = json.loads(line)
+        _limit_memory(None)
+        data = _bytes_of(request, requests)
+        if data is None:
+            reply = pack(Dump("dict", problem="unreadable: it went away or may not be read"))
+        elif len(data) > request["most"]:
+            reply = pack(Dump("dict", problem=f"refused: larger than {request['most'] >> 20} MB"))
+        else:
+            _limit_time(min(request["cpu_s"], 2 + len(data) // HONEST_RATE))
+            _limit_memory(max(request["memory"], 20 * len(data)))
+            try:
+                reply = pack(load(data))
+            except MemoryError:
+                reply = pack(Dump("dict", problem="refused: needs more memory than a file of its size should"))
+        del data
+        _limit_memory(None)
+        replies.write(len(reply).to_bytes(8, "little"))
+        replies.write(reply)
+        replies.flush()
+        if _address_space() > TOTAL_MEMORY // 3:
+            return  # what this file left behind is no later file's burden: the parent starts another child
+
+
+def _bytes_of(request: dict[str, Any], requests: BinaryIO) -> bytes | None:
+    if "bytes" in request:
+        return requests.read(request["bytes"])
+    try:
+        with Path(request["path"]).open("rb") as file:
+            return file.read(request["most"] + 1)
+    except OSError:
+        return None
+
+
+def _limit_time(seconds: int) -> None:
+    """Let the processor time spent from now on end the process, where the platform can."""
+    try:
+        import resource
+    except ImportError:  # Windows: the parent's clock alone
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+HONEST_RATE = 20 << 20
+"""Bytes that are loaded in a second at the least; some 40 MB are usual."""
+
+TOTAL_MEMORY = 2 << 30
+"""Address space of the child at most, in bytes."""
+
+
+def _limit_memory(more: int | None) -> None:
+    """Allow ``more`` bytes beyond what the process has, at most :data:`TOTAL_MEMORY`; None lifts the limit.
+
+    Linux only: elsewhere the address space cannot be limited, and the parent's clock has to do.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = hard
+    if more is not None:
+        soft = min(_address_space() + more, TOTAL_MEMORY)
+        soft = soft if hard < 0 else min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _address_space() -> int:
+    """Bytes of address space that the process has; 0 where the platform does not tell."""
+    if sys.platform != "linux":
+        return 0
+    import resource
+
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()

@@ -1,0 +1,154 @@
+"""Flight-recorder dumps: from the loaded object, any form and version, to columns.
+
+Forms met: a bare list (PyTorch 2.2), a dict (2.3 and later), and the JSON of ``_dump_nccl_trace_json`` and of the
+worker's HTTP handlers. Fields come and go between versions (``torch/csrc/distributed/c10d/FlightRecorder.hpp``),
+so any subset is taken and the version steers nothing. This module runs in the sandboxed child: see
+:mod:`nccldoctor.parsers.flight_recorder.entries` for what follows from that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from nccldoctor.parsers.flight_recorder.communicators import State, read_states
+from nccldoctor.parsers.flight_recorder.entries import read_entries
+from nccldoctor.parsers.flight_recorder.values import Entries, clean, integer
+
+NOT_A_DUMP = "not a recorder dump"
+NO_ENTRIES = "recorder off: no entries"
+
+_TOP_KEYS = frozenset({"entries", "pg_config", "pg_status", "nccl_comm_state", "nccl_version", "comm_lib_version"})
+_ENTRY_KEYS = frozenset({"profiling_name", "seq_id", "collective_seq_id", "time_created_ns", "time_created_us"})
+_JSON_SIGNS = re.compile(
+    rb'"(?:pg_config|pg_status|nccl_comm_state|comm_lib_version|collective_seq_id|profiling_name|p2p_seq_id)"\s{0,9}:'
+)
+_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{)")
+_RANK_LIST = re.compile(r"[\[\](){}\s,\d]*\Z")
+_RANK_NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+
+
+@dataclass(slots=True)
+class Dump:
+    """One dump: what stands around its entries, and the entries by column.
+
+    ``config`` holds (uid, description, runs of member ranks as first and last, in recorded order);
+    ``status`` (local group index, enqueued, started, completed), -1 for none.
+    ``comms`` are its communicators as NCCL itself dumped them. ``problem`` as in :class:`nccldoctor.model.recorded_calls.DumpHead`.
+    """
+
+    form: str
+    version: str = ""
+    library: str = ""
+    config: list[tuple[str, str, list[tuple[int, int]]]] = field(default_factory=list)
+    status: list[tuple[int, int, int, int]] = field(default_factory=list)
+    entries: Entries = field(default_factory=Entries)
+    wrapped: bool = False
+    problem: str = ""
+    comms: list[State] = field(default_factory=list)
+
+
+def is_pickle(head: bytes) -> bool:
+    """Whether a file may be a pickled dump: protocol 2 as torch writes it, or 3 to 5 as a re-written one."""
+    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def is_json_dump(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` reads like the JSON form."""
+    return _JSON_START.match(head) is not None and _JSON_SIGNS.search(head) is not None
+
+
+def read_dump(content: object, form: str, size: int) -> Dump:
+    """The dump in ``content``, as the unpickler (``form`` ``pickle``) or the JSON decoder (``json``) made it.
+
+    ``size`` is the length of the file in bytes; it bounds how far shared parts may be expanded. What is no dump comes
+    back with ``problem`` :data:`NOT_A_DUMP`. Raises :class:`~nccldoctor.parsers.flight_recorder.values.TooBig`.
+    """
+    if type(content) is list:
+        return _read_list(content, form, size)
+    if type(content) is not dict or not _TOP_KEYS & {key for key in content if type(key) is str}:
+        return Dump(form, problem=NOT_A_DUMP)
+    dump = Dump("json" if form == "json" else "dict")
+    dump.version = _text(content.get("version"))
+    dump.library = _text(content.get("comm_lib_version")) or _text(content.get("nccl_version"))
+    entries = content.get("entries")
+    _fill(dump, entries if type(entries) is list else [], size)
+    dump.config = _config(content.get("pg_config"), {uid for uid, _ in dump.entries.groups})
+    dump.status = _status(content.get("pg_status"))
+    dump.comms = read_states(content.get("nccl_comm_state"))
+    return dump
+
+
+def _read_list(content: list[Any], form: str, size: int) -> Dump:
+    """PyTorch 2.2 writes the entries alone."""
+    first = content[0] if content else {}
+    known = type(first) is dict and _ENTRY_KEYS & {key for key in first if type(key) is str}
+    dump = Dump("json" if form == "json" else "list")
+    if content and not known:
+        dump.problem = NOT_A_DUMP
+        return dump
+    _fill(dump, content, size)
+    return dump
+
+
+def _fill(dump: Dump, entries: list[Any], size: int) -> None:
+    """Read the entries; a list item takes two bytes of an honest file, sixteen times that is generous."""
+    dump.entries = out = read_entries(entries, 100_000 + 16 * size)
+    if not entries:
+        dump.problem = NO_ENTRIES
+        return
+    notes = [f"{out.left_out} of {len(entries)} entries left out: values out of range"] if out.left_out else []
+    dump.problem = "; ".join(notes + out.notes)
+    if out.rows:
+        first = out.columns.get("record_id")
+        if first is not None and first[0] >= 0:
+            dump.wrapped = first[0] > 0
+        elif "seq" in out.columns:  # 2.2 has no record ids; the first call of a group is number 1
+            dump.wrapped = out.columns["seq"][0] > 1
+
+
+def _text(value: Any) -> str:
+    return clean(value) if type(value) is str else ""
+
+
+def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[tuple[int, int]]]]:
+    """Groups with their members. Gloo leaves one item without a name that belongs to no group: dropped unless used."""
+    out = []
+    for key, item in value.items() if type(value) is dict else ():
+        fields = item if type(item) is dict else {"ranks": item}
+        uid = _text(fields.get("name")) or (clean(key) if type(key) is str else str(integer(key)))
+        members = _members(fields.get("ranks"))
+        if members and (uid or uid in used):
+            out.append((uid, _text(fields.get("desc")), members))
+    return out
+
+
+def _members(ranks: Any) -> list[tuple[int, int]]:
+    """Runs of ranks out of ``"[0, 1, 2]"``, ``"0,1,2"`` or a list; empty where it is something else."""
+    if type(ranks) is str and _RANK_LIST.match(ranks):
+        numbers = [int(text) for text in _RANK_NUMBER.findall(ranks)]
+    elif type(ranks) in (list, tuple) and set(map(type, ranks)) <= {int}:
+        numbers = [n for n in ranks if 0 <= n < 10**9]
+    else:
+        return []
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def _status(value: Any) -> list[tuple[int, int, int, int]]:
+    """Counters by local group index; the JSON form has them as strings."""
+    out = []
+    for key, item in value.items() if type(value) is dict else ():
+        index = integer(key)
+        if index is None or type(item) is not dict:
+            continue
+        counters = [integer(item.get(f"last_{what}_collective")) for what in ("enqueued", "started", "completed")]
+        enqueued, started, completed = (-1 if n is None else n for n in counters)
+        out.append((index, enqueued, started, completed))
+    return sorted(out)

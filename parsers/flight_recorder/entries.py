@@ -1,0 +1,176 @@
+"""Recorder entries to columns: the kernel that runs in the sandboxed child, on the standard library alone.
+
+The child imports neither numpy nor the rest of the package: it starts in a few milliseconds and its memory limit
+leaves no room for thread pools. See :mod:`nccldoctor.parsers.flight_recorder.values` for the care taken.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import itemgetter
+from typing import Any
+
+from nccldoctor.parsers.flight_recorder.shapes import DTYPE_KEYS, SIZE_KEYS, add_shapes, add_stacks
+from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entries, clean, integer
+
+_STATES = {"scheduled": 0, "started": 1, "completed": 2}
+_INTEGERS = {
+    "record_id": ("q", "record_id"),
+    "pg_id": ("i", "pg_id"),
+    "seq": ("q", "collective_seq_id"),
+    "p2p_seq": ("q", "p2p_seq_id"),
+    "op_id": ("q", "op_id"),
+    "timeout_ms": ("q", "timeout_ms"),
+    "created_ns": ("q", "time_created_ns"),
+    "started_ns": ("q", "time_discovered_started_ns"),
+    "completed_ns": ("q", "time_discovered_completed_ns"),
+}
+_KNOWN = (
+    *(key for _, key in _INTEGERS.values()),
+    *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", "duration_ms"),
+    *(*SIZE_KEYS, *DTYPE_KEYS, "frames"),
+)
+_BACKEND = re.compile(r"([A-Za-z][\w-]{0,31}):")
+
+
+def read_entries(entries: list[Any], budget: int) -> Entries:
+    """Columns of the entries of one dump.
+
+    ``budget`` bounds how many list items may be visited: an honest file spends bytes on each of them.
+    Raises :class:`~nccldoctor.parsers.flight_recorder.values.TooBig` where it does not.
+    """
+    out = Entries()
+    places = None
+    if set(map(type, entries)) - {dict}:
+        places = [i for i, entry in enumerate(entries) if type(entry) is dict]
+        out.left_out = len(entries) - len(places)
+        entries = [entries[i] for i in places]
+    if not entries:
+        return out
+    out.rows = len(entries)
+    table = _transpose(entries)
+    bad: set[int] = set()
+    _integers(table, out, bad)
+    _names(table, out)
+    _groups(table, out)
+    _flags(table, out)
+    add_shapes(table, out, budget)
+    add_stacks(table, out, budget)
+    out.columns["entry"] = array("i", places if places is not None else range(out.rows))
+    if bad:
+        keep = [row not in bad for row in range(out.rows)]
+        out.columns = {name: array(col.typecode, compress(col, keep)) for name, col in out.columns.items()}
+        out.left_out += len(bad)
+        out.rows -= len(bad)
+    return out
+
+
+def _transpose(entries: list[dict[Any, Any]]) -> dict[str, Sequence[Any]]:
+    """The known fields by column; None stands where an entry lacks the field."""
+    first = entries[0]
+    keys = [key for key in _KNOWN if key in first]
+    if len(keys) > 1 and len(set(map(len, entries))) == 1:
+        try:
+            return dict(zip(keys, zip(*map(itemgetter(*keys), entries), strict=True), strict=True))
+        except KeyError:
+            pass  # entries of equal length with different keys
+    keys = [key for key in _KNOWN if any(key in entry for entry in entries)]
+    return {key: [entry.get(key) for entry in entries] for key in keys}
+
+
+def _integers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> None:
+    if "collective_seq_id" not in table and "seq_id" in table:
+        table["collective_seq_id"] = table["seq_id"]
+    if "time_created_ns" not in table and "time_created_us" in table:
+        stamps = (integer(v) for v in table["time_created_us"])
+        table["time_created_ns"] = [None if v is None else v * 1000 for v in stamps]
+    for name, (code, key) in _INTEGERS.items():
+        if key in table:
+            out.columns[name] = _integer_column(table[key], code, 0 if name.endswith("_ns") else UNSET, bad)
+
+
+def _integer_column(column: Sequence[Any], code: str, absent: int, bad: set[int]) -> array[int]:
+    """An array of the values; rows that hold something else than a number in range or None go to ``bad``."""
+    kinds = set(map(type, column))
+    if kinds == {int}:
+        try:
+            return array(code, column)
+        except OverflowError:
+            pass
+    if kinds == {type(None)}:
+        return array(code, (absent,)) * len(column)
+    low, high = (-INT64, INT64) if code == "q" else (-(2**31), 2**31)
+    values = []
+    for row, value in enumerate(column):
+        number = absent if value is None else integer(value)
+        if number is None or not low <= number < high:
+            bad.add(row)
+            number = absent
+        values.append(number)
+    return array(code, values)
+
+
+def _texts(column: Sequence[Any]) -> Sequence[str]:
+    """The column with "" for whatever is not a string."""
+    return column if set(map(type, column)) == {str} else [v if type(v) is str else "" for v in column]
+
+
+def _names(table: dict[str, Sequence[Any]], out: Entries) -> None:
+    names = _texts(table.get("profiling_name") or ("",) * out.rows)
+    codes = Codes(_without_backend, out.ops)
+    out.columns["op"] = array("i", map(codes.__getitem__, names))
+    backends = Counter(m[1] for m in map(_BACKEND.match, names) if m)
+    out.backend = min(backends, key=lambda name: (-backends[name], name), default="")
+
+
+def _without_backend(name: str) -> str:
+    found = _BACKEND.match(name)
+    return clean(name[found.end() :] if found else name)
+
+
+def _groups(table: dict[str, Sequence[Any]], out: Entries) -> None:
+    column = table.get("process_group")
+    if column is None:
+        return
+    if set(map(type, column)) == {tuple} and set(map(len, column)) == {2}:
+        uids, descs = zip(*column, strict=True)
+        pairs: Iterable[tuple[Any, Any]] = zip(_texts(uids), _texts(descs), strict=True)
+    else:
+        pairs = [_pair(value) for value in column]
+    codes = Codes(lambda pair: (clean(pair[0]), clean(pair[1])), out.groups)
+    out.columns["group"] = array("i", [UNSET if pair == ("", "") else codes[pair] for pair in pairs])
+
+
+def _pair(value: Any) -> tuple[str, str]:
+    if type(value) is str:
+        return value, ""
+    if type(value) not in (list, tuple) or not 1 <= len(value) <= 2:
+        return "", ""
+    uid, desc = value[0], value[1] if len(value) == 2 else ""
+    uid = str(integer(uid)) if type(uid) is int else uid
+    return uid if type(uid) is str else "", desc if type(desc) is str else ""
+
+
+def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
+    states = table.get("state")
+    if states is not None:
+        known = [_STATES.get(v, UNSET) if type(v) is str else UNSET for v in states]
+        if UNSET in known:
+            out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, taken as scheduled")
+            known = [max(state, 0) for state in known]
+        out.columns["state"] = array("b", known)
+    if "retired" in table:
+        out.columns["retired"] = array("b", [v is True for v in table["retired"]])
+    p2p = table.get("is_p2p")
+    if p2p is None:  # not recorded before 2.4: the names of the point-to-point calls tell
+        by_op = [op.startswith(("send", "recv")) for op in out.ops]
+        out.columns["is_p2p"] = array("b", map(by_op.__getitem__, out.columns["op"]))
+    else:
+        out.columns["is_p2p"] = array("b", [v is True for v in p2p])
+    if "duration_ms" in table:
+        spans = [float(v) if type(v) in (float, int) and abs(v) < 1e30 else float("nan") for v in table["duration_ms"]]
+        out.columns["duration_ms"] = array("f", spans)

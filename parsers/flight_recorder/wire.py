@@ -1,0 +1,114 @@
+"""How the sandboxed child hands a dump to its parent: a JSON header and the raw bytes of the columns.
+
+Nothing on this way can run code, whatever the child was talked into: the header is JSON, the columns are numbers.
+``pack`` runs in the child on the standard library; ``unpack`` in the parent, where numpy is.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from nccldoctor.parsers.flight_recorder.dump import Dump
+
+if TYPE_CHECKING:
+    from nccldoctor.model.recorded_calls import Batch, GroupConfig
+
+_LENGTH = 4
+"""Bytes of the header's length, little-endian."""
+
+_NUMPY_CODES = {"b": "int8", "i": "int32", "q": "int64", "f": "float32"}
+_WIDTHS = {"b": 1, "i": 4, "q": 8, "f": 4}
+
+
+def pack(dump: Dump) -> bytes:
+    """The dump as bytes."""
+    entries = dump.entries
+    _check_widths()
+    header = {
+        "form": dump.form,
+        "version": dump.version,
+        "library": dump.library,
+        "config": dump.config,
+        "status": dump.status,
+        "wrapped": dump.wrapped,
+        "problem": dump.problem,
+        "comms": dump.comms,
+        "rows": entries.rows,
+        "backend": entries.backend,
+        "groups": entries.groups,
+        "ops": entries.ops,
+        "sizes": entries.sizes,
+        "dtypes": entries.dtypes,
+        "frames": entries.frames,
+        "stacks": entries.stacks,
+        "columns": [(name, column.typecode) for name, column in entries.columns.items()],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *(c.tobytes() for c in entries.columns.values())))
+
+
+def _check_widths() -> None:
+    if any(array(code).itemsize != width for code, width in _WIDTHS.items()):
+        raise RuntimeError("this platform's C integers have other widths than the columns")
+
+
+class Unpacker:
+    """Makes batches of what children sent.
+
+    Member lists are kept once for all dumps: thousands of ranks name the same groups.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[tuple[int, int], ...], tuple[int, ...]] = {}
+
+    def unpack(self, data: bytes, source: int, path: str) -> Batch:
+        """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
+        import numpy as np
+
+        from nccldoctor.model.recorded_calls import Batch, Calls, CommState, DumpHead, GroupStatus, Vocabulary
+
+        start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+        header = json.loads(data[_LENGTH:start])
+        rows = header["rows"]
+        columns: dict[str, Any] = {"dump": np.zeros(rows, dtype=np.int32)}
+        for name, code in header["columns"]:
+            columns[name] = np.frombuffer(data, _NUMPY_CODES[code], rows, start)
+            start += rows * _WIDTHS[code]
+        frames = [(name, file, line) for name, file, line in header["frames"]]
+        words = Vocabulary(
+            groups=tuple((uid, desc) for uid, desc in header["groups"]),
+            ops=tuple(header["ops"]),
+            sizes=tuple((_shape(inputs), _shape(outputs)) for inputs, outputs in header["sizes"]),
+            dtypes=tuple((tuple(inputs), tuple(outputs)) for inputs, outputs in header["dtypes"]),
+            stacks=tuple(tuple(frames[code] for code in stack) for stack in header["stacks"]),
+        )
+        head = DumpHead(
+            source=source,
+            path=path,
+            form=header["form"],
+            version=header["version"],
+            entries=rows,
+            wrapped=header["wrapped"],
+            backend=header["backend"],
+            library=header["library"],
+            config=tuple(self._group(*item) for item in header["config"]),
+            status=tuple(GroupStatus(*item) for item in header["status"]),
+            has_frames=any(words.stacks),
+            problem=header["problem"],
+            comms=tuple(CommState(*item) for item in header["comms"]),
+        )
+        return Batch((head,), Calls.build(columns), words)
+
+    def _group(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
+        from nccldoctor.model.recorded_calls import GroupConfig
+
+        key = tuple((first, last) for first, last in runs)
+        if key not in self._members:
+            self._members[key] = tuple(rank for first, last in key for rank in range(first, last + 1))
+        return GroupConfig(uid, desc, self._members[key])
+
+
+def _shape(sizes: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(dims) for dims in sizes)

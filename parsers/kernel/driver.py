@@ -1,0 +1,221 @@
+"""What the kernel and NVIDIA's driver say about a node: Xid and SXid.
+
+Sources: line forms in leptonai/gpud ``components/accelerator/nvidia/{xid,sxid}`` and NVIDIA's published samples. One
+board has three spellings: ``0000:05:00`` here, ``00000000:05:00.0`` in nvidia-smi, ``5000`` in NCCL; events say
+``domain:bus:device``. Memory, links and everything else of the kernel is read by ``kernel_events.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, GpuError
+from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.kernel.prefix import fields
+from nccldoctor.parsers.kernel.xid import describe, weight
+
+
+@cache
+def _xid() -> re.Pattern[str]:
+    return re.compile(
+        r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})"
+    )
+
+
+@cache
+def _caused_by() -> re.Pattern[str]:
+    """What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
+    return re.compile(r"caused by previous Xid (?P<xid>\d{1,4})\b")
+
+
+@cache
+def _pid() -> re.Pattern[str]:
+    return re.compile(r"pid='?(?P<pid>\d{1,10})")
+
+
+@cache
+def _lost() -> re.Pattern[str]:
+    return re.compile(
+        r"NVRM: (?:GPU at PCI:|GPU |The NVIDIA GPU"
+        r" )(?P<device>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)(?P<text>.{0,200})"
+    )
+
+
+@cache
+def _sxid() -> re.Pattern[str]:
+    return re.compile(
+        r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<sxid>\d{4,6}), (?P<text>.{0,300})"
+        r"|detected NVSwitch (?P<grade>fatal|non-fatal) error (?P<fm>\d{4,6}) .{0,120}?pci bus id"
+        r" (?P<fmdev>[0-9a-fA-F:.]{7,16})"
+    )
+
+
+@cache
+def _handle() -> re.Pattern[str]:
+    return re.compile(
+        r"Unable to determine the device handle for (?:gpu|GPU\d{0,4}:?) ?(?P<device>[0-9a-fA-F:.]{7,16}):"
+        r" (?P<text>.{0,120})"
+    )
+
+
+def board(text: str) -> str:
+    """A PCI address as ``domain:bus:device`` in small letters, without function, the domain of four digits."""
+    head = text.lower().rstrip(".:").split(".")[0]
+    parts = head.split(":")
+    if len(parts) == 3:
+        parts[0] = parts[0][-4:].rjust(4, "0")
+    elif len(parts) == 2:
+        parts.insert(0, "0000")
+    return ":".join(parts)
+
+
+@line_parser
+class XidParser(LineParser):
+    """Errors of GPUs in the kernel log."""
+
+    literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "Unable to determine the device handle")
+    samples = (
+        Sample(
+            "[Sun Oct 11 18:01:05 2026] NVRM: Xid (PCI:0000:3a:00): 48, pid=175986, name=python, DBE (double bit"
+            " error)",
+            (
+                {
+                    "kind": "gpu-error",
+                    "xid": 48,
+                    "device": "0000:3a:00",
+                    "pid": 175986,
+                    "software": False,
+                    "weight": "fault",
+                },
+            ),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "Oct 11 18:01:05 node07 kernel: [1234.5] NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>,"
+            " GPU has fallen off the bus.",
+            ({"kind": "gpu-error", "xid": 79, "host": "node07", "pid": None, "weight": "fault"},),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "[  812.004] NVRM: Xid (0000:03:00): 31, Ch 00000001, MMU Fault",
+            (
+                {
+                    "kind": "gpu-error",
+                    "xid": 31,
+                    "device": "0000:03:00",
+                    "software": True,
+                    "weight": "software",
+                    "time": None,
+                },
+            ),
+            "NVIDIA, Xid messages (form of older drivers)",
+        ),
+        Sample(
+            "NVRM: Xid (PCI:0000:3a:00): 45, pid=175986, name=python, Ch 00000010",
+            ({"kind": "gpu-error", "xid": 45, "weight": "consequence", "software": False},),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 08 (0x004505c6 0x0)",
+            ({"kind": "gpu-error", "xid": 149, "weight": "notice", "device": "0018:01:00"},),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "[33.1] NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
+            ({"kind": "gpu-error", "xid": 79, "device": "0000:18:00"},),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "[33.1] NVRM: The NVIDIA GPU 0000:18:00.0\n[33.1] NVRM: (PCI ID: 10de:2330) installed in this system has\n"
+            "[33.1] NVRM: fallen off the bus and is not responding to commands.",
+            ({"kind": "gpu-error", "xid": 79, "device": "0000:18:00"},),
+            "leptonai/gpud xid matcher",
+        ),
+        Sample(
+            "Unable to determine the device handle for GPU0000:3A:00.0: GPU is lost.  Reboot the system to recover"
+            " this GPU",
+            ({"kind": "gpu-error", "xid": None, "device": "0000:3a:00", "weight": "fault"},),
+            "nvidia-smi; stas00/ml-engineering compute/accelerator/nvidia/debug.md",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
+        if hit := _xid().search(line.raw):
+            xid, text = int(hit["xid"]), hit["text"].strip()
+            if before := _caused_by().search(text):
+                xid = int(before["xid"])
+            pid, worth = _pid().search(text), weight(xid, text)
+            yield GpuError(
+                **fields(line, pid=int(pid["pid"]) if pid else None),
+                xid=xid,
+                device=board(hit["device"]),
+                message=describe(xid, text),
+                software=worth == "software",
+                weight=worth,
+            )
+        elif hit := _lost().search(line.raw):
+            told = hit["text"] if "off the bus" in hit["text"] else _told_below(line)
+            if "RmInitAdapter failed" in hit["text"]:
+                message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
+                yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=message)
+            elif told:
+                yield GpuError(
+                    **fields(line, pid=None),
+                    xid=79,
+                    device=board(hit["device"]),
+                    message=describe(79, told.strip(" :.")),
+                )
+        elif hit := _handle().search(line.raw):
+            yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
+
+
+def _told_below(line: Line) -> str:
+    """The message of three lines that begins with the address alone."""
+    if "The NVIDIA GPU" not in line.raw:
+        return ""
+    return next((below.raw[-200:] for below in line.following(4) if "fallen off the bus" in below.raw), "")
+
+
+@line_parser
+class SxidParser(LineParser):
+    """Errors of NVSwitches. ``Severity`` and ``Data`` lines repeat the number and are not counted again."""
+
+    literals = ("SXid (PCI:", "detected NVSwitch")
+    samples = (
+        Sample(
+            "[12.3] nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n[12.3]"
+            " nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Severity 1 Engine instance 30 Sub-engine instance"
+            " 00\n[12.3] nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Data {0x50610002, 0x10000000}",
+            ({"kind": "gpu-error", "sxid": 20034, "xid": None, "device": "0000:06:00", "weight": "fault"},),
+            "leptonai/gpud sxid/README.md",
+        ),
+        Sample(
+            "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
+            ({"kind": "gpu-error", "sxid": 12028, "weight": "notice"},),
+            "leptonai/gpud sxid/README.md",
+        ),
+        Sample(
+            "[Jan 01 2026 00:00:00] [ERROR] [tid 12] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus"
+            " id 00000000:86:00.0 physical id 3 port 30",
+            ({"kind": "gpu-error", "sxid": 20034, "device": "0000:86:00", "weight": "fault"},),
+            "leptonai/gpud sxid/README.md",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each error."""
+        hit = _sxid().search(line.raw)
+        if hit is None or (hit["text"] or "").startswith(("Severity", "Data")):
+            return
+        text = (hit["text"] or f"NVSwitch {hit['grade']} error").strip()
+        mild = text.startswith("Non-fatal") or hit["grade"] == "non-fatal"
+        yield GpuError(
+            **fields(line, pid=None),
+            sxid=int(hit["sxid"] or hit["fm"]),
+            device=board(hit["device"] or hit["fmdev"]),
+            message=text[:300],
+            weight="notice" if mild else "fault",
+        )

@@ -1,0 +1,1 @@
+"""Lines of torchrun and other launchers, and of the shells that start workers."""

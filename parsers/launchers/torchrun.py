@@ -1,0 +1,182 @@
+"""Lines of torchrun's agent: who failed first, who was told to stop, which node holds which ranks.
+
+pytorch ``torch/distributed/run.py``, ``elastic/agent/server/api.py``, ``elastic/multiprocessing/api.py``: 1.9 to 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Note, ProcessExit, TearDown
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.exit_codes import signal_named, signal_of
+
+
+@cache
+def _failed() -> re.Pattern[str]:
+    return re.compile(
+        r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)"
+    )
+
+
+@cache
+def _closing() -> re.Pattern[str]:
+    return re.compile(r"Sending process (?P<pid>\d{1,10}) closing signal (?P<signal>[\w.]{1,20})")
+
+
+@cache
+def _forced() -> re.Pattern[str]:
+    return re.compile(
+        r"Unable to shutdown process (?P<pid>\d{1,10}) via (?P<signal>[\w.]{1,20}), forcefull?y exitt?ing via"
+    )
+
+
+@cache
+def _abandoned() -> re.Pattern[str]:
+    return re.compile(r"Process (?P<pid>\d{1,10}) did not exit after .{1,60}; abandoning")
+
+
+@cache
+def _stopped() -> re.Pattern[str]:
+    return re.compile(r"Received (?P<signal>[\w.]{1,20}) death signal, shutting down workers")
+
+
+@cache
+def _restart() -> re.Pattern[str]:
+    return re.compile(
+        r"Worker group (?P<state>\w{1,20})\. (?P<left>\d{1,6})/\d{1,6} attempts left; will restart"
+        r"|Detected (?P<nodes>\d{1,6}) new nodes from group_rank=\d{1,6}; will restart"
+    )
+
+
+@cache
+def _list() -> re.Pattern[str]:
+    return re.compile(
+        r"\b(?P<name>restart_count|master_addr|group_rank|group_world_size|local_ranks|global_ranks)=(?P<value>.{1,60000})"
+    )
+
+
+@line_parser
+class Agent(LineParser):
+    """Exits, stops and restarts as the agent of one node tells them; its ranks are local ones."""
+
+    literals = (
+        "failed (exitcode: ",
+        " closing signal ",
+        "Unable to shutdown process ",
+        " did not exit after ",
+        " death signal, shutting down",
+        "will restart worker group",
+        "Error waiting on exit barrier",
+        "Setting OMP_NUM_THREADS environment variable",
+        "Rendezvous complete for workers",
+    )
+    samples = (
+        Sample(
+            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) local_rank: 1 (pid: 402118) "
+            "of binary: "
+            "/usr/bin/python\n",
+            (
+                {
+                    "kind": "process-exit",
+                    "exitcode": -6,
+                    "signal": "SIGABRT",
+                    "local_rank": 1,
+                    "pid": 402118,
+                    "first": True,
+                },
+            ),
+            "pytorch torch/distributed/elastic/multiprocessing/api.py 1.9 to 2.0",
+        ),
+        Sample(
+            "W0703 05:23:00.169000 99742 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
+            "99753 closing "
+            "signal SIGTERM\n",
+            ({"kind": "tear-down", "what": "closing-signal", "pid": 99753, "detail": "SIGTERM"},),
+            "pytorch torch/distributed/elastic/multiprocessing/api.py 2.4",
+        ),
+        Sample(
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Error waiting on exit barrier. "
+            "Elapsed: 3.6 seconds\n"
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Traceback (most recent call last):\n"
+            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] torch.distributed.DistNetworkError: "
+            "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n",
+            ({"kind": "tear-down", "what": "exit-barrier", "pid": 99742}, {"kind": "store-error", "operation": "recv"}),
+            "pytorch torch/distributed/elastic/agent/server/api.py 2.13: the agent of the store's node left first",
+        ),
+        Sample(
+            "[default] Rendezvous complete for workers. Result:\n  restart_count=0\n  master_addr=node0\n"
+            "  master_port=29500\n"
+            "  group_rank=1\n  group_world_size=2\n  local_ranks=[0, 1]\n  role_ranks=[2, 3]\n  global_ranks=[2, 3]\n",
+            (
+                {
+                    "kind": "note",
+                    "what": "rank-map",
+                    "detail": "global_ranks=2-3 group_rank=1 master_addr=node0 restart_count=0",
+                },
+            ),
+            "pytorch torch/distributed/elastic/agent/server/api.py 2.7",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        body = line.body
+        if match := _failed().search(body):
+            if not _is_in_table(line, match["pid"]):
+                yield _exit(line, match)
+        elif match := _closing().search(body):
+            yield TearDown(**common(line, what="closing-signal", pid=int(match["pid"]), detail=_signal(match)))
+        elif match := _forced().search(body):
+            yield TearDown(**common(line, what="forced-kill", pid=int(match["pid"]), detail=_signal(match)))
+        elif match := _abandoned().search(body):
+            yield Note(**common(line, what="abandoned-process", pid=int(match["pid"]), detail=body.strip()[:500]))
+        elif match := _stopped().search(body):
+            yield TearDown(**common(line, what="death-signal", detail=_signal(match)))
+        elif "Error waiting on exit barrier" in body:
+            yield TearDown(**common(line, what="exit-barrier", detail=body.strip()[:200]))
+        elif match := _restart().search(body):
+            left = f"{match['left']} attempts left" if match["left"] else f"{match['nodes']} new nodes"
+            yield Note(**common(line, what="restart", detail=left))
+        elif "Setting OMP_NUM_THREADS environment variable" in body:
+            yield Note(**common(line, what="launch", detail="the launcher starts its workers"))
+        elif "Rendezvous complete for workers" in body:
+            yield from _rank_map(line)
+
+
+def _signal(match: re.Match[str]) -> str:
+    return signal_named(match["signal"]) or match["signal"]
+
+
+def _exit(line: Line, match: re.Match[str]) -> Event:
+    code = int(match["code"])
+    return ProcessExit(
+        **common(line, pid=int(match["pid"])),
+        exitcode=code,
+        signal=signal_of(code),
+        local_rank=int(match["local"]),
+        first=True,
+        reporter="torchrun",
+    )
+
+
+def _is_in_table(line: Line, pid: str) -> bool:
+    """Whether the table below tells of this process too, with its global rank."""
+    return any("exitcode" in below.body and f"(pid: {pid})" in below.body for below in line.following(400))
+
+
+def _rank_map(line: Line) -> Iterator[Event]:
+    found: dict[str, str] = {}
+    for below in line.following(14):
+        if match := _list().search(below.body):
+            found.setdefault(match["name"], match["value"].strip())
+    ranks = found.get("global_ranks")
+    if ranks is not None:
+        numbers = re.findall(r"\d{1,7}", ranks)
+        found["global_ranks"] = str(Ranks(int(n) for n in numbers))
+        shown = ("global_ranks", "group_rank", "master_addr", "restart_count")
+        detail = " ".join(f"{name}={found[name]}" for name in shown if name in found)
+        yield Note(**common(line, what="rank-map", detail=detail[:500]))

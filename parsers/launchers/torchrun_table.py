@@ -1,0 +1,158 @@
+"""The table that torchrun prints when a worker failed: one row for each process of that node.
+
+pytorch ``torch/distributed/elastic/multiprocessing/errors/__init__.py``: 1.9 (``Root Cause:`` first, a ``msg`` row),
+1.10 to 2.12, 2.13 (the signal's name behind the pid). ``rank`` is the global rank. The root cause of one node is
+that node's first failure only; rows with ``-15`` are siblings that the agent closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from nccldoctor.events import Event, ProcessExit
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.exit_codes import signal_of
+from nccldoctor.parsers.python import tracebacks
+from nccldoctor.parsers.python.exceptions import raised
+
+_DEEPEST = 16
+
+
+@cache
+def _exit() -> re.Pattern[str]:
+    return re.compile(r"\bexitcode\s{0,4}: {1,3}(?P<code>-?\d{1,10}|<N/A>) \(pid: (?P<pid>\d{1,10})\)")
+
+
+@cache
+def _field() -> re.Pattern[str]:
+    return re.compile(r"\b(?P<name>time|host|rank|error_file|msg|traceback)\s{0,6}: {1,3}(?P<value>\S.{0,4000})")
+
+
+@cache
+def _rank() -> re.Pattern[str]:
+    return re.compile(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
+
+
+@cache
+def _flat() -> re.Pattern[str]:
+    """A row that a log service put on one line."""
+    return re.compile(
+        r"\btime {0,6}: (?P<time>\S{8,30}) host {0,6}: (?P<host>\S{1,200}) rank {0,6}: (?P<rank>\d{1,7} \(local_rank: \d{1,5}\)) exitcode"
+    )
+
+
+@cache
+def _row() -> re.Pattern[str]:
+    return re.compile(r"^\s{0,40}\[\d{1,6}\]:\s*$")
+
+
+@line_parser
+class FailureTable(LineParser):
+    """One *process-exit* for each row, and the *exception* that a row quotes."""
+
+    literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
+    samples = (
+        Sample(
+            "Failures:\n[0]:\n  time      : 2026-02-16_19:31:03\n  host      : gpu-17\n"
+            "  rank      : 8 (local_rank: 0)\n"
+            "  exitcode  : -15 (pid: 375038)  (SIGTERM)\n  error_file: <N/A>\n"
+            "  traceback : Signal 15 (SIGTERM) received by PID 375038\n"
+            "------------------------------------------------------------\n"
+            "Root Cause (first observed failure):\n[3]:\n  time      : 2026-02-16_19:31:02\n  host      : gpu-17\n"
+            "  rank      : 11 (local_rank: 3)\n  exitcode  : -9 (pid: 375041) \n  error_file: <N/A>\n"
+            "  traceback : Signal 9 (SIGKILL) received by PID 375041\n",
+            (
+                {
+                    "kind": "process-exit",
+                    "rank": 8,
+                    "local_rank": 0,
+                    "exitcode": -15,
+                    "signal": "SIGTERM",
+                    "first": False,
+                },
+                {"kind": "process-exit", "rank": 11, "exitcode": -9, "pid": 375041, "host": "gpu-17", "first": True},
+            ),
+            "pytorch torch/distributed/elastic/multiprocessing/errors/__init__.py 2.13",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        match = _exit().search(line.body)
+        if match is None:
+            return
+        above, first = _above(line)
+        if flat := _flat().search(line.body):
+            above = flat.groupdict()
+        fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
+        fields["time"] = _time(above.get("time", "")) or common(line)["time"]
+        local = None
+        if rank := _rank().search(above.get("rank", "")):
+            fields["rank"], local = int(rank[1]), int(rank[2])
+        text = " ".join(f"{name}: {above[name]}" for name in ("rank", "host", "time") if name in above)
+        code = None if match["code"] == "<N/A>" else int(match["code"])
+        yield ProcessExit(
+            **common(line, **fields) | {"text": f"{text} {line.body.strip()}".strip()[:500]},
+            exitcode=code,
+            signal=signal_of(code) if code is not None else None,
+            local_rank=local,
+            first=first,
+            reporter="torchrun",
+        )
+        yield from _quoted(line, {**fields, "local_rank": local})
+
+
+def _above(line: Line) -> tuple[dict[str, str], bool]:
+    """The fields of the row above its exit code, and whether the row stands under *Root Cause*."""
+    fields: dict[str, str] = {}
+    inside = True
+    for earlier in line.preceding(9):
+        if inside and (match := _field().search(earlier.body)):
+            fields.setdefault(match["name"], match["value"].strip())
+        elif inside and _row().match(earlier.body):
+            inside = False
+        elif "Root Cause" in earlier.body:
+            return fields, True
+        elif not inside:
+            break
+    return fields, False
+
+
+def _time(text: str) -> datetime | None:
+    for form in ("%Y-%m-%d_%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    return None
+
+
+def _quoted(line: Line, fields: dict[str, Any]) -> Iterator[Event]:
+    """The exception a row quotes from the worker's error file."""
+    for below in line.following(4):
+        match = _field().search(below.body)
+        if match is None or match["name"] not in ("error_file", "msg", "traceback"):
+            return
+        if tracebacks.HEADER in match["value"]:
+            yield from _chain(below, fields)
+            return
+        if match["name"] == "msg" and (named := tracebacks.exception(match["value"].strip('" '))):
+            text = (named["message"] or "").strip()
+            yield raised(tracebacks.Raised(below, named["type"], text, ()), below, **fields, logged=False)
+            return
+
+
+def _chain(header: Line | None, fields: dict[str, Any]) -> Iterator[Event]:
+    """The exceptions of a quoted traceback, each told with what it was raised on top of."""
+    causes: list[tuple[str, str]] = []
+    while header is not None and len(causes) < _DEEPEST:
+        found = tracebacks.read(header)
+        if not found.type:
+            return
+        yield raised(found, header, tuple(causes), **fields, logged=False)
+        causes.append((found.type, found.message))
+        header = tracebacks.next_in_chain(found)

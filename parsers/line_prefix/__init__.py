@@ -1,0 +1,1 @@
+"""Prefixes of launchers, collectors and loggers, and which rank they name."""

@@ -1,0 +1,217 @@
+"""What stands before the message of a line: launchers, collectors, terminals and loggers, peeled off one by one.
+
+``read_mark`` takes them in any order and number (``[pod/w-0/pytorch] 2026-04-24T07:03:34Z [rank3]:[E424 …``), because
+every layer of a job may add its own. What is left is the message, with the indent that belongs to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nccldoctor.parsers.base import Mark
+from nccldoctor.parsers.line_prefix import launcher_prefixes as la
+from nccldoctor.parsers.line_prefix import logger_prefixes as lo
+from nccldoctor.parsers.line_prefix.logger_prefixes import Hypothesis, with_zone
+
+SEPARATOR = " / "
+"""Between the parts of ``Mark.stream``: what holds several writers, then the writer."""
+
+_CODES = re.compile(
+    r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\^_=>()][0-9A-B]?)"
+    r"|\^\[\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
+)
+_COLOUR = re.compile(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
+_OPENING = {
+    "[": (
+        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, lo.EPOCH, la.TAGGED,
+        la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
+    ),
+    "(": (la.WORKER,),
+    ">": (la.QUOTE,),
+    "`": (la.QUOTE,),
+    "|": (la.QUOTE,),
+    "│": (la.QUOTE,),
+    "┃": (la.QUOTE,),
+    "║": (la.QUOTE,),
+    "0": (la.CRI, lo.STAMP, lo.EPOCH, lo.AMERICAN, la.CLOCK, la.LABEL, la.VIEWER, la.NCCL, la.NODE),
+    "A": (
+        lo.PADDED, lo.HEADLESS, lo.SHORT_DATE, lo.LEVEL_STAMP, lo.JOURNAL, lo.CALENDAR, lo.COLON_LEVEL, lo.SYSLOG,
+        la.BARE_RANK, la.NCCL, la.NODE,
+    ),
+    "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
+}  # fmt: skip
+"""Forms by the first character, most telling first; digits, capitals and small letters share a row each."""
+
+_LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
+_GLUED = re.compile(
+    r"(?:\[default\d{1,4}\]:)?(?:\[rank\d{1,7}[\[\]]{1,3}: ?)?"
+    r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
+    r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
+)
+
+
+def plain(text: str) -> str:
+    """The text without colour, cursor and title codes of terminals (also as ``^[[A``) and without NUL characters."""
+    if "\x1b" in text or "^[[" in text or _COLOUR.search(text):
+        text = _CODES.sub("", text)
+    return text.replace("\x00", "").replace("\ufeff", "") if "\x00" in text or "\ufeff" in text else text
+
+
+def read_mark(raw: str) -> tuple[Mark, str]:
+    """Peel everything that launchers, collectors and loggers put in front; the mark and the message.
+
+    The message keeps its own indent. A NCCL prefix (``host:pid:tid [dev] NCCL``) stays in the message, its host and
+    process go to the mark. Never raises.
+    """
+    draft = Hypothesis()
+    text, when = la.unwrapped(raw)
+    if text is not raw:
+        text = plain(text)  # inside JSON the codes were escaped
+    if when:
+        _peel(draft, when)
+        draft.collected, draft.time = draft.time, None
+    at = _peel(draft, text)
+    body = text[at:] if at > 0 else text
+    if "[repeated " in body:
+        repeated = la.REPEATED.search(body)
+        if repeated:
+            draft.repeated = int(repeated[1])
+            body = body[: repeated.start()]
+    return _NOBODY if at < 0 and draft.repeated == 1 and not when else _finished(draft), body
+
+
+_NOBODY = Mark()
+"""The mark of a line without any prefix, as most lines of progress are."""
+
+
+def _peel(draft: Hypothesis, text: str) -> int:
+    """Take the prefixes of a line; where the message begins, -1 where there are none."""
+    at = -1
+    for _ in range(_LAYERS):
+        start = max(at, 0)
+        while start < len(text) and text[start] in " \t":
+            start += 1
+        end = _one(draft, text, start) if start < len(text) else -1
+        if end < 0:
+            return at
+        if draft.message:
+            return end
+        at = end
+    return at
+
+
+def _one(draft: Hypothesis, text: str, at: int) -> int:
+    """Take one prefix at exactly this position; where it ends, -1 where there is none."""
+    first = text[at]
+    row = "0" if first.isdigit() else "A" if "A" <= first <= "Z" else "a" if "a" <= first <= "z" else first
+    for form in _OPENING.get(row, ()):
+        m = form.pattern.match(text, at)
+        if m is None or (id(form) in la.WEAK and not la.STRONG.match(text, m.end())):
+            continue
+        form.note(draft, m)
+        if form is la.NCCL:
+            return at
+        return _tail(draft, text, m.end()) if form is lo.STAMP else m.end()
+    return -1
+
+
+def _tail(draft: Hypothesis, text: str, at: int) -> int:
+    """Behind a time: the logger's name and level in one of their usual layouts."""
+    begin = max(at - 1, 0) if text[at - 1 : at] == " " else at
+    for pattern in lo.TAILS:
+        m = pattern.match(text, begin)
+        if m:
+            if m["level"]:
+                draft.severity = lo.LETTER.get(m["level"][0], m["level"][0])
+            return m.end()
+    return at
+
+
+def _finished(draft: Hypothesis) -> Mark:
+    if draft.time is not None and draft.collected is not None:
+        draft.time = with_zone(draft.time, draft.collected)
+    writer = draft.process
+    if not writer and draft.rank is not None:
+        writer = f"rank{draft.rank}"
+    elif not writer and draft.pid is not None:
+        writer = f"pid{draft.pid}"
+    return Mark(
+        rank=draft.rank, local_rank=draft.local_rank, task=draft.task, host=draft.host or draft.pod, pid=draft.pid,
+        stream=SEPARATOR.join([*draft.places, writer] if writer else draft.places), severity=draft.severity,
+        file=draft.file, line=draft.line, time=draft.time, collected=draft.collected, repeated=draft.repeated,
+    )  # fmt: skip
+
+
+_LABELS = (
+    re.compile(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)"),
+    re.compile(r"\[(\d{1,6})\]:(?=.)"),  # with nothing behind it: an entry of a launcher's table
+    re.compile(r"([a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190} [a-z][a-z0-9-]{0,62})(?: |$)"),
+)
+
+
+def split_label(raw: str) -> tuple[str | None, str]:
+    """``"12: text"``, ``"node7: text"``, ``"[12]:text"`` or ``"pod-7 container text"`` as label and text, for files in
+    which every line has one (``srun --label``, pdsh, torchrun with a template, stern); None and the line where there
+    is no label.
+    """
+    for pattern in _LABELS:
+        m = pattern.match(raw)
+        if m is not None:
+            return m[1], raw[m.end() :]
+    return None, raw
+
+
+def labelled(mark: Mark, label: str) -> Mark:
+    """The mark of a line behind a label: a number is a task, anything else a host, or a pod with its container."""
+    task, place = (int(label), f"task{label}") if label.isdigit() else (None, label.replace(" ", "/"))
+    return replace(
+        mark,
+        task=task if task is not None else mark.task,
+        host=mark.host or (label.partition(" ")[0] if task is None else None),
+        stream=place + SEPARATOR + mark.stream if mark.stream else place,
+    )
+
+
+def inherited(outer: Mark, inner: Mark) -> Mark:
+    """The mark of a record that begins in the middle of a line: its own, completed by what stands at the line's start,
+    unless that names another writer.
+    """
+    if outer.rank is not None and inner.rank is not None and outer.rank != inner.rank:
+        return inner
+    return replace(
+        inner,
+        rank=inner.rank if inner.rank is not None else outer.rank,
+        local_rank=inner.local_rank if inner.local_rank is not None else outer.local_rank,
+        task=inner.task if inner.task is not None else outer.task,
+        host=inner.host or outer.host,
+        pid=inner.pid or outer.pid,
+        stream=outer.stream
+        if outer.stream.endswith(inner.stream)
+        else SEPARATOR.join(filter(None, (outer.stream, inner.stream))),
+        collected=inner.collected or outer.collected,
+    )
+
+
+def records(raw: str) -> list[tuple[Mark, str]]:
+    """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
+    mark, body = read_mark(raw)
+    starts = [m.start() for m in _GLUED.finditer(body)] if "] " in body or "]: " in body else []
+    if not starts:
+        return [(mark, body)]
+    out = [(mark, body[: starts[0]])] if body[: starts[0]].strip() else []
+    for begin, end in zip(starts, [*starts[1:], len(body)], strict=True):
+        inner, text = read_mark(body[begin:end])
+        out.append((inherited(mark, inner), text))
+    return out
+
+
+def continues(stream: str, of: str) -> bool:
+    """Whether a line of ``stream`` may come from the writer ``of``: the same one, or the place that holds it."""
+    return stream == of or not stream or of.startswith(stream + SEPARATOR)
+
+
+def writer_of(raw: str) -> tuple[str | None, int | None]:
+    """Host and process id in NCCL's own prefix (``host:pid:tid [dev]``), None where there is none."""
+    m = re.search(r"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):(\d{1,10}):\d{1,10} \[", raw)
+    return (m[1], int(m[2])) if m else (None, None)

@@ -1,0 +1,182 @@
+"""NCCL's INIT lines: which rank of which communicator is which host, process and GPU, and where start-up stands.
+
+Source of the templates: NVIDIA/nccl ``src/init.cc`` and ``src/bootstrap.cc`` at the release tags v2.4.2 to v2.30.7,
+texts of the libraries 2.31.2 and 2.32.3. A start without its completion is a rank that hangs in set-up. From 2.30
+the end of a communicator is logged only with ``NCCL_DEBUG_SUBSYS=DESTROY``: its absence proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import CommInit, Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, parts
+
+_INIT_STAGES = {
+    "Init START": "start",
+    "Init COMPLETE": "complete",
+    "Abort": "abort",
+    "Destroy": "destroy",
+    "Revoke": "revoke",
+}
+
+
+@cache
+def _init() -> re.Pattern[str]:
+    return re.compile(
+        r"comm 0x(?P<comm>[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
+        r"(?P<what>Init START|Init COMPLETE|(?:Abort|Destroy|Revoke) (?:START|COMPLETE))"
+    )
+
+
+@cache
+def _init_word() -> re.Pattern[str]:
+    return re.compile(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
+
+
+@cache
+def _bootstrap() -> re.Pattern[str]:
+    return re.compile(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|[^<\s]{1,60})")
+
+
+@cache
+def _timings() -> re.Pattern[str]:
+    return re.compile(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
+
+
+@line_parser
+class CommunicatorParser(LineParser):
+    """Start, end and identity of communicators."""
+
+    literals = (
+        "Init START",
+        "Init COMPLETE",
+        "Abort START",
+        "Abort COMPLETE",
+        "Destroy START",
+        "Destroy COMPLETE",
+        "Revoke START",
+        "Revoke COMPLETE",
+        "Bootstrap : Using",
+        "Bootstrap: Using",
+        "Init timings",
+    )
+    samples = (
+        Sample(
+            "node01:104217:105351 [0] NCCL INFO comm 0x5581a8fb4d20 rank 0 nranks 8 cudaDev 0 busId 1000 - Abort"
+            " COMPLETE",
+            (
+                {
+                    "kind": "comm-init",
+                    "what": "abort",
+                    "group_rank": 0,
+                    "nranks": 8,
+                    "bus_id": "0000:01:00",
+                    "pid": 104217,
+                },
+            ),
+            "NVIDIA/nccl src/init.cc, v2.5.6 to v2.30.7",
+        ),
+        Sample(
+            "head-0:88:70144 [4] NCCL INFO ncclCommSplit comm 0x7e13a4c0be20 rank 4 nranks 16 cudaDev 4 nvmlDev 4 busId"
+            " 8b000 parent 0x55d0e71b4c90 splitCount 2 color 882310447 key 4- Init START",
+            (
+                {
+                    "kind": "comm-init",
+                    "what": "start",
+                    "group_rank": 4,
+                    "comm": "0x7e13a4c0be20",
+                    "comm_id": None,
+                    "parent": "0x55d0e71b4c90",
+                    "split": "2:882310447",
+                    "bus_id": "0000:8b:00",
+                    "nvml_dev": 4,
+                    "host": "head-0",
+                },
+            ),
+            "NVIDIA/nccl src/init.cc, v2.24.3 to v2.28.9",
+        ),
+        Sample(
+            "[2026-05-05 06:16:47] w3:21:22 [1] NCCL INFO [Rank 9] ncclCommInitRank comm 0x51 rank 9 nranks 16 cudaDev"
+            " 1 nvmlDev 1 busId 2a000 commId 0x61b1 - Init START",
+            (
+                {
+                    "kind": "comm-init",
+                    "what": "start",
+                    "group_rank": 9,
+                    "comm_id": "0x61b1",
+                    "cuda_dev": 1,
+                    "rank": None,
+                },
+            ),
+            "NVIDIA/nccl src/init.cc, v2.29.2",
+        ),
+        Sample(
+            "node17:66862:66862 [2] NCCL INFO Bootstrap : Using ib0:10.0.0.11<0>",
+            ({"kind": "comm-init", "what": "bootstrap", "address": "10.0.0.11", "host": "node17", "pid": 66862},),
+            "NVIDIA/nccl src/bootstrap.cc, v2.8.3 to v2.23.4",
+        ),
+        Sample(
+            "a:1:2 [0] NCCL INFO Init timings - ncclCommInitRank: rank 5 nranks 8 total 61.02 (kernels 0.2, alloc 0.1,"
+            " bootstrap 60.1)",
+            ({"kind": "note", "what": "init-timings", "group_rank": 5},),
+            "NVIDIA/nccl src/init.cc, v2.23.4",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each INIT line; the rank in it counts inside its communicator."""
+        for message in parts(line):
+            text = message.message
+            if hit := _init().search(text):
+                yield _comm_init(line, message, hit)
+            elif hit := _bootstrap().search(text):
+                yield CommInit(
+                    **fields(line, message),
+                    what="bootstrap",
+                    address=hit["address"].strip("[]"),
+                    cuda_dev=message.device,
+                )
+            elif hit := _timings().search(text):
+                yield Note(**fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300])
+
+
+def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:
+    words = dict(_init_word().findall(hit["rest"]))
+    stage = hit["what"] if hit["what"].startswith("Init") else hit["what"].split(" ")[0]
+    child = words.get("splitCount") or words.get("childCount")
+    return CommInit(
+        **fields(line, message),
+        what=_INIT_STAGES[stage],
+        group_rank=int(hit["rank"]),
+        comm=f"0x{hit['comm']}",
+        comm_id=words.get("commId"),
+        parent=words.get("parent"),
+        split=f"{child or ''}:{words['color']}" if "color" in words else None,
+        nranks=int(hit["n"]),
+        cuda_dev=_number(words.get("cudaDev")),
+        nvml_dev=_number(words.get("nvmlDev")),
+        bus_id=pci_address(words.get("busId", "")),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and len(text) < 7 else None
+
+
+def pci_address(bus_id: str) -> str | None:
+    """NCCL's ``busId`` as ``domain:bus:device``: ``29000`` is ``0000:29:00`` (one digit function, two device, two
+    bus, rest domain).
+
+    Source: ``int64ToBusId`` in NVIDIA/nccl ``src/misc/utils.cc``. Text that is no hexadecimal number gives None.
+    """
+    try:
+        number = int(bus_id, 16)
+    except ValueError:
+        return None
+    if number < 0 or number >= 1 << 64:
+        return None
+    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"

@@ -1,0 +1,81 @@
+"""NCCL that goes on over another port after an InfiniBand error (``NCCL_IB_RESILIENCY_PORT_FAILOVER``), or cannot.
+
+Source: NVIDIA/nccl ``src/transport/net_ib/p2p_resiliency.cc`` and ``p2p.cc``, v2.29.7 to v2.32. With it switched on, the failed
+completion itself is told at level INFO, and only what follows says whether the job survived it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, IbError, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.nccl.prefix import fields, parts
+
+
+@cache
+def _lost() -> re.Pattern[str]:
+    return re.compile(
+        r"NET/IB ?: (?:\w{1,80}: )?(?P<text>The error is fatal \([^)]{1,80}\)|Fatal error\. Detected \d{1,4} failed devices out of \d{1,4}"
+        r"|Got CQE with error|Unsupported completion status [\w ,.'\-]{1,80}\((?P<status>\d{1,5})\)"
+        r"|Could not find a replacement QP for the failed QP).{0,200}"
+    )
+
+
+@cache
+def _survived() -> re.Pattern[str]:
+    return re.compile(r"NET/IB ?: (?:\w{1,80}: )?The error is not fatal\. Trying to continue")
+
+
+def reads(text: str) -> bool:
+    """Whether this parser understands the text of an NCCL message."""
+    return _lost().search(text) is not None
+
+
+@line_parser
+class IbFailover(LineParser):
+    """*ib-error* where no port is left, a note where the transport goes on over another one."""
+
+    literals = (
+        "The error is fatal (",
+        " failed devices out of ",
+        "Got CQE with error",
+        "Unsupported completion status ",
+        "find a replacement QP for the failed QP",
+        "The error is not fatal. Trying to continue",
+    )
+    samples = (
+        Sample(
+            "n1:7:8 [3] transport/net_ib/p2p_resiliency.cc:62 NCCL WARN NET/IB: The error is fatal (No functional devices left). "
+            "Cannot continue.",
+            ({"kind": "ib-error", "what": "completion", "status": None, "host": "n1", "pid": 7},),
+            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
+        ),
+        Sample(
+            "n1:7:8 [3] NCCL INFO NET/IB: ncclIbResiliencyCheckErrorNotFatal: The error is not fatal. Trying to continue...",
+            ({"kind": "note", "what": "ib-failover"},),
+            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
+        ),
+        Sample(
+            "n1:7:8 [3] p2p.cc:9 NCCL WARN NET/IB: ncclIbTest: Got CQE with error (devIndex=0, req=0x7f, comm=0x7e (send), "
+            "wr_id=3, qp_num=81)",
+            ({"kind": "ib-error", "what": "completion", "status": None, "peer": None},),
+            "NVIDIA/nccl src/transport/net_ib/p2p.cc, v2.32",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each message; the line before a failed completion that names its peer says nothing more."""
+        for message in parts(line):
+            text = message.message
+            if _survived().search(text):
+                yield Note(**fields(line, message), what="ib-failover", detail=text.strip()[:300])
+            elif (hit := _lost().search(text)) and not ("Got CQE" in text and _told_below(line)):
+                status = int(hit["status"]) if hit["status"] else None
+                yield IbError(**fields(line, message), what="completion", status=status, message=hit[0].strip()[:300])
+
+
+def _told_below(line: Line) -> bool:
+    return any("Got completion from peer" in below.body for below in line.following(3))

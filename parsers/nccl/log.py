@@ -1,0 +1,252 @@
+"""NCCL's own log: its warnings, the variables it read, its calls.
+
+Sources of the templates: NVIDIA/nccl ``src/enqueue.cc``, ``src/debug.cc``, ``src/misc/param.cc`` at the release tags
+v2.3.5 to v2.30.7, and text in the libraries 2.31.2 and 2.32.3. ``communicators.py`` reads the INIT lines,
+``network.py`` and ``sockets.py`` the errors of transports, ``cuda_errors.py`` those of CUDA.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
+from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.kernel.xid import describe, weight
+from nccldoctor.parsers.nccl.ib_failover import reads as failover_reads
+from nccldoctor.parsers.nccl.network import reads as network_reads
+from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages, parts
+
+_OTHERS_READ = (
+    "message truncated",
+    "Message truncated",
+    "collective mismatch error",
+    "Mismatched NCCL ",
+    "Mismatched collective detected",
+    "mismatch in info from procs",
+    "Cuda failure",
+    "CUDA failure",
+)
+"""Warnings of ranks that disagree, which ``mismatch.py`` reads, and of CUDA, which ``cuda_errors.py`` reads."""
+
+_DATATYPES = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "fp16",
+    "fp32",
+    "fp64",
+    "bf16",
+    "fp8e4m3",
+    "fp8e5m2",
+)
+"""Names of ``ncclDataType_t`` by number (``src/nccl.h.in``)."""
+
+
+@cache
+def _coll() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
+        r" (?P<dtype>\d{1,3}) "
+        r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})(?: \[nranks=(?P<nranks>\d{1,7})\])?"
+    )
+
+
+@cache
+def _set_by() -> re.Pattern[str]:
+    return re.compile(r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by environment to (?P<value>.{0,400})")
+
+
+@cache
+def _diag_xid() -> re.Pattern[str]:
+    return re.compile(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
+
+
+@line_parser
+class NcclSettingParser(LineParser):
+    """Variables that NCCL says it read."""
+
+    literals = ("set by environment to",)
+    samples = (
+        Sample(
+            "w3:21:22 [1] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
+            ({"kind": "setting", "name": "NCCL_SOCKET_IFNAME", "value": "eth0", "host": "w3"},),
+            "NVIDIA/nccl src/misc/socket.cc",
+        ),
+        Sample(
+            "w3:21:22 [1] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.",
+            ({"kind": "setting", "name": "NCCL_IB_TIMEOUT", "value": "22"},),
+            "NVIDIA/nccl src/misc/param.cc",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The variable and its value, without the full stop that newer releases print."""
+        for message in parts(line):
+            if hit := _set_by().search(message.message):
+                yield Setting(**fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix("."))
+
+
+@line_parser
+class NcclWarnParser(LineParser):
+    """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31)."""
+
+    general = True
+    literals = ("NCCL WARN", "NCCL ATTN", "NCCL DIAG")
+    samples = (
+        Sample(
+            "[2026-05-08 12:01:30] w1:18:19 [4] init.cc:290 (ncclEnqueueCheck) NCCL WARN Duplicate GPU detected : rank"
+            " 1 and rank 0 both on CUDA device 1a000",
+            ({"kind": "nccl-warn", "device": 4, "file": "init.cc", "host": "w1", "pid": 18},),
+            "NVIDIA/nccl src/init.cc, v2.5.6 to v2.29.2; prefix of v2.30.7",
+        ),
+        Sample(
+            "init.cc:290 NCCL WARN Attempt to use communicator before the previous operation returned ncclSuccess",
+            ({"kind": "nccl-warn", "host": None, "file": "init.cc"},),
+            "NVIDIA/nccl src/init.cc, v2.14.3",
+        ),
+        Sample(
+            "w1:18 NCCL DIAG NVLink: inactive link(s) on rank(s) 3",
+            ({"kind": "note", "what": "nccl-diagnostics", "host": "w1", "pid": 18},),
+            "NCCL user guide, troubleshooting, diagnostics (2.31)",
+        ),
+        Sample(
+            "w1:18 NCCL DIAG Xid 79 detected (GPU has fallen off the bus) on host w7. Check the kernel log",
+            ({"kind": "gpu-error", "xid": 79, "host": "w7"},),
+            "NCCL user guide, troubleshooting, diagnostics (2.31)",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """A warning for each WARN or ATTN message that nobody else claims."""
+        for message in messages(line.body):
+            text = message.message
+            if message.level == "DIAG":
+                yield from _diagnostics(line, message)
+            elif text.startswith("HINT:"):
+                yield Note(**fields(line, message), what="nccl-hint", detail=text[:300])
+            elif message.level in ("WARN", "ATTN") and text and not _claimed(text):
+                yield NcclWarn(**fields(line, message), message=text[:500], file=message.file, device=message.device)
+
+
+def _claimed(text: str) -> bool:
+    return network_reads(text) or failover_reads(text) or any(part in text for part in _OTHERS_READ)
+
+
+def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
+    if hit := _diag_xid().search(message.message):
+        xid = int(hit["xid"])
+        worth = weight(xid, message.message)
+        yield GpuError(
+            **(fields(line, message) | {"host": hit["host"], "pid": None}),
+            xid=xid,
+            message=describe(xid, message.message),
+            software=worth == "software",
+            weight=worth,
+        )
+    elif any(c.isalnum() for c in message.message):
+        yield Note(**fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
+
+
+@cache
+def _trail() -> re.Pattern[str]:
+    return re.compile(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
+
+
+_RESULTS = (
+    "success",
+    "unhandled CUDA error",
+    "system error",
+    "internal error",
+    "invalid argument",
+    "invalid usage",
+    "remote error",
+    "in progress",
+    "timeout",
+)
+"""``ncclResult_t`` by number."""
+
+
+@line_parser
+class TrailParser(LineParser):
+    """The way an error took through NCCL's own stack, one INFO line a level: *note*, with the result code in words."""
+
+    sampled = True
+    literals = (".cc:",)
+    samples = (
+        Sample(
+            "n1:7:8 [0] NCCL INFO transport/net.cc:306 -> 6\n"
+            "n1:7:8 [0] NCCL INFO proxy.cc:692 -> 3 [Progress Thread]\n"
+            "n1:7:8 [0] init.cc:290 NCCL WARN Duplicate GPU detected\n",
+            (
+                {"kind": "note", "what": "nccl-trail", "detail": "transport/net.cc:306 -> 6 (remote error)"},
+                {
+                    "kind": "note",
+                    "what": "nccl-trail",
+                    "detail": "proxy.cc:692 -> 3 (internal error) [Progress Thread]",
+                },
+            ),
+            "NVIDIA/nccl src/include/checks.h",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One note for each level."""
+        for message in messages(line.body):
+            hit = _trail().match(message.message) if message.level == "INFO" else None
+            if hit and int(hit["code"]) < len(_RESULTS):
+                detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
+                yield Note(**fields(line, message), what="nccl-trail", detail=detail)
+
+
+@line_parser
+class CollCallParser(LineParser):
+    """Calls as NCCL logs them when they are made (``NCCL_DEBUG_SUBSYS=COLL``)."""
+
+    sampled = True
+    literals = (": opCount ", "INFO opCount ")
+    samples = (
+        Sample(
+            "n1:7:8 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x7f60 recvbuff 0x7f60 count 4096 datatype 7 op 0 root"
+            " 0 comm 0x55d0 [nranks=8] stream 0x55aa",
+            (
+                {
+                    "kind": "coll-call",
+                    "op": "AllReduce",
+                    "op_count": 26,
+                    "numel": 4096,
+                    "dtype": "fp32",
+                    "root": 0,
+                    "comm": "0x55d0",
+                    "nranks": 8,
+                },
+            ),
+            "NVIDIA/nccl src/enqueue.cc, v2.4.2 to v2.30.7",
+        ),
+        Sample(
+            "n1:7:8 [0] NCCL INFO opCount 1a sendbuff 0x7f60 recvbuff 0x7f60 size 4 count 4096 datatype 7 op 0 root 0"
+            " comm 0x55d0 [nranks=8] stream 0x55aa",
+            ({"kind": "coll-call", "op": "", "op_count": 26, "numel": 4096},),
+            "NVIDIA/nccl src/enqueue.cu, v2.3.5",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One call for each COLL message; ``op_count`` is hexadecimal in the log."""
+        for message in messages(line.body):
+            if hit := _coll().search(message.message):
+                code = int(hit["dtype"])
+                yield CollCall(
+                    **fields(line, message),
+                    op=hit["op"] or "",
+                    op_count=int(hit["count"], 16),
+                    numel=int(hit["n"]),
+                    dtype=_DATATYPES[code] if code < len(_DATATYPES) else str(code),
+                    root=int(hit["root"]),
+                    comm=f"0x{hit['comm']}",
+                    nranks=int(hit["nranks"]) if hit["nranks"] else None,
+                )

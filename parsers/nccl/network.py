@@ -1,0 +1,275 @@
+"""Errors of the transports: InfiniBand and RoCE completions and events, libfabric plug-ins, sockets.
+
+Sources of the templates: NVIDIA/nccl ``src/transport/net_ib.cc`` (later ``net_ib/*``), ``src/misc/ibvwrap.cc``,
+``src/misc/socket.cc`` (later ``src/os/linux.cc``), ``src/proxy.cc`` at the tags v2.4.2 to v2.30.7, texts of the
+libraries 2.31.2 and 2.32.3; aws/aws-ofi-nccl ``src/nccl_ofi_*.cpp``. ``opcode`` and ``len`` of a failed completion
+are undefined and are not read; ``HINT`` lines of 2.30.7 follow from the number alone and are no evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from nccldoctor.events import Event, IbError
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
+from nccldoctor.parsers.nccl.sockets import socket_fields
+
+_PORT_FAULTS = ("port error", "local catastrophic error", "device fatal", "device removed")
+"""Events of the adapter or cable of this host (names of ``ibv_event_type_str``)."""
+
+_QUEUE_FAULTS = ("catastrophic error", "work queue error", "CQ error", "SRQ error", "path migration request error")
+"""Events after which a queue is dead; other events (a port that came up, a changed table) are part of healthy life."""
+
+_FABRIC_TROUBLE = (
+    "completed with error",
+    "Unexpected status",
+    "prov_errno",
+    "RC: -",
+    "fi_cq_readerr",
+    "timed out",
+    "Unreachable",
+    "unreachable",
+)
+
+
+@cache
+def _completion() -> re.Pattern[str]:
+    return re.compile(
+        r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
+        r" (?P<old>\d{1,5})(?=,)|status=(?:[A-Z][A-Z0-9_]{2,40}\()?(?P<new>\d{1,5})(?=[ )]))"
+    )
+
+
+@cache
+def _detail() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:\b(?P<name>vendor err |vendor_err=|localGid ?|local GID |remoteGids? ?|remote GID |hca |on dev"
+        r" ))(?P<value>[^\s,|]{1,80})"
+    )
+
+
+@cache
+def _async_event() -> re.Pattern[str]:
+    return re.compile(
+        r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
+        r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,60}:|(?=GID table changed)) ?(?P<text>.{1,120})"
+    )
+
+
+@cache
+def _stall() -> re.Pattern[str]:
+    return re.compile(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
+
+
+@cache
+def _pairs() -> re.Pattern[str]:
+    return re.compile(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
+
+
+@cache
+def _speed() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
+        r" (?P<new>\d{1,9}) Mbps"
+    )
+
+
+@cache
+def _verbs() -> re.Pattern[str]:
+    return re.compile(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
+
+
+def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
+    """``goes_on``: something stands behind the vendor's error, so that a number at the very end is cut."""
+    out: dict[str, Any] = {}
+    for hit in _detail().finditer(text):
+        name, value = hit["name"].strip(" =").lower(), hit["value"]
+        if name.startswith("vendor"):
+            cut = goes_on and hit.end() == len(text)
+            out["vendor_err"] = int(value) if value.isdigit() and not cut else None
+        elif name.startswith("local"):
+            out["local_gid"] = value
+        elif name.startswith("remote"):
+            out["remote_gid"] = value
+        else:
+            out["hca"], _, port = value.partition(":")
+            if port.isdigit():
+                out["port"] = int(port)
+    return out
+
+
+def _weight(event: str) -> str:
+    if event.startswith(_PORT_FAULTS):
+        return "port"
+    return "async" if any(fault in event for fault in _QUEUE_FAULTS) else "notice"
+
+
+def ib_fields(text: str) -> dict[str, Any] | None:
+    """The fields of an :class:`IbError` in the text of one message; None where it tells of no such error."""
+    if hit := _completion().search(text):
+        status = hit["old"] or hit["new"]
+        return {
+            "what": "completion",
+            "peer": host_part(hit["peer"]),
+            "status": int(status),
+            **_details(text[hit.end() :], goes_on=bool(hit["new"])),
+        }
+    if hit := _async_event().search(text):
+        port = int(hit["port"]) if hit["port"] else None
+        return {"what": _weight(hit["text"]), "hca": hit["hca"], "port": port, "message": hit["text"].strip()}
+    if hit := _stall().search(text):
+        local, _, remote = text.partition("remote:")
+        near, far = dict(_pairs().findall(local)), dict(_pairs().findall(remote))
+        return {
+            "what": "stall",
+            "peer": host_part(hit["peer"]),
+            "hca": near.get("dev"),
+            "port": int(near["port"]) if near.get("port", "").isdigit() else None,
+            "local_gid": near.get("localGid"),
+            "remote_gid": far.get("remoteGid"),
+        }
+    if hit := _speed().search(text):
+        slower = int(hit["new"]) < int(hit["old"])
+        message = f"{hit['old']} -> {hit['new']} Mbps"
+        port = int(hit["port"]) if hit["port"] else None
+        return {"what": "speed" if slower else "notice", "hca": hit["hca"], "port": port, "message": message}
+    if hit := _verbs().search(text):
+        return {"what": "setup", "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
+    if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE):
+        return {"what": "fabric", "message": text[text.index("NET/OFI") :][:300]}
+    return None
+
+
+@cache
+def _provider() -> re.Pattern[str]:
+    return re.compile(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
+
+
+def reads(text: str) -> bool:
+    """Whether a parser of this file understands the text of an NCCL message."""
+    return ib_fields(text) is not None or socket_fields(text) is not None
+
+
+@line_parser
+class IbParser(LineParser):
+    """InfiniBand, RoCE and libfabric errors."""
+
+    literals = (
+        "Got completion ",
+        "async event",
+        "async fatal event",
+        "GID table changed",
+        "WQE stall",
+        "speed change detected",
+        "Call to ibv_",
+        "NET/OFI",
+        "libfabric:",
+    )
+    samples = (
+        Sample(
+            "NCCL WARN NET/IB : Got completion from peer 10.0.0.7<33812> with error 12, opcode 0, len 0, vendor"
+            " err 129",
+            (
+                {
+                    "kind": "ib-error",
+                    "what": "completion",
+                    "peer": "10.0.0.7",
+                    "status": 12,
+                    "vendor_err": 129,
+                    "hca": None,
+                },
+            ),
+            "NVIDIA/nccl src/transport/net_ib.cc, v2.10.3",
+        ),
+        Sample(
+            "[2026-05-08 12:01:30] w1:184:185 [4] transport/net_ib.cc:2098 NCCL WARN NET/IB: Got completion from peer"
+            " 10.0.0.11<50000> with status=12 opcode=32698 len=0 vendor err 129 (Send) localGid fe80::c"
+            " remoteGidsfe80::50 hca mlx5_4",
+            (
+                {
+                    "kind": "ib-error",
+                    "status": 12,
+                    "hca": "mlx5_4",
+                    "local_gid": "fe80::c",
+                    "remote_gid": "fe80::50",
+                    "peer": "10.0.0.11",
+                    "host": "w1",
+                    "vendor_err": 129,
+                },
+            ),
+            "NVIDIA/nccl src/transport/net_ib.cc, v2.22.3 to v2.28.9",
+        ),
+        Sample(
+            "w1:184:185 [4] transport/net_ib.cc:95 NCCL WARN NET/IB : mlx5_4:1 Got non-fatal async event: port"
+            " error(10)",
+            (
+                {
+                    "kind": "ib-error",
+                    "what": "port",
+                    "hca": "mlx5_4",
+                    "port": 1,
+                    "message": "port error(10)",
+                    "status": None,
+                },
+            ),
+            "NVIDIA/nccl src/transport/net_ib.cc, v2.23.4",
+        ),
+        Sample(
+            "w1:184:185 [4] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr"
+            " state INIT, next state RTR, local GID index 3, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2",
+            ({"kind": "ib-error", "what": "setup", "hca": "mlx5_2", "port": 1, "remote_gid": "::ffff:10.0.0.2"},),
+            "NVIDIA/nccl src/misc/ibvwrap.cc, v2.24.3",
+        ),
+        Sample(
+            "NET/IB: WQE stall (no CQE): peer=10.0.0.9<4> | local: qpn=8 dev=mlx5_1 port=1 localGid=fe80::1 | remote:"
+            " qpn=9 remoteGid=fe80::2 | stall_thr=5000000000ns age=9000000000ns inflight=3",
+            (
+                {
+                    "kind": "ib-error",
+                    "what": "stall",
+                    "peer": "10.0.0.9",
+                    "hca": "mlx5_1",
+                    "port": 1,
+                    "local_gid": "fe80::1",
+                },
+            ),
+            "text of the library 2.31.2",
+        ),
+        Sample(
+            "get_req_from_imm_data:1411 NCCL WARN NET/OFI Unexpected status (0) for message 58",
+            ({"kind": "ib-error", "what": "fabric", "message": "NET/OFI Unexpected status (0) for message 58"},),
+            "aws/aws-ofi-nccl, issue 927",
+        ),
+        Sample(
+            "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
+            ({"kind": "ib-error", "what": "fabric", "message": "err: 5, message: Invalid address"},),
+            "libfabric 1.18 to 1.22, prov/efa/src/rdm",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each message that tells of such an error."""
+        if (told := _provider().search(line.body)) and "err" in told["what"]:
+            yield IbError(**common(line), what="fabric", message=told["what"].strip()[:300])
+        for message in parts(line):
+            if (found := ib_fields(message.message)) is not None and not _only_told(message, found):
+                about = fields(line, message)
+                about["rank"] = told_by(line) if about["rank"] is None else about["rank"]
+                yield IbError(**about, **({"message": message.message[:300]} | found))
+
+
+def told_by(line: Line) -> int | None:
+    """The rank whose error quotes this line as NCCL's last one: only the first line of that error bears its name."""
+    above = list(line.preceding(4))
+    if not above or not above[0].body.strip().endswith("Last error:"):
+        return None
+    return next((other.mark.rank for other in above if "NCCL error" in other.body), None)
+
+
+def _only_told(message: NcclMessage, found: dict[str, Any]) -> bool:
+    """Plug-ins try providers in turn and tell of those that do not fit at level INFO."""
+    return found["what"] == "fabric" and message.level == "INFO"

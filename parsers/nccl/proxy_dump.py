@@ -1,0 +1,101 @@
+"""What NCCL's proxy thread prints when it is asked by signal (``NCCL_PROXY_DUMP_SIGNAL``): the transfers under way.
+
+Source: NVIDIA/nccl ``src/proxy.cc`` (``dumpProxyState``, ``printProxyOp``). It goes to the standard output, without
+the prefix of the log, and names no rank of its own: the file or the launcher's prefix does. Letters: I not begun,
+R receiving, F flushing, S sending, G waiting for the GPU, D done; an operation that is not in progress has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, ProxyDump
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+_OPERATIONS = 2000
+"""Operations of one dump that are read."""
+
+_READINGS = (("waits-for-gpu", "G"), ("waits-for-peer", "RS"), ("not-begun", "I"))
+"""What a dump says whose open transfers are all in these states."""
+
+
+@cache
+def _operation() -> re.Pattern[str]:
+    return re.compile(
+        r"\[\d{1,9}-\d{1,9}\|(?P<count>-?\d{1,19})\| (?P<way>Send|Recv|Coll)"
+        r"(?P<subs>(?: \d{1,7} ?[IRFSGD]?/\d{1,5}){0,256})"
+    )
+
+
+@cache
+def _sub() -> re.Pattern[str]:
+    return re.compile(r" (?P<peer>\d{1,7}) ?(?P<state>[IRFSGD]?)/\d{1,5}")
+
+
+@line_parser
+class ProxyDumpParser(LineParser):
+    """One event for a dump."""
+
+    literals = ("ACTIVE OPS",)
+    samples = (
+        Sample(
+            "ACTIVE OPS\n[0-3|811| Recv 5R/0 5R/1]\n|\nv\n[0-4|811| Recv 5R/2]\n| `-> [0-5|812| Send 6D/0]\n|\nv\n[X]\n",
+            (
+                {
+                    "kind": "proxy-dump",
+                    "what": "waits-for-peer",
+                    "peers": Ranks([5]),
+                    "ops": 3,
+                    "states": (("D", 1), ("R", 3)),
+                },
+            ),
+            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
+        ),
+        Sample(
+            "ACTIVE OPS\n[0-3|811| Send 5G/0 6G/1]\n|\nv\n[X]\n",
+            ({"kind": "proxy-dump", "what": "waits-for-gpu", "peers": Ranks(), "ops": 1},),
+            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
+        ),
+        Sample(
+            "ACTIVE OPS\n[X]\n",
+            ({"kind": "proxy-dump", "what": "idle", "ops": 0},),
+            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
+        ),
+        Sample("ACTIVE OPS  FAILED OPS\n  3  0\n", (), "a table of another program"),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The dump ends at ``[X]``; without it, and without an operation, it is none."""
+        ops, ended = 0, False
+        waits: set[int] = set()
+        states: Counter[str] = Counter()
+        for below in line.following(_OPERATIONS):
+            if below.body.strip() == "[X]":
+                ended = True
+                break
+            for operation in _operation().finditer(below.body):
+                ops += 1
+                for sub in _sub().finditer(operation["subs"]):
+                    states[sub["state"] or "-"] += 1
+                    if sub["state"] in ("R", "S"):
+                        waits.add(int(sub["peer"]))
+        if ops or ended:
+            counted = tuple(sorted(states.items()))
+            shown = ", ".join(f"{n} {state}" for state, n in counted)
+            yield ProxyDump(
+                **common(line),
+                what=_reading(states) if ops else "idle",
+                peers=Ranks(waits),
+                ops=ops,
+                states=counted,
+                detail=f"{ops} operations{': ' + shown if shown else ''}",
+            )
+
+
+def _reading(states: Counter[str]) -> str:
+    open_ = {state for state in states if state not in "-D"}
+    return next((what for what, letters in _READINGS if open_ and open_ <= set(letters)), "mixed")

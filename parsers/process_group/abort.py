@@ -1,0 +1,246 @@
+"""How a process goes down after its watchdog failed, the errors that its communicators report on the way, and the
+stack of the call that failed. Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.process_group.nccl_error import told_below
+from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("watchdog-terminated", r"watchdog thread terminated with exception"),
+    (
+        "process-down",
+        r"To avoid (?:data|this) inconsistency, we are taking the entire process down"
+        r"|Some NCCL operations have failed or timed out",
+    ),
+    (
+        "terminate-called",
+        r"terminate called after throwing an instance of|terminate called without an active exception",
+    ),
+    (
+        "monitor-kills",
+        r"Terminating the process after attempting to dump|will finally kill the process",
+    ),
+    (
+        "comm-aborted",
+        r"NCCL communicator encountered error set by ProcessGroupNCCL"
+        r"|NCCL communicator was aborted(?: on rank \d{1,7})?|Aborting ncclComm_|Process Group (?:destroyed"
+        r"|shutdown) on rank \d{1,7}",
+    ),
+)
+_TOLD = tuple((what, re.compile(pattern)) for what, pattern in _KINDS)
+_REASON = re.compile(r"Original reason for failure was: |with exception: |due to (?=collective|Process)|with reason: ")
+
+
+@line_parser
+class Down(LineParser):
+    """Lines of a process that is being taken down: consequences, never causes."""
+
+    general = True
+    literals = (
+        "thread terminated with",
+        "taking the entire process down",
+        "Some NCCL operations",
+        "terminate called",
+        "after attempting to dump",
+        "finally kill the process",
+        "communicator was aborted",
+        "error set by ProcessGroupNCCL",
+        "Aborting ncclComm",
+        "Process Group destroyed on",
+        "Process Group shutdown on",
+    )
+    samples = (
+        Sample(
+            "[rank2]:[E118 16:03:12.754022918 ProcessGroupNCCL.cpp:758] [Rank 2] To avoid data inconsistency, we are "
+            "taking the entire process down.\n"
+            "[rank2]:[F129 15:52:20.423201400 ProcessGroupNCCL.cpp:1614] [PG ID 17 PG GUID 137 Rank 2] [PG ID 17 PG "
+            "GUID 137 Rank 2] Terminating the "
+            "process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.\n"
+            "RuntimeError: NCCL communicator was aborted on rank 0.\n",
+            (
+                {"kind": "tear-down", "rank": 2, "group_rank": 2, "what": "process-down"},
+                {"kind": "tear-down", "rank": 2, "what": "monitor-kills", "detail": "ProcessGroupNCCL watchdog hang."},
+                {"kind": "tear-down", "rank": None, "what": "comm-aborted"},
+            ),
+            "pytorch/pytorch v2.9, v1.13",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """What happens, with the reason where one is given."""
+        for what, pattern in _TOLD:
+            m = pattern.search(line.body)
+            if m:
+                said = line.body[: m.start()] if what != "terminate-called" else _what(line)
+                group, group_rank = member(said)
+                inside = re.search(r"\brank (\d{1,7})", m[0])
+                reason = _REASON.search(line.body, m.start())
+                yield TearDown(
+                    **common(line, group=group, group_rank=int(inside[1]) if inside else group_rank),
+                    what=what,
+                    detail=line.body[reason.end() if reason else m.start() :][:300],
+                )
+                return
+
+
+def _what(line: Line) -> str:
+    """The next line, where it is the message of the exception that ends the process: it may say whose."""
+    below = next(line.following(1), None)
+    return below.body if below is not None and "what():" in below.body else ""
+
+
+@line_parser
+class Leaving(LineParser):
+    """A process came to the end of its program without closing its groups: harmless, but it says that it ended."""
+
+    general = True
+    literals = ("group has NOT been destroyed", "destroy_process_group() was not")
+    samples = (
+        Sample(
+            "[rank3]:[W514 23:54:53.081734355 ProcessGroupNCCL.cpp:1496] WARNING: destroy_process_group() was not "
+            "called before program exit, which can leak resources. For more info\n",
+            ({"kind": "note", "rank": 3, "what": "exit-without-destroy"},),
+            "pytorch/pytorch v2.6",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One note."""
+        if "arning" in line.body or "WARNING" in line.body or "process group has" in line.body:
+            yield Note(**common(line), what="exit-without-destroy", detail="the program ended with its groups open")
+
+
+_ASYNC = re.compile(
+    r"raised the following async exception: |found async exception when checking for NCCL errors: "
+    r"|Received NCCL errors for communicators"
+)
+_ABORTED = re.compile(r"Found key in store: NCCLABORTEDCOMM:(\S{1,300}?), from rank: (\d{1,7})")
+_REMOTE = re.compile(r"remote error detected from rank: (\d{1,7})")
+_CODE = re.compile(r"\bnccl(?:[A-Z][a-z]{1,20}){1,4}(?:Error|Usage|Argument)\b|\bncclInProgress\b")
+
+
+@line_parser
+class Reported(LineParser):
+    """Errors that a communicator, or another rank through the store, reports to the watchdog."""
+
+    general = True
+    literals = (
+        "following async exception",
+        "found async exception",
+        "Received NCCL errors for",
+        "NCCLABORTEDCOMM",
+        "remote error detected from",
+    )
+    samples = (
+        Sample(
+            "[E ProcessGroupNCCL.cpp:591] [Rank 3] Found key in store: NCCLABORTEDCOMM:0a0b, from rank: 5. This means "
+            "that rank has aborted its NCCL "
+            "communicators previously and is not in a healthy state.. Aborting appropriate communicators\n"
+            "[rank1]:[E106 10:00:00.000000001 ProcessGroupNCCL.cpp:550] [Rank 1] Collective WorkNCCL(SeqNum=7, "
+            "OpType=ALLREDUCE, NumelIn=4, "
+            "NumelOut=4, Timeout(ms)=600000) raised the following async exception: NCCL error: unhandled system "
+            "error, NCCL version 2.21.5\n",
+            (
+                {"kind": "note", "group_rank": 3, "what": "aborted-comm", "detail": "rank 5"},
+                {"kind": "nccl-error", "rank": 1, "message": "NCCL error: unhandled system error, NCCL version 2.21.5"},
+                {"kind": "work-status", "rank": 1, "group_rank": 1, "failed": 7, "last_enqueued": None},
+            ),
+            "pytorch/pytorch v2.0.0, v2.6",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """An asynchronous error with NCCL's code from the next lines, or the rank that another one named."""
+        body = line.body
+        m = _ABORTED.search(body) or _REMOTE.search(body)
+        if m:
+            group, group_rank = member(body[: m.start()])
+            what = "aborted-comm" if "ABORTED" in m[0] else "remote-error"
+            yield Note(
+                **common(line, group=group, group_rank=group_rank), what=what, detail=f"rank {m[m.lastindex or 1]}"
+            )
+            return
+        m = _ASYNC.search(body)
+        if m:
+            yield from _async(line, m)
+
+
+def _async(line: Line, m: re.Match[str]) -> Iterator[Event]:
+    """The error; and the call it is about, where that is told: the rank had issued it, and it did not end."""
+    body = line.body
+    group, group_rank = member(body[: m.start()])
+    code, last = told_below(line)
+    more = [body[m.end() :], *(x.body for x in line.following(4))]
+    here = next((c for c in map(_CODE.search, more) if c), None)
+    yield NcclError(
+        **common(line, group=group, group_rank=group_rank),
+        code=code or (here[0] if here else None),
+        message=next((text for text in more if "NCCL error in" in text), more[0]).strip()[:300],
+        last_error=last,
+    )
+    seq = work_fields(body[: m.start()])["seq"] if "WorkNCCL(" in body[: m.start()] else None
+    if seq is not None:
+        if group is None:
+            group, inside = group_behind(line, seq)
+            group_rank = inside if inside is not None else group_rank
+        yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=seq)
+
+
+_FRAME = re.compile(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
+
+
+@line_parser
+class CallStack(LineParser):
+    """The Python stack of the call that failed, which the recorder had kept."""
+
+    general = True
+    literals = ("Stack trace of the failed collective",)
+    samples = (
+        Sample(
+            "[rank0]:[E703 05:22:58.463020827 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective: \n"
+            "#0 all_reduce from /opt/lib/torch/distributed/distributed_c10d.py:2810\n"
+            "#1 train_step from /opt/train/train.py:188\n",
+            (
+                {
+                    "kind": "failed-stack",
+                    "rank": 0,
+                    "frames": (
+                        "all_reduce (/opt/lib/torch/distributed/distributed_c10d.py:2810)",
+                        "train_step (/opt/train/train.py:188)",
+                    ),
+                },
+            ),
+            "pytorch/pytorch v2.7",
+        ),
+        Sample(
+            "[rank1]:[E619 14:22:51.307275900 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective not "
+            "found, potentially because "
+            "FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero "
+            "value.\n",
+            ({"kind": "note", "rank": 1, "what": "recorder-off"},),
+            "pytorch/pytorch v2.7",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The frames on the next lines, as long as they count up."""
+        if "collective not found" in line.body:
+            yield Note(
+                **common(line), what="recorder-off", detail="the stack of the failed call is not in the flight recorder"
+            )
+            return
+        frames: list[str] = []
+        for other in line.following(200):
+            m = _FRAME.search(other.body)
+            if m is None or int(m[1]) != len(frames):
+                break
+            frames.append(f"{m[2]} ({m[3]}:{m[4]})")
+        yield FailedStack(**common(line), frames=tuple(frames))

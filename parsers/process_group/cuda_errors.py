@@ -1,0 +1,124 @@
+"""Errors that CUDA reports to a process: PyTorch's ``CUDA error: …`` (before 1.5 ``cuda runtime error (39) : …``), NCCL's
+``Cuda failure …``, and the driver's ``CUDA_ERROR_…: …`` as Triton, CuPy and others print it.
+
+Texts are those of ``cudaGetErrorString`` (CUDA 11 to 13). Sources of the forms: pytorch
+``c10/cuda/CUDAException.cpp``, NVIDIA/nccl ``src/include/checks.h`` (v2.3.5 to v2.30.7). Kernels run later than the
+call that reports their error, and one error makes all later calls of the process fail the same way: the first line
+counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import CudaError, Event, GroupRef
+from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages
+from nccldoctor.parsers.process_group.prefix import member
+
+HARDWARE = (
+    "uncorrectable ecc error",
+    "gpu is lost",
+    "device has been lost",
+    "system not yet initialized",
+    "nvlink error",
+    "over nvlink or a hardware error",
+    "contained memory error",
+)
+"""Texts that no program causes. *System not yet initialized* is a fabric manager that does not run."""
+
+_CLEAN_UP = ("driver shutting down", "cuda driver is being unloaded")
+"""What calls of a process that ends return."""
+
+
+@cache
+def _torch() -> re.Pattern[str]:
+    return re.compile(
+        r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})"
+        r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\n]{1,200}?)(?: at \S{1,300}:\d{1,6})?$"
+        r"|CUDA_ERROR_[A-Z_]{3,60}: (?P<driver>[^\n]{1,200})",
+        re.M,
+    )
+
+
+@cache
+def _nccl() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:Cuda failure|CUDA failure|CUDA error)(?: [\w./+\-]{1,120}:\d{1,6})?:? ?(?P<code>\d{1,4})?"
+        r" ?'(?P<text>[^'\n]{1,300})'"
+    )
+
+
+def is_software(text: str) -> bool:
+    """Whether a program can cause the error; true for all but the few that speak of the board or the fabric."""
+    low = text.lower()
+    return not any(part in low for part in HARDWARE)
+
+
+@line_parser
+class CudaErrorParser(LineParser):
+    """One event for each line that quotes a CUDA error."""
+
+    literals = (
+        "CUDA error: ",
+        "CUDA driver error: ",
+        "Cuda failure",
+        "CUDA failure",
+        "cuda runtime error (",
+        "CUDA_ERROR_",
+    )
+    samples = (
+        Sample(
+            "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error:"
+            " uncorrectable ECC error encountered",
+            (
+                {
+                    "kind": "cuda-error",
+                    "message": "uncorrectable ECC error encountered",
+                    "software": False,
+                    "group_rank": 1,
+                },
+            ),
+            "pytorch c10/cuda/CUDAException.cpp, 2.1",
+        ),
+        Sample(
+            "what():  [PG ID 2 PG GUID 3(tp) Rank 5] Process group watchdog thread terminated with exception: CUDA"
+            " error: an illegal memory access was encountered",
+            ({"kind": "cuda-error", "software": True, "group_rank": 5, "group": GroupRef(2, "3", "tp")},),
+            "pytorch ProcessGroupNCCL.cpp, 2.5 and later",
+        ),
+        Sample(
+            "n1:7:8 [3] enqueue.cc:1204 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
+            (
+                {
+                    "kind": "cuda-error",
+                    "message": "an illegal memory access was encountered",
+                    "software": True,
+                    "host": "n1",
+                    "pid": 7,
+                },
+            ),
+            "NVIDIA/nccl src/include/checks.h, v2.19.3",
+        ),
+        Sample(
+            "n1:7:8 [3] init.cc:9 NCCL WARN Cuda failure 'system not yet initialized'",
+            ({"kind": "cuda-error", "software": False},),
+            "NVIDIA/nccl src/include/checks.h, v2.4.2",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The first error of the line; what a process says while it ends is none."""
+        hit = _nccl().search(line.body) or _torch().search(line.body)
+        if hit is None:
+            return
+        told = hit.groupdict()
+        text = (told["text"] or told.get("old") or told.get("driver") or "").strip().rstrip(".")
+        if not text or any(part in text.lower() for part in _CLEAN_UP):
+            return
+        found = messages(line.body)
+        message = next((m for m in found if hit[0][:40] in m.message), NcclMessage("", line.body))
+        group, rank = member(line.body[: hit.start()])
+        yield CudaError(**fields(line, message, group=group, group_rank=rank), message=text, software=is_software(text))

@@ -1,0 +1,63 @@
+"""What ``torch.distributed.debug`` (2.13) says of ranks that did not answer it; the stacks it collected are read by
+``stacks.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.stacks.owner import rank_head
+
+
+@cache
+def _partial() -> re.Pattern[str]:
+    return re.compile(r"PARTIAL DATA: (?P<some>\d{1,7})/(?P<all>\d{1,7}) workers responded")
+
+
+@cache
+def _silent() -> re.Pattern[str]:
+    return re.compile(r"^\s{0,8}Rank (?P<rank>\d{1,7}): (?P<why>.{1,300})")
+
+
+@line_parser
+class DebugServerParser(LineParser):
+    """Ranks that did not answer the debug server: each is a suspect of its own."""
+
+    literals = ("PARTIAL DATA:", "=== Rank ")
+    samples = (
+        Sample(
+            "PARTIAL DATA: 6/8 workers responded\n  Rank 2: Connection refused\n  Rank 5: timed out\n\n=== Rank 0:"
+            " http://n:1/handler/pyspy_dump? ===\n",
+            (
+                {"kind": "note", "what": "debug-server-no-answer", "rank": 2, "detail": "Connection refused"},
+                {"kind": "note", "what": "debug-server-no-answer", "rank": 5, "detail": "timed out"},
+            ),
+            "pytorch torch/distributed/debug 2.13",
+        ),
+        Sample(
+            "=== Rank 4: http://n:1/handler/dump_traceback? ===\nError: 408",
+            ({"kind": "note", "what": "debug-server-no-answer", "rank": 4, "detail": "Error: 408"},),
+            "pytorch torch/distributed/debug 2.13",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One note for each rank that is named as silent."""
+        if _partial().search(line.body):
+            for below in line.following(2000):
+                hit = _silent().search(below.body)
+                if hit is None:
+                    break
+                yield self._note(below, hit["rank"], hit["why"])
+        elif hit := rank_head().search(line.body):
+            first = next((below.body.strip() for below in line.following(2) if below.body.strip()), "")
+            if first.startswith("Error: "):
+                yield self._note(line, hit["rank"], first)
+
+    @staticmethod
+    def _note(line: Line, rank: str, why: str) -> Note:
+        return Note(**common(line, rank=int(rank)), what="debug-server-no-answer", detail=why.strip()[:200])

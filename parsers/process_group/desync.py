@@ -1,0 +1,145 @@
+"""PyTorch's own report of who lags (``TORCH_NCCL_DESYNC_DEBUG``), in all its eras, and its failures.
+
+Text: pytorch ``TraceUtils.h`` v2.0 to v2.13. Ranks in it are ranks *in the group*; numbers behind ``#`` follow what
+was started, which may be far ahead of the SeqNum that timed out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from nccldoctor.events import DesyncReport, Event, Note
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.broken_lines.wrapped import joined
+from nccldoctor.parsers.process_group.prefix import member
+
+_AT = re.compile(r"- \[(\d{1,7})\] Timeout at collective: (\w{1,60}), #(\d{1,20})")
+_NEVER = re.compile(r"ranks \[([\d, ]{0,60000})\] are the lagging ranks that caused this timeout")
+_BEHIND = re.compile(
+    r"\[([\d, ]{0,60000})\] (?:joined but didn't finish collective #(\d{1,20})"
+    r"|finished collective #(\d{1,20}), but didn't join)"
+)
+_SNAPSHOT = re.compile(
+    r"#(\d{1,20}) (?:started|finished) ranks|\[[\d, ]{0,60000}\] (?:started|finished) \w{1,60}"
+    r"|Snapshot of ranks' latest states"
+)
+_PART = re.compile(r"^\s*(?:- |  |\t|\[\d|#\d)|To our best knowledge|" + _SNAPSHOT.pattern)
+_FAILED = re.compile(
+    r"Failed to retrieve (?:TORCH_)?NCCL_DESYNC_DEBUG report|Store is down while (?:updating #\d{1,20} with"
+    r"|getting) key"
+)
+_LAST_ITEM = re.compile(r"Timeout rank \[(\d{1,7})\].{0,200}?thisSeq = (\d{1,20}), col = (\w{1,60})")
+_LINES = 400  # states in one snapshot
+
+
+def _ranks(text: str) -> Ranks:
+    return Ranks(int(x) for x in text.split(",") if x.strip().isdigit())
+
+
+def laggards(text: str) -> Ranks:
+    """Whom the report blames: ranks that never joined, or else those that are furthest behind. Of several rows the
+    one with the lowest number, since the others may only wait.
+    """
+    never = _NEVER.search(text)
+    if never:
+        return _ranks(never[1])
+    rows = [(int(m[2] or m[3]), _ranks(m[1])) for m in _BEHIND.finditer(text)]
+    low = min((n for n, _ in rows), default=None)
+    out = Ranks()
+    for n, ranks in rows:
+        if n == low:
+            out = out | ranks
+    return out
+
+
+@line_parser
+class Report(LineParser):
+    """The report, from its first line to the end of its snapshot."""
+
+    literals = (
+        "] Timeout at collective: ",
+        "DESYNC_DEBUG report",
+        "Store is down while",
+        "lagging ranks that caused",
+        "ranks that caused the desync",
+    )
+    samples = (
+        Sample(
+            "[rank0]:[E606 07:40:11.279020420 ProcessGroupNCCL.cpp:1937] Rank 0\n"
+            "\t - [0] Timeout at collective: ALLREDUCE, #262\n"
+            "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
+            "\t     [7] finished collective #129, but didn't join collective #130 (count from 1)\n"
+            "\t - Snapshot of ranks' latest states:\n"
+            "\t   #129 finished ranks:\n"
+            "\t     [7] finished ALLREDUCE\n"
+            "\t   #262 started ranks:\n"
+            "\t     [0, 1, 2] started ALLREDUCE\n",
+            (
+                {
+                    "kind": "desync-report",
+                    "rank": 0,
+                    "group_rank": 0,
+                    "op": "ALLREDUCE",
+                    "seq": 262,
+                    "laggards": Ranks([7]),
+                },
+            ),
+            "pytorch/pytorch TraceUtils.h v2.7",
+        ),
+        Sample(
+            "[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog hint\n"
+            "\t - [1] Timeout at collective: BROADCAST, #1\n"
+            "\t - To our best knowledge, ranks [2, 3] are the lagging ranks that caused this timeout. They never "
+            "joined any collectives\n",
+            ({"kind": "desync-report", "group_rank": 1, "seq": 1, "laggards": Ranks([2, 3])},),
+            "pytorch/pytorch TraceUtils.h v2.0.0",
+        ),
+        Sample(
+            "[E ProcessGroupNCCL.cpp:988] Failed to retrieve NCCL_DESYNC_DEBUG report.  Please file an issue. Error: "
+            "traceMap[thisSeq][myRank].second "
+            "== kEventStart INTERNAL ASSERT FAILED\n",
+            ({"kind": "note", "what": "desync-failed"},),
+            "pytorch/pytorch v2.1",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One report for each ``Timeout at collective``; a copy that lost that line begins at the sentence about the
+        ranks.
+        """
+        if _FAILED.search(line.body):
+            told = list(joined(line))
+            yield Note(**common(line), what="desync-failed", detail=told[-1].strip()[:300])
+            last = next((m for m in map(_LAST_ITEM.search, told) if m), None)
+            if last:
+                yield DesyncReport(**common(line, group_rank=int(last[1])), op=last[3], seq=int(last[2]))
+            return
+        at = _AT.search(line.body)
+        if at is None and any(_AT.search(x.body) for x in line.preceding(2)):
+            return
+        text = "\n".join([line.body, *self._rest(line)])
+        if at is None and not _NEVER.search(text) and not _BEHIND.search(text):
+            return
+        head = next((x for x in (line, *line.preceding(3)) if x.mark.file is not None or x.mark.rank is not None), line)
+        group, inside = member(head.body)
+        yield DesyncReport(
+            **common(
+                line, rank=head.mark.rank, time=head.mark.time, group=group, group_rank=int(at[1]) if at else inside
+            ),
+            laggards=laggards(text),
+            snapshot=text[:4_000],
+            op=at[2] if at else None,
+            seq=int(at[3]) if at else None,
+        )
+
+    def _rest(self, line: Line) -> Iterator[str]:
+        """The lines of the report behind its first one: indented, without a writer of their own, without a gap."""
+        number = line.place.line or 0
+        for other in line.following(_LINES):
+            begins = other.mark.file is not None or _AT.search(other.body)
+            if begins or (other.place.line or 0) - number > 1 or not _PART.search(other.body):
+                return
+            number = other.place.line or 0
+            yield other.body

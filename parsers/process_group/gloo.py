@@ -1,0 +1,70 @@
+"""Connections that Gloo lost: a worker that is gone takes its connections with it, and its peers print this.
+
+Sources: gloo ``transport/tcp/pair.cc``, ``transport/tcp/unbound_buffer.cc`` and pytorch ``ProcessGroupGloo.cpp``, as
+built into torch 1.8 to 2.13. A receive that timed out is no broken connection: the peer may merely be late.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, SocketError
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.nccl.sockets import how_of
+
+_PEER = r"\[(?P<{0}>[^\[\]\s]{{1,60}})\]:\d{{1,5}}"
+
+
+@cache
+def _lost() -> re.Pattern[str]:
+    return re.compile(
+        rf"gloo/transport/\S{{1,80}}\] (?:(?P<closed>Connection closed by peer) {_PEER.format('peer')}"
+        rf"|(?:Read|Write|writev|readv) error {_PEER.format('peer2')}: (?P<why>[A-Z][\w ]{{1,60}}))"
+        r"|Gloo connectFullMesh failed with (?P<mesh>.{1,240})"
+    )
+
+
+@cache
+def _remote() -> re.Pattern[str]:
+    return re.compile(rf"remote=(?P<to>{_PEER.format('ip')})")
+
+
+@line_parser
+class GlooParser(LineParser):
+    """*socket-error*, always an echo: Gloo names the address of the peer that is gone, not why it went."""
+
+    literals = ("gloo/transport/", "Gloo connectFullMesh failed")
+    samples = (
+        Sample(
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+            "[10.0.0.3]:18842. This is typically caused by a remote worker crashing.\n",
+            ({"kind": "socket-error", "peer": "10.0.0.3", "how": "closed", "echo": True},),
+            "gloo transport/tcp/pair.cc as built into torch 2.13",
+        ),
+        Sample(
+            "[rank2]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Read error [fd00::3]:18842: "
+            "Connection reset by peer\n",
+            ({"kind": "socket-error", "rank": 2, "peer": "fd00::3", "how": "reset", "echo": True},),
+            "gloo transport/tcp/pair.cc",
+        ),
+        Sample(
+            "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv "
+            "operation to complete\n",
+            (),
+            "gloo transport/tcp/unbound_buffer.cc",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for a line; a mesh that did not come up names the peer it tried last."""
+        hit = _lost().search(line.body)
+        if hit is None:
+            return
+        peer = hit["peer"] or hit["peer2"]
+        if hit["mesh"] and (tried := _remote().search(hit["mesh"])):
+            peer = tried["ip"]
+        how = "closed" if hit["closed"] else how_of(hit["why"] or hit["mesh"])
+        message = hit[0] if hit["mesh"] else hit[0].partition("] ")[2]
+        yield SocketError(**common(line), peer=peer, echo=True, how=how, message=message[:300])

@@ -1,0 +1,106 @@
+"""What PyTorch's process groups say of themselves while nothing is wrong yet: guessed devices, modes, readiness.
+
+None of it is an error, but a device that was guessed, or a send that is serialised with collectives, explains later
+hangs; with blocking wait, and with TorchComms, none of the watchdog's lines can be expected.
+Wordings: pytorch ``ProcessGroupNCCL.cpp`` and ``NCCLUtils.cpp``, 1.9 to 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.process_group.prefix import member
+
+_ROWS: tuple[tuple[str, str, str], ...] = (
+    ("device-guessed", "currently unknown", r"using (?:best-guess )?GPU \d{1,5} .{0,120}?(?:is|are) currently unknown"),
+    ("device-guessed", "Guessing device ID", r"Guessing device ID based on global rank"),
+    ("unbatched-p2p", "An unbatched P2P op", r"An unbatched P2P op \(send/recv\) was called .{0,400}"),
+    ("communicator-ready", ": NCCL communicator ", r"Rank \d{1,7}: NCCL communicator \S{1,200} is initialized"),
+    ("store-unreachable", "Failed to check the", r"Failed to check the \W{0,2}should dump\W{0,2} flag .{0,200}"),
+    ("dump-by-pipe", "Dump signal received through pipe", r"Dump signal received through pipe"),
+    ("dump-pipe", "to trigger NCCL Debug Dump", r"Pipe file \S{1,300} has been opened, write to it to trigger"),
+    ("monitor-disabled", "hread is disabled, but would", r"\w{1,20} [Mm]onitor [Tt]hread is disabled, but would .{0,200}"),
+    ("no-watchdog", "NO watchdog thread is created", r"TORCH_NCCL_BLOCKING_WAIT is enabled, NO watchdog thread is created"),
+    ("torchcomms", "Using TorchComms backend", r"Using TorchComms backend .{1,300}"),
+    ("error-file", "to copy child error file", r"no error file defined for parent, to copy child error file.{0,300}"),
+)  # fmt: skip
+"""Name of the note, the literal that offers the line, and the words that make it so."""
+
+
+@cache
+def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+
+
+@line_parser
+class Hints(LineParser):
+    """*note* for each of these lines."""
+
+    literals = tuple(literal for _, literal, _ in _ROWS)
+    samples = (
+        Sample(
+            "[rank3]:[W417 03:28:14.050510987 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 3]  using GPU "
+            "3 as device "
+            "used by this process is currently unknown. This can potentially cause a hang\n"
+            "[rank1]:[W417 03:28:14.050510987 ProcessGroupNCCL.cpp:5023] Guessing device ID based on global "
+            "rank. This can "
+            "cause a hang if rank to GPU mapping is heterogeneous.\n"
+            "[W ProcessGroupNCCL.cpp:1569] Rank 2 using best-guess GPU 2 to perform barrier as devices used by "
+            "this process "
+            "are currently unknown.\n",
+            (
+                {"kind": "note", "rank": 3, "what": "device-guessed"},
+                {"kind": "note", "rank": 1, "what": "device-guessed"},
+                {"kind": "note", "rank": None, "what": "device-guessed"},
+            ),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7, 2.8, 1.9",
+        ),
+        Sample(
+            "[rank0]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:4115] An unbatched P2P op (send/recv) was "
+            "called on this "
+            "ProcessGroup with size 8.  In lazy initialization mode, this will result in a new 2-rank NCCL "
+            "communicator\n",
+            ({"kind": "note", "rank": 0, "what": "unbatched-p2p"},),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.9",
+        ),
+        Sample(
+            "[rank4]:[I1120 09:35:10.336386705 NCCLUtils.cpp:75] Rank 4: NCCL communicator ncclComm:0x55 is "
+            "initialized.\n"
+            "[rank4]:[I1120 09:36:10.336386705 ProcessGroupNCCL.cpp:1533] Dump signal received through pipe, "
+            "triggering FR dump.\n",
+            (
+                {"kind": "note", "rank": 4, "what": "communicator-ready"},
+                {"kind": "note", "rank": 4, "what": "dump-by-pipe"},
+            ),
+            "pytorch torch/csrc/distributed/c10d 2.8",
+        ),
+        Sample(
+            "[rank7]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:1771] [PG ID 0 PG GUID 0(default_pg) Rank "
+            "7] Failed to "
+            'check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with '
+            "error: Broken pipe\n",
+            ({"kind": "note", "rank": 7, "what": "store-unreachable"},),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7: noise of a normal end, too",
+        ),
+        Sample(
+            "E1120 13:04:08.104000 4444 torch/distributed/elastic/multiprocessing/errors/error_handler.py:141] "
+            "no error file "
+            "defined for parent, to copy child error file (/home/user/run/attempt_0/1/error.json)\n",
+            ({"kind": "note", "what": "error-file"},),
+            "pytorch torch/distributed/elastic/multiprocessing/errors/error_handler.py 2.4",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The first row that fits."""
+        body = line.body[:4_000]
+        for what, literal, pattern in _compiled():
+            if literal in body and (hit := pattern.search(body)):
+                group, group_rank = member(body[: hit.start()])
+                detail = hit[0].strip()[:300]
+                yield Note(**common(line, group=group, group_rank=group_rank), what=what, detail=detail)
+                return

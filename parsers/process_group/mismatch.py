@@ -1,0 +1,278 @@
+"""Two ends of one call differ: fingerprints of the debug wrapper, transports that got another size, DDP's checks.
+
+pytorch ``torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp`` (1.10 to 2.13; without ``SequenceNumber`` up to 1.13,
+without the comma behind it for calls that have no tensors), ``c10d/reducer.cpp``, ``c10d/Utils.cpp``; gloo
+``transport/tcp/pair.cc``; NCCL ``transport/net_socket.cc``, ``net_ib.cc`` (2.3 to 2.19), ``bootstrap.cc``, ``init.cc``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from nccldoctor.events import CollectiveMismatch, Event
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What the debug wrapper knows of one call; None where the text lacks it."""
+
+    op: str | None
+    seq: int | None
+    shape: str | None
+    dtype: str | None
+
+    def __str__(self) -> str:
+        parts = (self.op, f"#{self.seq}" if self.seq is not None else None, self.shape, self.dtype)
+        return " ".join(part for part in parts if part)
+
+
+@cache
+def _fingerprint() -> re.Pattern[str]:
+    return re.compile(
+        r"CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,20}))?,? ?(?:OpType=(?P<op>\w{1,60}))?"
+        r"(?:, TensorShape=(?P<shape>\[[\d, ]{0,1000}\]))?(?:, TensorDtypes=(?P<dtype>[\w,]{1,200}?)(?=, Tensor|\)|$))?"
+    )
+
+
+@cache
+def _end() -> re.Pattern[str]:
+    return re.compile(r"Rank (?P<rank>\d{1,7}) is running (?:inconsistent )?collective: ")
+
+
+def fingerprints(text: str) -> list[tuple[int | None, Fingerprint]]:
+    """The calls that a text names, with the rank in the group that runs each."""
+    found = []
+    for match in _fingerprint().finditer(text):
+        before = text[max(0, match.start() - 60) : match.start()]
+        rank = next((int(m["rank"]) for m in _end().finditer(before)), None)
+        seq = int(match["seq"]) if match["seq"] else None
+        found.append((rank, Fingerprint(match["op"], seq, match["shape"], match["dtype"])))
+        if len(found) == 2:
+            break
+    return found
+
+
+_JOINED = 6000
+
+
+_ASPECTS = (
+    ("sequence", r"Sequence number:"),
+    ("op", r"Op type:"),
+    ("shape", r"[Tt]ensor shapes?:"),
+    ("dtype", r"[Tt]ensor dtypes?:"),
+    ("device", r"[Tt]ensor devices?:"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One wording of a transport or of DDP. ``left`` and ``right`` are filled with the pattern's groups."""
+
+    aspect: str
+    pattern: str
+    left: str
+    right: str
+
+
+_FORMS = (
+    _Form(
+        "size",
+        r"op\.preamble\.length <= op\.nbytes\. (?P<a>\d{1,20}) vs (?P<b>\d{1,20})",
+        "received {a} bytes",
+        "expected {b} bytes",
+    ),
+    _Form(
+        "size",
+        r"essage truncated : receiving (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
+        "received {a} bytes",
+        "expected {b} bytes",
+    ),
+    _Form(
+        "size",
+        r"collective mismatch error, local size (?P<a>\d{1,20}) remote size (?P<b>\d{1,20})",
+        "local {a} bytes",
+        "remote {b} bytes",
+    ),
+    _Form(
+        "op",
+        r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
+        "a call at or around rank {a}",
+        "",
+    ),
+    _Form(
+        "bootstrap",
+        r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
+        "received {a} bytes",
+        "expected {b} bytes",
+    ),
+    _Form(
+        "bootstrap",
+        r"mismatch in info from procs, nranks (?P<a>\d{1,9}) vs (?P<b>\d{1,9})",
+        "{a} ranks",
+        "{b} ranks",
+    ),
+    _Form(
+        "nccl-version",
+        r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<i>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60}) "
+        r"rank (?P<j>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
+        "NCCL {a}",
+        "NCCL {b}",
+    ),
+    _Form(
+        "parameters",
+        r"expects same model across all ranks, but Rank (?P<i>\d{1,7}) has (?P<a>\d{1,9}) params, while rank "
+        r"(?P<j>\d{1,7}) has inconsistent (?P<b>\d{1,9}) params",
+        "{a} parameters",
+        "{b} parameters",
+    ),
+    _Form(
+        "parameters",
+        r"\[(?P<i>\d{1,7})\]: params\[(?P<n>\d{1,9})\] in this process with sizes (?P<a>\[[\d, ]{0,200}\]) appears "
+        r"not to "
+        r"match (?:sizes|strides) of the same param in process (?P<j>\d{1,7})",
+        "parameter {n} {a}",
+        "another shape",
+    ),
+)
+
+
+@cache
+def _patterns() -> tuple[tuple[_Form, re.Pattern[str]], ...]:
+    return tuple((form, re.compile(form.pattern)) for form in _FORMS)
+
+
+@cache
+def _aspects() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((name, re.compile(pattern)) for name, pattern in _ASPECTS)
+
+
+@line_parser
+class Mismatches(LineParser):
+    """*collective-mismatch*: the two calls as far as readable, and what differs. Who says so need not differ."""
+
+    literals = (
+        "Detected mismatch between collectives",
+        "op.preamble.length <= op.nbytes",
+        "essage truncated : ",
+        "collective mismatch error",
+        "Mismatched collective detected",
+        "mismatch in info from procs",
+        "Mismatched NCCL ",
+        "expects same model across all ranks",
+        "appears not to match ",
+    )
+    samples = (
+        Sample(
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=140882, OpType=BROADCAST, TensorShape=[1], TensorDtypes=Long, "
+            "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cuda)), but Rank 0 is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
+            "\t Sequence number: 140882vs 0  Op type: BROADCASTvs REDUCE  Tensor Tensor shapes: 1vs \n",
+            (
+                {
+                    "kind": "collective-mismatch",
+                    "left_rank": 3,
+                    "left": "BROADCAST #140882 [1] Long",
+                    "right_rank": 0,
+                    "right": "REDUCE #0",
+                    "aspects": ("sequence", "op", "shape"),
+                    "op": None,
+                },
+            ),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp 2.1",
+        ),
+        Sample(
+            "  what():  [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 24 vs "
+            "16. Received\n",
+            (
+                {
+                    "kind": "collective-mismatch",
+                    "left": "received 24 bytes",
+                    "right": "expected 16 bytes",
+                    "aspects": ("size",),
+                },
+            ),
+            "gloo transport/tcp/pair.cc as built into torch 2.13",
+        ),
+        Sample(
+            "w2:7:9 [3] init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and "
+            "around rank 12. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
+            ({"kind": "collective-mismatch", "left": "a call at or around rank 12", "aspects": ("op",)},),
+            "NVIDIA/nccl src/init.cc, v2.4.8",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        if "Detected mismatch between collectives" in line.body:
+            yield _wrapper(line)
+            return
+        for form, pattern in _patterns():
+            if match := pattern.search(line.body):
+                yield _transport(line, form, match)
+                return
+
+
+def joined(line: Line, until: str) -> str:
+    """The record with its next lines, for as long as ``until`` has not come: fingerprints get wrapped by terminals."""
+    text = line.body
+    for below in line.following(6) if until not in text else ():
+        if below.mark.severity is not None or below.mark.stream != line.mark.stream or "Traceback (" in below.body:
+            break
+        if len(text) > _JOINED:
+            break
+        text += below.body
+        if until in below.body:
+            break
+    return text[: _JOINED * 2]
+
+
+def _wrapper(line: Line) -> Event:
+    text = joined(line, "Collectives differ in the following aspects")
+    calls = fingerprints(text)
+    none = Fingerprint(None, None, None, None)
+    (left_rank, left), (right_rank, right) = [*calls, (None, none), (None, none)][:2]
+    one = len(calls) < 2
+    listed = text.partition("differ in the following aspects")[2]
+    aspects = tuple(name for name, pattern in _aspects() if pattern.search(listed))
+    fields: dict[str, Any] = {
+        "left_rank": left_rank,
+        "left": str(left),
+        "left_op": left.op,
+        "left_seq": left.seq,
+        "right_rank": right_rank,
+        "right": str(right),
+        "right_op": right.op,
+        "right_seq": right.seq,
+        "aspects": aspects or (() if one else _differences(left, right)),
+        "op": left.op if one or left.op == right.op else None,
+        "seq": left.seq if one or left.seq == right.seq else None,
+    }
+    return CollectiveMismatch(**common(line, **fields))
+
+
+def _differences(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
+    pairs = (
+        ("sequence", left.seq, right.seq),
+        ("op", left.op, right.op),
+        ("shape", left.shape, right.shape),
+        ("dtype", left.dtype, right.dtype),
+    )
+    return tuple(name for name, a, b in pairs if a != b and (name in ("sequence", "op") or None not in (a, b)))
+
+
+def _transport(line: Line, form: _Form, match: re.Match[str]) -> Event:
+    groups = match.groupdict()
+    return CollectiveMismatch(
+        **common(line),
+        left_rank=int(groups["i"]) if groups.get("i") else None,
+        left=form.left.format_map(groups),
+        right_rank=int(groups["j"]) if groups.get("j") else None,
+        right=form.right.format_map(groups),
+        aspects=(form.aspect,),
+    )

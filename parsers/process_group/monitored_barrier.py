@@ -1,0 +1,108 @@
+"""Monitored barriers: rank 0 of a group names who did not come.
+
+pytorch ``torch/csrc/distributed/c10d/ProcessGroupGloo.cpp`` (1.8 to 2.13) and ``ProcessGroupWrapper.cpp``, which guards
+each call with one under ``TORCH_DISTRIBUTED_DEBUG=DETAIL``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, MonitoredBarrier
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.process_group.mismatch import Fingerprint, fingerprints
+
+_GUARD = "Monitored Barrier encountered error running collective: "
+_MANY = 70_000
+
+
+@cache
+def _failed() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:\[Rank (?P<root>\d{1,7})\]: )?Ranks? (?P<ranks>\d[\d, ]{0,60000}?) failed to pass monitoredBarrier in "
+        r"(?P<ms>\d{1,12}) ms"
+    )
+
+
+@cache
+def _reached() -> re.Pattern[str]:
+    return re.compile(r"Rank (?P<rank>\d{1,7}) successfully reached monitoredBarrier")
+
+
+@cache
+def _timed_out() -> re.Pattern[str]:
+    return re.compile(r"Rank (?P<rank>\d{1,7}) timed out in monitoredBarrier after (?P<ms>\d{1,12}) ms")
+
+
+@cache
+def _processed() -> re.Pattern[str]:
+    return re.compile(r"Successfully processed ranks: (?P<ranks>\d[\d, ]{0,60000})")
+
+
+@line_parser
+class MonitoredBarriers(LineParser):
+    """All ranks are those inside the group. Who *successfully reached* it is a victim; who *timed out* is the rank that
+    checks the others.
+    """
+
+    literals = ("onitoredBarrier", "Monitored Barrier encountered")
+    samples = (
+        Sample(
+            "[Rank 0]: Ranks 3, 5 failed to pass monitoredBarrier in 5000 ms\n",
+            ({"kind": "monitored-barrier", "group_rank": 0, "missing": Ranks([3, 5]), "timeout_ms": 5000},),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupGloo.cpp 2.13",
+        ),
+        Sample(
+            "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
+            "send/recv from "
+            "rank 0. Please check rank 0 logs for faulty rank.\n",
+            ({"kind": "monitored-barrier", "group_rank": 1, "missing": Ranks(), "reached": Ranks([1])},),
+            "pytorch torch/csrc/distributed/c10d/ProcessGroupGloo.cpp 2.7",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        if _GUARD in line.body:
+            yield from _guarded(line)
+        elif match := _failed().search(line.body):
+            if not any(_GUARD in above.body for above in line.preceding(2)):
+                yield _missing(line, match, Fingerprint(None, None, None, None))
+        elif match := _reached().search(line.body):
+            rank = int(match["rank"])
+            yield MonitoredBarrier(**common(line, group_rank=rank), reached=Ranks([rank]))
+        elif match := _timed_out().search(line.body):
+            reached = Ranks()
+            for text in (line.body, *(below.body for below in line.following(2))):
+                if processed := _processed().search(text):
+                    reached = _ranks(processed["ranks"])
+                    break
+            ms = int(match["ms"])
+            yield MonitoredBarrier(**common(line, group_rank=int(match["rank"])), reached=reached, timeout_ms=ms)
+
+
+def _ranks(text: str) -> Ranks:
+    return Ranks(int(number) for number in re.findall(r"\d{1,7}", text)[:_MANY])
+
+
+def _missing(line: Line, match: re.Match[str], call: Fingerprint) -> Event:
+    return MonitoredBarrier(
+        **common(line, group_rank=int(match["root"]) if match["root"] else None),
+        missing=_ranks(match["ranks"]),
+        timeout_ms=int(match["ms"]),
+        op=call.op,
+        seq=call.seq,
+    )
+
+
+def _guarded(line: Line) -> Iterator[Event]:
+    """The debug wrapper's line: its call, with the barrier's verdict from this line or the next ones."""
+    call = next((found for _, found in fingerprints(line.body)), Fingerprint(None, None, None, None))
+    for text in (line.body, *(below.body for below in line.following(3))):
+        if match := _failed().search(text):
+            yield _missing(line, match, call)
+            return
+    yield MonitoredBarrier(**common(line), op=call.op, seq=call.seq)

@@ -1,0 +1,237 @@
+"""What the watchdog of ProcessGroupNCCL says about a call that did not end.
+
+Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13; vendors' forks (HCCL, XCCL, MCCL) keep the sentence and
+rename the work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeout, Event, GroupRef
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
+from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, member
+
+_UNSET = 2**64 - 1
+_SPAN = 900  # characters that one record takes at most
+_NEAR = 16 << 10  # bytes behind a timeout in which its group is looked for
+
+_TORN = r"collective op(?!eration timeout).{0,200}?timeout: (?=Work\w{1,12}\()"
+"""Text of another process may stand inside the words before a record that is whole."""
+
+_CAUGHT = re.compile(
+    r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective(?: o[a-z]{0,8}(?: [a-z]{0,7})?)?\s*$"
+    rf"|Watchdog caught {_TORN}"
+)
+# what follows tells a record from prose that quotes its first words
+_PHRASES = ("Watchdog caught collective operation timeout", "aught collective op", "Watchdog caught collective")
+_WAITED = re.compile(r"Work \w{1,16}\((?:SeqNum|OpType)=")
+_FIELDS = {
+    # each must be followed by what ends it, so that a cut number is not taken for a whole one
+    "seq": re.compile(r"\(SeqNum=(\d{1,20}), "),
+    "op": re.compile(r"OpType=(\w{1,60})[,)]"),
+    "numel_in": re.compile(r"NumelIn=(-?\d{1,20}), "),
+    "numel_out": re.compile(r"NumelOut=(-?\d{1,20}), "),
+    "timeout_ms": re.compile(r"Timeout\(ms\)=(\d{1,20})\)"),
+    "ran_ms": re.compile(r" ran for (\d{1,15}) "),
+    "shape": re.compile(r"TensorShape=\[([^\]\n]{0,400})\]"),
+}
+_WORK = (
+    r"Work\w{1,12}\((?:SeqNum=\d{1,20}, )?OpType=\w{1,60}(?:, TensorShape=\[[^\]\n]{0,400}\])?"
+    r"(?:, NumelIn=-?\d{1,20}, NumelOut=-?\d{1,20})?"
+    r", Timeout\(ms\)=\d{1,20}\)"
+)
+_TIMEOUT = re.compile(rf"aught (?:collective operation timeout: |{_TORN}){_WORK} ran for \d{{1,15}} milliseconds")
+_WAIT = re.compile(rf"Work {_WORK} timed out in (?:blocking wait|call to wait)")
+_ECHO = re.compile(r"timed out in (?:blocking wait|call to wait)")
+
+
+def work_fields(text: str) -> dict[str, Any]:
+    """The fields of one ``WorkNCCL(…)`` record with its sentence; those that are not there, or cut, are None.
+    Sizes of 2^64 - 1 mean that none were set.
+    """
+    out: dict[str, Any] = {}
+    for name, pattern in _FIELDS.items():
+        m = pattern.search(text)
+        out[name] = None if m is None else m[1] if name in ("op", "shape") else int(m[1])
+    for name in ("numel_in", "numel_out"):
+        if out[name] in (_UNSET, -1):
+            out[name] = None
+    return out
+
+
+def whole_record(line: Line, start: re.Pattern[str], whole: re.Pattern[str]) -> tuple[str, int]:
+    """The text of the record, joined over line ends where it is not ``whole`` on this line, and where it starts; -1
+    if it does not. Of several that are not whole, the one with most fields.
+    """
+    best, at, most = "", -1, -1
+    for text in joined(line):
+        m = start.search(text)
+        if m is None:
+            continue
+        if whole.search(text, m.start(), m.start() + _SPAN):
+            return text, m.start()
+        told = sum(pattern.search(text, m.start(), m.start() + _SPAN) is not None for pattern in _FIELDS.values())
+        if told > most:
+            best, at, most = text, m.start(), told
+    return best, at
+
+
+_SAME = re.compile(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
+
+
+_BEHIND = (
+    "Exception (either an error or timeout) detected by watchdog at work: ",
+    "failure detected by watchdog at work sequence id: ",
+    "Timeout at NCCL work: ",
+)
+"""What the watchdog says right after a timeout, with the group in front."""
+
+_TELLING = 6  # characters of it that no other message begins with
+
+
+def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | None]:
+    """The group of a timeout, which its own line does not name: that of the next message of this process about the
+    same call.
+    """
+    if seq is None or not line.window.holds(line, "[PG ", _NEAR):
+        return None, None
+    for other in line.window.near(line, 60):
+        m = PATTERN.search(other.body) if other.mark.stream == line.mark.stream else None
+        about = _SAME.search(other.body, m.end()) if m else None
+        if m and (_goes_on(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
+            return group_of(m), int(m["rank"])
+    return None, None
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a message is the beginning of what follows a timeout, cut off before it names the call."""
+    begun = text.strip(" ]")
+    return len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
+
+
+@line_parser
+class Timeout(LineParser):
+    """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it."""
+
+    literals = ("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:")
+    samples = (
+        Sample(
+            "[rank3]:[E921 03:35:20.399015003 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation "
+            "timeout: "
+            "WorkNCCL(SeqNum=18723, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600017 "
+            "milliseconds before timing out.\n"
+            "[rank3]:[E921 03:35:20.399515003 ProcessGroupNCCL.cpp:1664] [PG 1 (dp) Rank 3] Exception (either an "
+            "error or timeout) detected by "
+            "watchdog at work: 18723, last enqueued NCCL work: 18725, last completed NCCL work: 18722.\n",
+            (
+                {
+                    "kind": "collective-timeout",
+                    "rank": 3,
+                    "group_rank": 3,
+                    "group": GroupRef(uid="1", desc="dp"),
+                    "op": "ALLREDUCE",
+                    "seq": 18723,
+                    "numel_in": 1,
+                    "numel_out": 1,
+                    "timeout_ms": 600000,
+                    "ran_ms": 600017,
+                },
+                {"kind": "work-status", "rank": 3, "failed": 18723, "last_enqueued": 18725, "last_completed": 18722},
+            ),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v2.4.0",
+        ),
+        Sample(
+            "[E ProcessGroupNCCL.cpp:566] [Rank 1] Watchdog caught collective operation timeout: "
+            "WorkNCCL(OpType=BROADCAST, Timeout(ms)=60000) "
+            "ran for 66412 milliseconds before timing out.\n",
+            (
+                {
+                    "kind": "collective-timeout",
+                    "rank": None,
+                    "group_rank": 1,
+                    "op": "BROADCAST",
+                    "seq": None,
+                    "timeout_ms": 60000,
+                    "ran_ms": 66412,
+                },
+            ),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v1.9.0",
+        ),
+        Sample(
+            "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(SeqNum=128, OpType=BROADCAST, "
+            "TensorShape=[1], "
+            "Timeout(ms)=3600000) ran for 3600073 milliseconds before timing out.\n",
+            (
+                {
+                    "kind": "blocking-wait-timeout",
+                    "group_rank": 1,
+                    "op": "BROADCAST",
+                    "seq": 128,
+                    "shape": "1",
+                    "ran_ms": 3600073,
+                },
+            ),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v2.0.0",
+        ),
+        Sample(
+            "[rank4]:[E525 09:12:40.404096040 ProcessGroupNCCL.cpp:756] [Rank 4] Work WorkNCCL(SeqNum=188204, "
+            "OpType=BROADCAST, NumelIn=28, "
+            "NumelOut=28, Timeout(ms)=10800000) timed out in blocking wait.\n",
+            ({"kind": "blocking-wait-timeout", "rank": 4, "seq": 188204, "timeout_ms": 10800000, "ran_ms": None},),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v2.7",
+        ),
+        Sample(
+            "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+            "  what():  [PG ID 2 PG GUID 5(mesh_sp) Rank 2] Process group watchdog thread terminated with exception: "
+            "[Rank 2] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=9, OpType=COALESCED, NumelIn=18446744073709551615, "
+            "NumelOut=18446744073709551615, "
+            "Timeout(ms)=1800000) ran for 1800015 milliseconds before timing out.\n",
+            (
+                {"kind": "tear-down", "what": "terminate-called"},
+                {
+                    "kind": "collective-timeout",
+                    "group": GroupRef(pg_id=2, uid="5", desc="mesh_sp"),
+                    "group_rank": 2,
+                    "seq": 9,
+                    "numel_in": None,
+                    "ran_ms": 1800015,
+                },
+                {"kind": "tear-down", "what": "watchdog-terminated"},
+            ),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v2.5.1",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """A record with all its fields, or with those that were not cut off."""
+        line = mended(line)
+        text, at = "", -1
+        if continued(line, *_PHRASES):
+            return
+        if begins(line.body, *_PHRASES):
+            text, at = whole_record(line, _CAUGHT, _TIMEOUT)
+        if at >= 0:
+            yield self._event(
+                line,
+                CollectiveTimeout if "Watchdog" in text[max(0, at - 20) : at + 9] else BlockingWaitTimeout,
+                text,
+                at,
+            )
+            return
+        if _WAITED.search(line.body):
+            text, at = whole_record(line, _WAITED, _WAIT)
+            if at >= 0 and _ECHO.search(text):
+                yield self._event(line, BlockingWaitTimeout, text, at)
+
+    def _event(self, line: Line, cls: type[CallTimeout], text: str, at: int) -> Event:
+        fields = work_fields(text[at : at + _SPAN])
+        group, group_rank = member(text[:at])
+        if group is None:
+            group, inside = group_behind(line, fields["seq"])
+            group_rank = inside if inside is not None else group_rank
+        return cls(**common(line, text=text[:500], group=group, group_rank=group_rank), **fields)

@@ -1,0 +1,108 @@
+"""The counters of a process group as its watchdog prints them: which call failed, what was enqueued and completed last.
+
+Wordings: pytorch ``ProcessGroupNCCL.cpp`` v2.3 to v2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from nccldoctor.events import Event, GroupRef, WorkStatus
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.broken_lines.wrapped import begins, continued, mended
+from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.process_group.watchdog import whole_record
+
+_FAILED = re.compile(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,6} work): (\d{1,20})(?=[,. ])")
+_COUNTERS = {
+    "last_enqueued": re.compile(r"last enqueued (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+    "last_started": re.compile(r"last started (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+    "last_completed": re.compile(r"last completed (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+}
+
+
+def counters(text: str) -> dict[str, Any]:
+    """The counters of a group, None where the text does not hold one. The wording with ``NCCL work`` ends in a dot,
+    and behind every counter but the last stands a comma: without it the number may be cut.
+    """
+    out: dict[str, Any] = {}
+    for name, pattern in _COUNTERS.items():
+        m = pattern.search(text)
+        out[name] = int(m[2]) if m and (m["dot"] or (name == "last_completed" and not m[1])) else None
+    return out
+
+
+def _cut(text: str, completed: int | None, failed: int | None) -> bool:
+    """Whether the last number lost its end: it mostly is the one before the failed call, and has the same beginning."""
+    if completed is None or failed is None or not text.rstrip().endswith(f" {completed}"):
+        return False
+    return completed < failed - 1 and str(failed - 1).startswith(str(completed))
+
+
+_PHRASES = (
+    "failure detected by watchdog at",
+    "Exception (either an error or timeout) detected by watchdog at",
+    "Timeout at NCCL work: ",
+)
+
+
+@line_parser
+class Status(LineParser):
+    """The counters of the group whose call failed; in some builds also a periodic report."""
+
+    literals = ("detected by watchdog at", "Timeout at NCCL work", "Work update periodically", " ProcessGroupNCCL.cpp:")
+    samples = (
+        Sample(
+            "[rank5]:[E619 14:22:51.358250911 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 5]  "
+            "failure detected by watchdog at "
+            "work sequence id: 108833 PG status: last enqueued work: 108835, last completed work: 108832\n",
+            (
+                {
+                    "kind": "work-status",
+                    "rank": 5,
+                    "group": GroupRef(pg_id=0, uid="0", desc="default_pg"),
+                    "failed": 108833,
+                    "last_enqueued": 108835,
+                    "last_completed": 108832,
+                },
+            ),
+            "pytorch/pytorch ProcessGroupNCCL.cpp v2.7",
+        ),
+        Sample(
+            "[rank1]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 1] Timeout at NCCL work: 2951, last enqueued NCCL work: "
+            "2951, last completed NCCL work: 2950.\n",
+            (
+                {
+                    "kind": "work-status",
+                    "rank": 1,
+                    "group": GroupRef(uid="0"),
+                    "failed": 2951,
+                    "last_enqueued": 2951,
+                    "last_completed": 2950,
+                },
+            ),
+            "pytorch/pytorch v2.3",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The counters; a record that is cut before them still tells which call failed."""
+        line = mended(line)
+        if "periodically" in line.body:
+            failed, text = None, line.body
+        elif begins(line.body, *_PHRASES) and not continued(line, *_PHRASES):
+            text, at = whole_record(
+                line, _FAILED, re.compile(r"last completed (?:\w{2,6} work: -?\d{1,20}\.|work: -?\d{1,20})")
+            )
+            if at < 0:
+                return
+            failed = int(_FAILED.search(text, at)[1])  # type: ignore[index]  # it was found there
+        else:
+            return
+        group, group_rank = member(text)
+        told = counters(text)
+        if _cut(text, told["last_completed"], failed):
+            told["last_completed"] = None
+        yield WorkStatus(**common(line, text=text[:500], group=group, group_rank=group_rank), failed=failed, **told)

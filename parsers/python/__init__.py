@@ -1,0 +1,1 @@
+"""Python exceptions, tracebacks, crashes and memory errors."""

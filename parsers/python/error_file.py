@@ -1,0 +1,117 @@
+"""``error.json``: what a worker under torchrun's ``@record`` leaves when it raises.
+
+pytorch ``torch/distributed/elastic/multiprocessing/errors/error_handler.py``: 1.9 to 2.13. ``message`` is an object
+with ``extraInfo``, or in a newer form the text alone with ``timestamp`` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from nccldoctor.events import ExceptionRaised
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.parsers.base import FileParser, Line, Mark, Parsed, Sample, file_parser
+from nccldoctor.parsers.python import tracebacks
+from nccldoctor.parsers.python.exceptions import raised
+
+_LARGEST = 16 << 20
+
+
+class _Callstack:
+    """The lines of the traceback inside the file, as neighbours of each other."""
+
+    def __init__(self, source: Source, text: str) -> None:
+        mark = Mark()
+        numbered = enumerate(text.split("\n")[:2000])
+        self.lines = [Line(Place(source.id, source.path, 1, number), raw, raw, mark, self) for number, raw in numbered]
+
+    def after(self, line: Line, limit: int) -> Iterator[Line]:
+        at = (line.place.entry or 0) + 1
+        return iter(self.lines[at : at + limit])
+
+    def near(self, line: Line, limit: int) -> Iterator[Line]:
+        return self.after(line, limit)
+
+    def holds(self, line: Line, text: str, within: int) -> bool:
+        return any(text in other.raw for other in self.after(line, within))
+
+    def before(self, line: Line, limit: int) -> Iterator[Line]:
+        at = line.place.entry or 0
+        return iter(self.lines[max(0, at - limit) : at][::-1])
+
+
+@file_parser
+class ErrorFile(FileParser):
+    """One *exception*: the last of the call stack, with its frames."""
+
+    samples = (
+        Sample(
+            '{"message": {"message": "KeyError: 7", "extraInfo": {"py_callstack": "Traceback (most recent call '
+            "last):\\n"
+            '  File \\"t.py\\", line 3, in main\\n    d[7]\\nKeyError: 7\\n", "timestamp": "1771270263"}}}',
+            ({"kind": "exception", "type": "KeyError", "message": "7", "frame": "main (t.py:3)", "origin": "own"},),
+            "pytorch torch/distributed/elastic/multiprocessing/errors/error_handler.py 2.13",
+        ),
+    )
+
+    def claims(self, head: bytes, path: str) -> bool:
+        """See :class:`FileParser`."""
+        start = head.lstrip()[:4096].replace(b" ", b"")
+        if not start.startswith(b'{"message":'):
+            return False
+        named = PurePosixPath(path).name.startswith("error") and path.endswith(".json")
+        return b'"py_callstack"' in head or start.startswith(b'{"message":{"message":') or named
+
+    def parse(self, source: Source, content: bytes) -> Parsed:
+        """See :class:`FileParser`."""
+        try:
+            if len(content) > _LARGEST:
+                raise ValueError(f"larger than {_LARGEST} bytes")
+            told = _told(json.loads(content))
+        except (ValueError, RecursionError) as error:
+            gap = Gap("error file", f"cannot be read as JSON: {error}"[:200], source=source.id)
+            return Parsed(source, gaps=(gap,), lines=content.count(b"\n") + 1)
+        if told is None:
+            return Parsed(source, gaps=(Gap("error file", "holds no message", source=source.id),), lines=1)
+        return Parsed(source, (_event(source, *told),), lines=1, candidates=1, understood=1)
+
+
+def _told(data: Any) -> tuple[str, str, str] | None:
+    """Message, call stack and time stamp, wherever this version keeps them."""
+    if not isinstance(data, dict):
+        return None
+    inner = data.get("message")
+    extra: Any = data
+    if isinstance(inner, dict):
+        extra = inner.get("extraInfo") if isinstance(inner.get("extraInfo"), dict) else {}
+        inner = inner.get("message")
+    if not isinstance(inner, str):
+        return None
+    stack = extra.get("py_callstack", data.get("py_callstack", ""))
+    stamp = extra.get("timestamp", data.get("timestamp", ""))
+    return inner, stack if isinstance(stack, str) else "", str(stamp)
+
+
+def _event(source: Source, message: str, stack: str, stamp: str) -> ExceptionRaised:
+    lines = _Callstack(source, stack or message).lines
+    headers = [line for line in lines if tracebacks.is_header(line)]
+    header = headers[-1] if headers else lines[0]
+    found = tracebacks.read(header) if headers else tracebacks.Raised(header, "", "", ())
+    if not found.type:
+        named = tracebacks.exception(message.split("\n")[0])
+        name, text = (named["type"], named["message"] or "") if named else ("", message[:2000])
+        found = tracebacks.Raised(header, name, text, found.frames)
+    shown = f"{found.type}: {found.message}" if found.type else found.message
+    causes = tracebacks.causes(header)
+    return raised(found, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=_time(stamp))
+
+
+def _time(stamp: str) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(int(float(stamp)), tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,217 @@
+"""Python exceptions: tracebacks, exceptions that a logger prints on one line, and those whose traceback is cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from nccldoctor.events import Event, ExceptionRaised, Note
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.python import tracebacks
+from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
+from nccldoctor.parsers.python.tracebacks import Raised, show, user_frame
+
+_IGNORED = (
+    "Exception ignored in",
+    "Exception ignored on",
+    "Exception ignored while",
+    "Error in atexit",
+    "Error in sys.excepthook",
+)
+_IN_TABLE = "traceback : "
+_PARTING = "Error waiting on exit barrier"
+_FRAMES = 60
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    return re.compile(
+        r"(?<![\w.])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,12}(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Expired)|Exception))"
+        r"(?:\([\w.]{1,120}\))?: (?P<message>\S.{0,2000})"
+    )
+
+
+@cache
+def _level() -> re.Pattern[str]:
+    return re.compile(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE|EXCEPTION|[Ee]rror|[Ff]ailed|[Uu]nhandled|[Uu]ncaught)\b")
+
+
+@cache
+def _worker() -> re.Pattern[str]:
+    return re.compile(
+        r"Caught \S{1,200} in (?:DataLoader worker process (?P<worker>\d{1,6})|pin memory thread|replica \d)"
+    )
+
+
+@cache
+def _spawned() -> re.Pattern[str]:
+    return re.compile(r"-- Process (\d{1,7}) terminated with the following error:")
+
+
+@cache
+def _other_rank() -> re.Pattern[str]:
+    """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
+    return re.compile(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
+
+
+@line_parser
+class Exceptions(LineParser):
+    """Tracebacks end in one *exception* each; the place is that of the line that names it."""
+
+    literals = (tracebacks.HEADER, "Error: ", "Exception: ", "Error:", "Exception:", "Interrupt", "Expired: ")
+    samples = (
+        Sample(
+            "Traceback (most recent call last):\n"
+            '  File "/opt/train/train.py", line 301, in <module>\n'
+            "    main()\n"
+            '  File "/opt/train/data.py", line 88, in load\n'
+            "    raise FileNotFoundError(path)\n"
+            '  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1751, in _call_impl\n'
+            "    return forward_call(*args, **kwargs)\n"
+            "FileNotFoundError: shard_00005.idx: dataset shard is missing\n",
+            (
+                {
+                    "kind": "exception",
+                    "type": "FileNotFoundError",
+                    "message": "shard_00005.idx: dataset shard is missing",
+                    "frame": "load (/opt/train/data.py:88)",
+                    "origin": "own",
+                },
+            ),
+            "CPython traceback module 3.11",
+        ),
+        Sample(
+            "[rank3]: Traceback (most recent call last):\n"
+            '[rank3]:   File "/opt/train/train.py", line 170, in train_step\n'
+            "[rank3]: AssertionError\n",
+            ({"kind": "exception", "type": "AssertionError", "message": "", "rank": 3, "origin": "own"},),
+            "pytorch torch/distributed/distributed_c10d.py, excepthook of init_process_group, 2.4 to 2.13",
+        ),
+        Sample(
+            "2026-11-20 09:31:24,050 ERROR node1 FileNotFoundError: shard_00005.idx: dataset shard is missing\n",
+            ({"kind": "exception", "type": "FileNotFoundError", "origin": "own", "logged": True},),
+            "Python logging, a job on gloo with torch 2.13",
+        ),
+        Sample(
+            "    work.wait()\n"
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+            "[10.0.0.3]:18842\n",
+            ({"kind": "exception", "type": "RuntimeError", "origin": "echo"},),
+            "gloo transport/tcp/pair.cc as built into torch 2.13",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        if tracebacks.is_header(line):
+            yield from _traceback(line)
+            return
+        if tracebacks.exception(line.body.strip()) is not None:
+            if not tracebacks.open_before(line):
+                yield from _cut(line)
+            return
+        yield from _logged(line)
+
+
+def raised(found: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
+    """The event of a traceback that began on ``header``; ``causes`` are the exceptions it was raised on top of, as type
+    and message; ``more`` overrides fields (``rank``, ``time`` …).
+    """
+    user = user_frame(found.frames)
+    fields: dict[str, Any] = {
+        "type": found.type,
+        "message": found.message,
+        "frame": show(user) if user else None,
+        "code": dict(zip(found.frames, found.code, strict=False)).get(user, "") if user else "",
+        "frames": tuple(show(part) for part in found.frames[:_FRAMES]),
+        "origin": origin(found.type, found.message, found.frames, causes) if found.type else "",
+        "logged": header.mark.severity is not None,
+    }
+    base = common(found.line)
+    for name in ("rank", "time", "host", "pid"):
+        base[name] = base[name] if base[name] is not None else common(header)[name]
+    return ExceptionRaised(**{**base, **fields, **more})
+
+
+def _traceback(header: Line) -> Iterator[Event]:
+    above = _line_above(header)
+    before = above.body.strip() if above is not None else ""
+    if "Original " + tracebacks.HEADER in header.body and _worker().search(before):
+        return  # told with the exception that carries it
+    if _PARTING in before:
+        return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
+    chained = any(separator in before for separator in tracebacks.SEPARATORS)
+    below = tuple(tracebacks.chain(header)) if chained else ()
+    if any(_IN_TABLE in line.body for line in (header, *below)):
+        return  # a row of torchrun's table: its parser knows whose it is
+    found = tracebacks.read(header)
+    if any(before.startswith(words) for words in _IGNORED):
+        yield Note(**common(found.line, what="exception-ignored", detail=f"{found.type}: {found.message}"[:500]))
+        return
+    more: dict[str, Any] = {}
+    if spawned := _spawned().search(before):
+        more["local_rank"] = int(spawned[1])
+    if other := _other_rank().search(header.body):
+        more["rank"] = int(other[1])
+    if before.startswith("Exception in thread ") or _announces(above, found):
+        more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
+    if wrapped := _worker().search(found.message):
+        found = _inner(found)
+        more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
+    yield raised(found, header, tracebacks.causes(header) if chained else (), **more)
+
+
+def _line_above(header: Line) -> Line | None:
+    return next((line for line in header.preceding(4) if line.body.strip()), None)
+
+
+def _announces(above: Line | None, found: Raised) -> bool:
+    """Whether the line above is a logger's, about this exception: then the code caught it."""
+    if above is None or above.mark.severity is None or not found.type:
+        return False
+    name = found.type.rpartition(".")[2]
+    return name in above.body or (len(found.message) > 8 and found.message[:40] in above.body)
+
+
+def _inner(outer: Raised) -> Raised:
+    """The exception as it was raised inside the worker, under the place and the type of the one that carried it."""
+    for line in outer.line.following(6):
+        if tracebacks.is_header(line):
+            inner = tracebacks.read(line)
+            message = f"{outer.message} {inner.type}: {inner.message}" if inner.type else outer.message
+            return Raised(outer.line, outer.type, message, inner.frames + outer.frames, inner.code + outer.code)
+    return outer
+
+
+def _cut(line: Line) -> Iterator[Event]:
+    found = tracebacks.read_tail(line)
+    if found is None or not found.message or not _named().match(line.body):
+        return
+    yield raised(found, line, logged=line.mark.severity is not None)
+
+
+def _logged(line: Line) -> Iterator[Event]:
+    match = _named().search(line.body)
+    if match is None or match["type"] == "Error" or not _speaks_of_failure(line, match.start()):
+        return
+    name, message = match["type"], match["message"].strip()
+    below = next(line.following(1), None)
+    if below is not None and tracebacks.is_header(below):
+        found = tracebacks.read(below)
+        if found.type.endswith(name) and message.startswith(found.message.split("\n")[0]):
+            # The logger's line knows the rank and the time, the unmarked traceback below it the frames.
+            yield raised(Raised(line, name, message, found.frames, found.code), below, logged=True)
+            return
+    verdict = "echo" if is_echo(name, message) else "own"
+    yield ExceptionRaised(**common(line, type=name, message=message, origin=verdict, logged=True))
+
+
+def _speaks_of_failure(line: Line, end: int) -> bool:
+    mark = line.mark
+    if mark.file is not None and mark.file.endswith((".cpp", ".hpp", ".h", ".cc", ".cu")):
+        return False
+    if mark.severity is not None:
+        return mark.severity in "EFC"
+    return _level().search(line.raw[: len(line.raw) - len(line.body) + end]) is not None

@@ -1,0 +1,321 @@
+"""Python tracebacks in the output of several processes: where one begins, which line ends it, and its frames.
+
+The shape is that of CPython's ``traceback`` module (3.8 to 3.14), of its exception groups, of ``rich`` and of
+``torch.utils.data``'s re-raised workers. Tracebacks of processes that share one stream arrive line by line; the first
+header is then taken to own the first exception, so that each exception is told once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+
+from nccldoctor.model.recorded_calls import Frame
+from nccldoctor.parsers.base import Line
+
+_REACH = 400
+
+
+def chain(header: Line) -> Iterator[Line]:
+    """The exceptions on top of which the one of this traceback was raised, and their headers: nearest first."""
+    awaiting = "separator"
+    for line in header.preceding(_REACH):
+        text = line.body.strip()
+        if not text:
+            continue
+        if awaiting == "separator":
+            if not any(separator in text for separator in SEPARATORS):
+                return
+            awaiting = "exception"
+        elif is_header(line):
+            yield line
+            awaiting = "separator"
+        elif awaiting == "exception" and exception(text):
+            yield line
+            awaiting = "header"
+
+
+def causes(header: Line) -> Iterator[tuple[str, str]]:
+    """Type and message of the exceptions on top of which the one of this traceback was raised, nearest first."""
+    for line in chain(header):
+        if match := exception(line.body.strip()):
+            yield match["type"], match["message"] or ""
+
+
+def next_in_chain(found: Raised) -> Line | None:
+    """The header of the traceback that was raised on top of this one."""
+    separated = False
+    for line in found.line.following(12):
+        if is_header(line):
+            return line if separated else None
+        separated = separated or any(separator in line.body for separator in SEPARATORS)
+    return None
+
+
+@cache
+def _frame_patterns() -> tuple[re.Pattern[str], ...]:
+    return (
+        re.compile(r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>\S[^\n]{0,200}))?'),
+        re.compile(r"^[│\s]{0,40}(?P<file>\S{1,1000}\.py):(?P<line>\d{1,9}) in (?P<function>\S{1,200})"),
+    )
+
+
+def frame(text: str) -> Frame | None:
+    """The frame that a line of a traceback names: (function, file, line)."""
+    for pattern in _frame_patterns():
+        if match := pattern.search(text):
+            return ((match["function"] or "<unknown>").strip(), match["file"], int(match["line"]))
+    return None
+
+
+_TORCH = (
+    r"(?:^|/)torch/(?:nn|distributed|utils|autograd|_\w{1,40}|optim|cuda|multiprocessing|serialization|storage|functional|fx"
+    r"|amp|ao|jit|profiler|futures|__init__)\b"
+)
+_PYTHON = r"/lib(?:64)?/python[\d.]{1,8}/(?!site-packages|dist-packages)|^<frozen |^<string>$|/bin/[\w.-]{1,60}$"
+
+
+@cache
+def _not_the_users() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What to pass over when looking for the user's code: every package, then torch and Python alone."""
+    return re.compile(rf"(?:site|dist)-packages/|/lib(?:64)?/python\d|/Lib/|{_TORCH}|{_PYTHON}"), re.compile(
+        f"{_TORCH}|{_PYTHON}"
+    )
+
+
+def user_frame(frames: tuple[Frame, ...]) -> Frame | None:
+    """The innermost frame of the user's own code; else of a framework's; None where all is torch's or Python's."""
+    for pattern in _not_the_users():
+        for part in frames:
+            if not pattern.search(part[1].replace("\\", "/")):
+                return part
+    return None
+
+
+def show(part: Frame) -> str:
+    """A frame as events carry it: ``function (file:line)``."""
+    function, file, number = part
+    return f"{function} ({file}:{number})"
+
+
+HEADER = "Traceback (most recent call last)"
+"""What begins every traceback; ``rich`` prints it without the colon."""
+
+SEPARATORS = (
+    "During handling of the above exception, another exception occurred",
+    "The above exception was the direct cause of the following exception",
+)
+"""What CPython prints between an exception and the one that was raised on top of it."""
+
+_LONGEST = 400
+_REACH = 3000
+_NEXT = 200
+_AT_ONCE = 32  # processes whose tracebacks may run into each other; bounds the work on hostile text
+_MESSAGE_CHARS = 2000
+_CODE_CHARS = 300
+_BOX = ("│", "╭", "╰", "❱")
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """How a traceback ended. ``frames`` are innermost first; ``line`` names the exception, or is the last one there
+    is where the text is cut (then ``type`` is empty). ``code`` holds the quoted line of each frame, "" where there is none.
+    """
+
+    line: Line
+    type: str
+    message: str
+    frames: tuple[Frame, ...]
+    code: tuple[str, ...] = ()
+
+
+@cache
+def _exception_pattern() -> re.Pattern[str]:
+    name = r"[A-Za-z_]\w{0,100}"
+    dotted = rf"{name}(?:\.{name}){{0,15}}"
+    return re.compile(rf"(?P<type>{dotted}(?:Error\({dotted}\))?)(?::(?:\s(?P<message>.*))?|\s*)$")
+
+
+@cache
+def _error_name() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:Error|Exception|Interrupt|Exit|Expired|Timeout|Warning|StopIteration|StopAsyncIteration|Failure|Fault|Abort(?:ed)?"
+        r"|Cancelled|Unavailable|NotFound|Died|ExceptionGroup|RemoteTraceback|Error_\w{1,60})(?:\([\w.]{1,200}\))?$"
+    )
+
+
+def is_header(line: Line) -> bool:
+    """Whether a traceback begins on this line."""
+    return HEADER in line.body
+
+
+def exception(text: str) -> re.Match[str] | None:
+    """``type`` and ``message`` of a line that is an exception by its name alone. NCCL's ``ncclRemoteError: …`` is none:
+    it stands inside the message of one.
+    """
+    match = _exception_pattern().match(text)
+    if match is None or text.startswith("nccl") or not _error_name().search(match["type"]):
+        return None
+    return match
+
+
+def _unusual(text: str) -> re.Match[str] | None:
+    """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
+    match = _exception_pattern().match(text)
+    return match if match is not None and ("." in match["type"] or match["type"][0].isupper()) else None
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _unwrapper(header: Line) -> Callable[[str], str]:
+    """How to take off what stands before each line of this traceback: an indent, a group's ``|``, a logger's prefix."""
+    before = header.body[: header.body.find(HEADER)].removesuffix("Exception Group ")
+    if not before.strip(" |+\t"):
+        depth = len(before)
+        return lambda text: text[depth:] if not text[:depth].strip(" |+\t") else text
+    shape = re.sub(r"\d", "0", before)
+    following = next(iter(header.following(1)), None)
+    if following is not None and re.sub(r"\d", "0", following.body[: len(before)]) == shape:
+        return lambda text: text[len(before) :] if re.sub(r"\d", "0", text[: len(before)]) == shape else text
+    depth = _indent(header.body)  # the launcher's table: "  traceback : Traceback …", with its frames indented alike
+    return lambda text: text[depth:] if not text[:depth].strip() else text
+
+
+def _own(header: Line) -> Iterator[Line]:
+    """The lines after a header that may be of its traceback: marked as it is, or unmarked where the writer prefixes
+    only the first line of a record.
+    """
+    first = next(header.following(1), None)
+    if first is None:
+        return iter(())
+    stream = first.mark.stream
+    # Of the next lines whoever wrote them: a writer that falls silent would be searched for to the end of the window.
+    after = (line for line in header.window.near(header, _REACH) if line.mark.stream == stream)
+    return islice(after, _LONGEST)
+
+
+def _is_part(text: str) -> bool:
+    return text[:1].isspace() or text.startswith(_BOX) or frame(text) is not None
+
+
+def open_before(line: Line, limit: int = 200) -> int:
+    """How many tracebacks of the same writer have begun before this line and not ended yet; 1 is enough to know where
+    each rank writes under its own name.
+    """
+    ended = opened = foreign = 0
+    for earlier in line.preceding(limit):
+        text = earlier.body
+        if is_header(earlier):
+            opened, ended = (opened, ended - 1) if ended else (opened + 1, 0)
+        elif exception(text.strip()) and frame(text) is None:
+            ended += 1
+        elif not _is_part(text) and text.strip():
+            foreign += 1
+            if foreign > 8:
+                break
+            continue
+        if opened + ended > (0 if line.mark.rank is not None else _AT_ONCE):
+            break
+        foreign = 0
+    return opened
+
+
+def read(header: Line) -> Raised:
+    """The traceback that begins on ``header``, to its exception."""
+    skip = 0 if header.mark.rank is not None else open_before(header)
+    found = _read(header, skip)
+    return found if found.type or not skip else _read(header, 0)
+
+
+def _read(header: Line, skip: int) -> Raised:
+    unwrap = _unwrapper(header)
+    frames: list[Frame] = []
+    code: list[str] = []
+    last = header
+    inside = False
+    begun = 0
+    doubtful: tuple[Line, re.Match[str]] | None = None
+    for line in _own(header):
+        text = unwrap(line.body)
+        part = frame(text)
+        if doubtful is not None and part is None and not skip:
+            return _ended(*doubtful, unwrap, frames, code)  # no frame follows it: it was the exception
+        doubtful = None
+        if part is not None:
+            if not frames or frames[-1] != part:
+                frames.append(part)
+                code.append("")
+            inside = True
+        elif is_header(line):
+            inside = False
+            begun += 1
+            if begun > _AT_ONCE:
+                break
+        elif text[:1].isspace() or text.startswith(_BOX) or not text.strip():
+            if inside and not code[-1]:
+                code[-1] = text.strip(" ^~")[:_CODE_CHARS]
+            inside = inside and bool(text.strip())
+        elif match := exception(text):
+            if not skip:
+                return _ended(line, match, unwrap, frames, code)
+            skip -= 1
+        else:
+            match = _unusual(text) if inside else None
+            doubtful = (line, match) if match is not None else None
+            inside = False
+        last = line if text.strip() else last
+    if doubtful is not None and not _broken_off(doubtful[1]):
+        return _ended(*doubtful, unwrap, frames, code)
+    return Raised(last, "", "", tuple(reversed(frames)), tuple(reversed(code)))
+
+
+def _broken_off(match: re.Match[str]) -> bool:
+    """Whether the last line of a text is just the beginning of a dotted name: no class, but a module whose path goes on."""
+    path, _, last = match["type"].rpartition(".")
+    return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
+
+
+def _ended(
+    line: Line, match: re.Match[str], unwrap: Callable[[str], str], frames: list[Frame], code: list[str]
+) -> Raised:
+    message = _message(match["message"] or "", line, unwrap)
+    return Raised(line, match["type"], message, tuple(reversed(frames)), tuple(reversed(code)))
+
+
+def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
+    """The message with those of its further lines that are certainly its own: indented ones, after an empty first
+    line the next one, and in the rank-prefixed style of ``init_process_group`` (2.4 and later) every prefixed one.
+    """
+    parts = [first.strip()] if first.strip() else []
+    prefixed = line.mark.rank is not None and line.mark.severity is None
+    near = (extra for extra in line.window.near(line, _NEXT) if extra.mark.stream == line.mark.stream)
+    for extra in islice(near, 12):
+        text = unwrap(extra.body)
+        if extra.mark.severity is not None or extra.mark.time != line.mark.time:
+            break
+        if is_header(extra) or frame(text) is not None or any(separator in text for separator in SEPARATORS):
+            break
+        if not text.strip(" =*-") or exception(text) or not (text[:1].isspace() or prefixed or not parts):
+            break
+        parts.append(text.strip())
+    return "\n".join(parts)[:_MESSAGE_CHARS]
+
+
+def read_tail(line: Line) -> Raised | None:
+    """The exception that this line is by its name, with the frames above it: for text whose beginning is cut off."""
+    match = exception(line.body)
+    if match is None:
+        return None
+    frames: list[Frame] = []
+    for earlier in line.preceding(60):
+        if not _is_part(earlier.body):
+            break
+        part = frame(earlier.body)
+        if part is not None:
+            frames.append(part)
+    return Raised(line, match["type"], _message(match["message"] or "", line, str), tuple(frames))

@@ -1,0 +1,187 @@
+"""The blocks below *Errors* and *Warnings* of a RAS report: the members that it lists, with their counts and processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+
+from nccldoctor.events import RasStatus
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, common
+
+MOST_RANKS = 1 << 20
+"""No communicator has more ranks; larger numbers in a report are a known fault of it."""
+
+
+_BLOCK = 600
+"""Lines of a block that are read."""
+
+
+@cache
+def head() -> re.Pattern[str]:
+    """The first line of a block."""
+    return re.compile(
+        r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
+        r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
+    )
+
+
+@cache
+def _reported() -> re.Pattern[str]:
+    return re.compile(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
+
+
+@cache
+def _rank() -> re.Pattern[str]:
+    return re.compile(r"^\s*Rank (?P<rank>\d{1,12})\b(?P<rest>.{0,300})")
+
+
+@cache
+def _rank_list() -> re.Pattern[str]:
+    return re.compile(r"The missing ranks?: (?P<list>[\d,\- ]{1,2000})")
+
+
+@cache
+def _launched() -> re.Pattern[str]:
+    return re.compile(r"has launched up to operation (?P<n>\d{1,18})|(?P<none>has not launched any operations)")
+
+
+@cache
+def _operation() -> re.Pattern[str]:
+    return re.compile(r"Communicator ranks have different (?P<op>\w{1,24}) operation counts")
+
+
+@cache
+def _many() -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<k>\d{1,9}) ranks? (?:have|has) (?:launched up to operation (?P<n>\d{1,18})|not launched any)"
+    )
+
+
+@cache
+def process() -> re.Pattern[str]:
+    """A process and its node."""
+    return re.compile(r"[Pp]rocess (?P<pid>\d{1,10}) on node (?P<host>\S{1,120})(?P<rest>.{0,120})")
+
+
+@dataclass(slots=True)
+class Outliers:
+    """Ranks that a block names, their counts, where they run, and whether some of it cannot be. Rank -1 stands for the many."""
+
+    ranks: list[int] = field(default_factory=list)
+    counts: list[tuple[int, str, int]] = field(default_factory=list)
+    many: list[tuple[int, str, int]] = field(default_factory=list)
+    processes: list[tuple[int, str, int]] = field(default_factory=list)
+    impossible: bool = False
+
+
+def outliers(below: list[str]) -> Outliers:
+    """What the lines of a block tell. Members listed below a count have that count."""
+    out, op = Outliers(), ""
+    above: tuple[int, str, int] | None = None  # the count below which members may be listed
+    for text in below:
+        if hit := _operation().search(text):
+            op = hit["op"]
+        elif hit := _rank_list().search(text):
+            out.ranks.extend(r for r in _listed(hit["list"]) if r < MOST_RANKS)
+        elif hit := _rank().search(text):
+            rank = int(hit["rank"])
+            if rank >= MOST_RANKS:
+                out.impossible = True
+                continue
+            out.ranks.append(rank)
+            if at := process().search(text):
+                out.processes.append((rank, at["host"], int(at["pid"])))
+            if launched := _launched().search(hit["rest"]):
+                out.counts.append((rank, op, int(launched["n"] or 0)))
+            elif above is not None and "status" not in hit["rest"]:
+                out.counts.append((rank, op, above[2]))
+                if above in out.many:
+                    out.many.remove(above)
+        elif hit := _many().search(text):
+            above = (-1, op, int(hit["n"] or 0))
+            out.many.append(above)
+    return out
+
+
+def _listed(text: str) -> list[int]:
+    out: list[int] = []
+    for part in text.replace(" ", "").split(",")[:4096]:
+        low, _, high = part.partition("-")
+        if low.isdigit() and len(low) < 8:
+            last = int(high) if high.isdigit() and len(high) < 8 else int(low)
+            out.extend(range(int(low), min(last, int(low) + 4096) + 1))
+    return out
+
+
+def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
+    """The events of the block that begins on this line."""
+    below: list[str] = []
+    for other in line.following(_BLOCK):
+        text = other.body
+        if not text.strip() or head().search(text[:300]) or text[:1] not in " \t":
+            break
+        below.append(text)
+    if not below:
+        return
+    if first["what"] in ("DEAD", "INCOMPLETE") and first["group"] is None:
+        yield from _processes(line, first["what"], below)
+        return
+    found = outliers(below)
+    told = [
+        below[0].strip(),
+        *_said(below[1:]),
+        *(["the report has impossible rank numbers"] if found.impossible else []),
+    ]
+    name = f"communicator {first['hash']}: " if first["hash"] else ""
+    rows = "\n".join([line.body, *below[:4]])
+    yield RasStatus(
+        **common(line, rank=None, text=rows[:500]),
+        what=first["what"],
+        missing=Ranks(found.ranks),
+        detail=(name + "; ".join(told))[:300],
+        counts=tuple(found.counts + found.many),
+        comm_id=spelled(first["hash"]) if first["hash"] and not found.impossible else None,
+        processes=tuple(found.processes),
+        table=int(first["group"]) if first["group"] else None,
+    )
+    if first["what"] == "ERROR":
+        yield from _reporters(line, below)
+
+
+def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
+    """One event for each rank that reports an error itself."""
+    for row in below[:256]:
+        who, where = _reported().search(row[:300]), process().search(row[:300])
+        if who and where and int(who["rank"]) < MOST_RANKS:
+            yield RasStatus(
+                **common(line, rank=None, host=where["host"], pid=int(where["pid"]), group_rank=int(who["rank"])),
+                what="ERROR",
+                detail=f"reports {who['error'].strip()}",
+            )
+
+
+def spelled(number: str) -> str:
+    """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
+    digits = number.lower().removeprefix("0x").lstrip("0")
+    return f"0x{digits or '0'}"
+
+
+def _said(rows: list[str]) -> list[str]:
+    """What the first ranks of a block reported, or the state they are in."""
+    said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
+    return list(islice(said, 4))
+
+
+def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
+    """One event for each process, so that host and process id lead to its rank."""
+    found = [hit for hit in map(process().search, below) if hit]
+    for hit in found[:256]:
+        yield RasStatus(
+            **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]
+        )
+    if not found:
+        yield RasStatus(**common(line, rank=None), what=what, detail=below[0].strip()[:300])

@@ -1,0 +1,190 @@
+"""NCCL's RAS report as text (``ncclras -v``): who does not answer, and whose counts differ.
+
+Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.24.3 to v2.30.7, and the NVIDIA manual. Ranks are those of a
+communicator, global only where it has as many ranks as the job. The report lists outliers (at most 10 members and a
+quarter of the communicator), so a tie or a majority is not in it; it counts calls that were launched, of five
+collectives, never send and recv: equal counts prove nothing, and unequal counts are a hang only if they stay.
+Reports with impossible numbers occur (2.27.3) and are kept as notes of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from nccldoctor.events import Event, RasStatus
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.ras.blocks import block, head
+
+MOST_GPUS = 1 << 17
+"""GPUs that a job is believed to have; a job's size costs time everywhere, and strangers write the summary."""
+
+
+@cache
+def _second() -> re.Pattern[str]:
+    return re.compile(
+        r"^\s*(?:Missing communicator data from|\d{1,9} job process.{0,20} considered dead|Encountered \d{1,9}"
+        r" communication timeout)"
+    )
+
+
+@cache
+def _row() -> re.Pattern[str]:
+    return re.compile(
+        r"^\s*(?P<group>\d{1,6})\s+(?P<comms>\d{1,7})\s+(?P<nodes>[\d\-]{1,15})\s+(?P<per>[\d\-]{1,15})\s+"
+        r"(?P<size>\d{1,9})\s+(?P<ranks>\d{1,9})\s+"
+        r"(?P<status>INIT|RUNNING|FINALIZE|ABORT|NOCOMM|UNKNOWN)\s+"
+        r"(?P<errors>(?:OK|MISMATCH|ERROR|INCOMPLETE)(?:,(?:MISMATCH|ERROR|INCOMPLETE)){0,3})\s*$"
+    )
+
+
+@cache
+def _total() -> re.Pattern[str]:
+    return re.compile(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
+
+
+@line_parser
+class RasParser(LineParser):
+    """One event for each row of the table, each block below *Errors*."""
+
+    literals = (
+        ") INCOMPLETE",
+        ") MISMATCH",
+        ") ERROR",
+        "Missing communicator data from",
+        "considered dead (unreachable",
+        "communication timeout",
+        "RUNNING  ",
+        "NOCOMM  ",
+        "FINALIZE  ",
+        "ABORT  ",
+        "UNKNOWN  ",
+        " INIT  ",
+        "(total)",
+    )
+    samples = (
+        Sample(
+            "  Nodes    Processes          GPUs  Processes      GPUs\n"
+            "  (total)   per node   per process    (total)   (total)\n"
+            "      2            4             1          8         8\n",
+            ({"kind": "ras", "what": "TOTAL", "nranks": 8, "detail": "8 GPUs in all"},),
+            "NVIDIA/nccl docs/examples/08_ras, v2.30.7",
+        ),
+        Sample(
+            "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
+            "    #  in group  per comm  per node  per comm  in group\n"
+            "    0         1        16         8       128       128   RUNNING  OK\n",
+            (
+                {
+                    "kind": "ras",
+                    "what": "OK",
+                    "table": 0,
+                    "nranks": 128,
+                    "detail": "group 0: 1 communicator(s) of 128 ranks, RUNNING",
+                },
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.26.2",
+        ),
+        Sample(
+            "#0-0 (5a1c90e4d7723bf1) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 1 -- GPU 0 managed by"
+            " process 71004 on node 10.0.0.13\n",
+            (
+                {
+                    "kind": "ras",
+                    "what": "INCOMPLETE",
+                    "missing": Ranks([1]),
+                    "comm_id": "0x5a1c90e4d7723bf1",
+                    "processes": ((1, "10.0.0.13", 71004),),
+                },
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
+        ),
+        Sample(
+            "#1-0 (5a1c90e4d7723bf1) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  7"
+            " ranks have launched up to operation 812\n  Rank 5 has launched up to operation 811 -- GPU 5 managed by"
+            " process 9 on node n1\n",
+            (
+                {
+                    "kind": "ras",
+                    "what": "MISMATCH",
+                    "missing": Ranks([5]),
+                    "counts": ((5, "AllReduce", 811), (-1, "AllReduce", 812)),
+                    "processes": ((5, "n1", 9),),
+                    "table": 1,
+                },
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
+        ),
+        Sample(
+            "#0-0 (78db) MISMATCH\n  Communicator ranks have different Broadcast operation counts\n  14 ranks have"
+            " launched up to operation 64\n  2 ranks have launched up to operation 60\n  Rank 3 -- GPU 3 managed by"
+            " process 9 on node n1\n  Rank 7 -- GPU 3 managed by process 8 on node n2\n",
+            (
+                {
+                    "kind": "ras",
+                    "missing": Ranks([3, 7]),
+                    "counts": ((3, "Broadcast", 60), (7, "Broadcast", 60), (-1, "Broadcast", 64)),
+                },
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3: members of a larger minority stand below their count",
+        ),
+        Sample(
+            "#0-0 (5a) ERROR\n  Asynchronous errors on 2 ranks\n  Rank 3 reported Unhandled CUDA error -- GPU 3 managed by"
+            " process 9 on node n1\n  Rank 4 reported Remote process error -- GPU 0 managed by process 8 on node n2\n",
+            (
+                {"kind": "ras", "what": "ERROR", "missing": Ranks([3, 4])},
+                {
+                    "kind": "ras",
+                    "what": "ERROR",
+                    "group_rank": 3,
+                    "host": "n1",
+                    "pid": 9,
+                    "detail": "reports Unhandled CUDA error",
+                },
+                {"kind": "ras", "what": "ERROR", "group_rank": 4, "host": "n2", "pid": 8},
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
+        ),
+        Sample(
+            "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 71004 on node"
+            " 10.0.0.13 managing GPU 0\n",
+            ({"kind": "ras", "what": "DEAD", "host": "10.0.0.13", "pid": 71004},),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """Table rows stand alone; a block ends at the next blank line. Heads of one word are found by the line below
+        them.
+        """
+        body = line.body
+        if "(total)" in body:
+            yield from _all_gpus(line)
+        elif hit := _row().search(body[:300]):
+            size = f"{hit['comms']} communicator(s) of {hit['size']} ranks, {hit['status']}"
+            yield RasStatus(
+                **common(line, rank=None),
+                what=hit["errors"],
+                detail=f"group {hit['group']}: {size}",
+                nranks=int(hit["size"]),
+                table=int(hit["group"]),
+            )
+        elif hit := head().search(body[:300]):
+            if hit["group"]:
+                yield from block(line, hit)
+        elif _second().search(body[:300]):
+            above = next(line.preceding(1), None)
+            first = head().search(above.body[:300]) if above else None
+            if above and first and not first["group"]:
+                yield from block(above, first)
+
+
+def _all_gpus(line: Line) -> Iterator[RasStatus]:
+    """The last column of the job summary, which counts all GPUs; a varying layout ends in a table of totals alone."""
+    below = next(line.following(1), None)
+    if "(total)" in line.body.rstrip()[-8:] and below is not None and _total().match(below.body[:200]):
+        total = int(below.body.split()[-1])
+        if 0 < total <= MOST_GPUS:
+            yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")

@@ -1,0 +1,194 @@
+"""NCCL's RAS report as JSON (2.28.7 and later): every rank with its status and its counts, without the text form's
+omissions.
+
+Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.28.7 to v2.30.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from nccldoctor.events import Event, RasStatus, Version
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
+from nccldoctor.parsers.json_stream import objects
+from nccldoctor.parsers.ras.blocks import MOST_RANKS, spelled
+
+RESULTS = {
+    1: "Unhandled CUDA error",
+    2: "System error",
+    3: "Internal error",
+    4: "Invalid argument",
+    5: "Invalid usage",
+    6: "Remote process error",
+    8: "Timeout",
+}
+"""``ncclResult_t`` in the words of the text form."""
+
+
+@file_parser
+class RasJsonParser(FileParser):
+    """One event for each communicator, and one for each rank that is missing or reports an error."""
+
+    samples = (
+        Sample(
+            '{"nccl_version": "2.28.7", "timestamp": "2026-01-02 03:04:05", "communicators_count": 1, "communicators":'
+            ' [{"hash": "0x5a", "size": 3, "ranks_count": 2, "missing_ranks_count": 1, "ranks": [{"rank": 0, "host":'
+            ' "n1", "pid": 7, "status": {"init_state": 0, "async_error": 0}, "collective_counts": {"AllReduce":'
+            ' 9}},{"rank": 1, "host": "n1", "pid": 8, "status": {"init_state": 0, "async_error": 6},'
+            ' "collective_counts": {"AllReduce": 8}}],"missing_ranks": [{"rank": 2, "host": "n2", "pid": 9, "status":'
+            ' {"unresponsive": true, "considered_dead": true}}]}]}',
+            (
+                {"kind": "version", "of": "nccl", "version": "2.28.7"},
+                {"kind": "ras", "what": "TOTAL", "nranks": 3},
+                {
+                    "kind": "ras",
+                    "what": "MISMATCH",
+                    "missing": Ranks([2]),
+                    "counts": ((0, "AllReduce", 9), (1, "AllReduce", 8)),
+                    "comm_id": "0x5a",
+                    "nranks": 3,
+                    "processes": ((0, "n1", 7), (1, "n1", 8), (2, "n2", 9)),
+                },
+                {"kind": "ras", "what": "ERROR", "group_rank": 1, "host": "n1", "pid": 8},
+                {"kind": "ras", "what": "DEAD", "group_rank": 2, "host": "n2", "pid": 9},
+            ),
+            "NVIDIA/nccl src/ras/client_support.cc, v2.28.7",
+        ),
+    )
+
+    def claims(self, head: bytes, path: str) -> bool:
+        """A JSON document that speaks of communicators."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        return start.startswith(b"{") and b'"nccl_version"' in head and b'"communicators' in head
+
+    def parse(self, source: Source, content: bytes) -> Parsed:
+        """The events of each report, one behind the other as a loop of queries leaves them; a broken document gives a gap
+        that says where it breaks.
+        """
+        events: list[Event] = []
+        gaps: tuple[Gap, ...] = ()
+        text = content.decode("utf-8", "backslashreplace").lstrip("\ufeff")
+        try:
+            for _, report in objects(text):
+                events += _report(source, report)
+        except (ValueError, RecursionError) as error:
+            gaps = (Gap(f"RAS report in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id),)
+        return Parsed(
+            source, tuple(events), gaps=gaps, lines=text.count("\n") + 1, candidates=len(events), understood=len(events)
+        )
+
+
+def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
+    common: dict[str, Any] = {"place": Place(source.id, source.path), "time": _time(report.get("timestamp"))}
+    version = report.get("nccl_version")
+    if isinstance(version, str):
+        yield Version(**common, text=f"nccl_version {version}"[:500], of="nccl", version=version[:60])
+    cuda = report.get("cuda_runtime_version")
+    if isinstance(cuda, int) and 1_000 <= cuda < 1_000_000:
+        told = f"{cuda // 1000}.{cuda % 1000 // 10}"
+        yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=told)
+    communicators = _dicts(report.get("communicators"))
+    total = len({_seat(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))})
+    if total:
+        told = f"{total} GPUs in all"
+        yield RasStatus(**common, text=told, what="TOTAL", nranks=total, detail=told)
+    for communicator in communicators:
+        yield from _communicator(common, communicator)
+    about = report.get("ras")
+    lost = about.get("timeouts_count") if isinstance(about, dict) else None
+    if isinstance(lost, int) and lost > 0:
+        told = f"{lost} timeouts while RAS gathered this report: it is not whole"
+        yield RasStatus(**common, text=told, what="TIMEOUT", detail=told)
+
+
+def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Event]:
+    ranks = [r for r in _dicts(communicator.get("ranks")) if _rank(r) is not None]
+    absent = [r for r in _dicts(communicator.get("missing_ranks")) if _rank(r) is not None]
+    counts = tuple(sorted((_rank(r) or 0, str(op)[:24], n) for r in ranks for op, n in _counts(r)))
+    uneven = len({(op, n) for _, op, n in counts}) > len({op for _, op, _ in counts})
+    what = "MISMATCH" if uneven else "INCOMPLETE" if absent else "OK"
+    name = f"communicator {communicator.get('hash')} of {communicator.get('size')} ranks"[:120]
+    told = f"{name}: {len(ranks)} answered, {len(absent)} missing{', counts differ' if uneven else ''}"
+    missing = Ranks(_rank(r) or 0 for r in absent)
+    size = communicator.get("size")
+    yield RasStatus(
+        **common,
+        text=told,
+        what=what,
+        missing=missing,
+        detail=told,
+        counts=counts,
+        comm_id=spelled(str(communicator.get("hash"))[:40]),
+        nranks=size if isinstance(size, int) and 0 < size < MOST_RANKS else None,
+        processes=tuple(sorted(p for r in (*ranks, *absent) if (p := _process(r)) is not None)),
+    )
+    for rank in ranks:
+        code = _status(rank).get("async_error")
+        if isinstance(code, int) and code not in (0, 7):  # success and in progress
+            error = RESULTS.get(code, f"ncclResult {code}")
+            yield _one(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports {error}")
+    for rank in absent:
+        dead = bool(_status(rank).get("considered_dead"))
+        yield _one(
+            common,
+            rank,
+            "DEAD" if dead else "INCOMPLETE",
+            f"{name}: rank {_rank(rank)} {'is considered dead' if dead else 'does not answer'}",
+        )
+
+
+def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:
+    number, host, pid = _rank(rank), rank.get("host"), rank.get("pid")
+    if number is None or not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+        return None
+    return number, host[:200], pid
+
+
+def _seat(rank: dict[str, Any]) -> tuple[str, ...]:
+    """Where a rank runs: a process may hold several boards."""
+    return str(rank.get("host")), str(rank.get("pid")), str(rank.get("cuda_dev"))
+
+
+def _one(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
+    host, pid = rank.get("host"), rank.get("pid")
+    return RasStatus(
+        **common,
+        text=told,
+        what=what,
+        detail=told,
+        group_rank=_rank(rank),
+        host=host[:200] if isinstance(host, str) else None,
+        pid=pid if isinstance(pid, int) and not isinstance(pid, bool) else None,
+    )
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value[:MOST_RANKS] if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _rank(rank: dict[str, Any]) -> int | None:
+    number = rank.get("rank")
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < MOST_RANKS else None
+
+
+def _status(rank: dict[str, Any]) -> dict[str, Any]:
+    status = rank.get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def _counts(rank: dict[str, Any]) -> list[tuple[str, int]]:
+    counts = rank.get("collective_counts")
+    if not isinstance(counts, dict):
+        return []
+    return [(op, n) for op, n in list(counts.items())[:32] if isinstance(n, int) and not isinstance(n, bool)]
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

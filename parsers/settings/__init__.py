@@ -1,0 +1,1 @@
+"""Environment variables, timeouts and versions, wherever they are written."""

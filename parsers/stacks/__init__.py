@@ -1,0 +1,1 @@
+"""Stacks printed by py-spy, faulthandler, gdb, cuda-gdb and pystack."""

@@ -1,0 +1,82 @@
+"""The JSON form of ``py-spy dump`` (0.4): a list of threads with their frames, innermost first."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from nccldoctor.events import Stack
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
+from nccldoctor.parsers.stacks.frames import MOST_FRAMES
+
+_MOST_THREADS = 4096
+
+
+@file_parser
+class PySpyJsonParser(FileParser):
+    """One stack for each thread of the document."""
+
+    samples = (
+        Sample(
+            '[{"pid": 7, "thread_id": 1, "thread_name": "MainThread", "os_thread_id": 7, "active": true, '
+            '"owns_gil": true, "frames": '
+            '[{"name": "read", "filename": "/a/b.py", "short_filename": "b.py", "line": 3}]}]',
+            (
+                {
+                    "kind": "stack",
+                    "pid": 7,
+                    "main": True,
+                    "state": "active+gil",
+                    "frames": ("read (/a/b.py:3)",),
+                    "tool": "py-spy",
+                },
+            ),
+            "py-spy 0.4 dump --json",
+        ),
+    )
+
+    def claims(self, head: bytes, path: str) -> bool:
+        """A JSON list whose first item has a thread and frames."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        return start.startswith(b"[") and b'"frames"' in head and (b'"thread_id"' in head or b'"os_thread_id"' in head)
+
+    def parse(self, source: Source, content: bytes) -> Parsed:
+        """The stacks; a broken document gives a gap that says where it breaks."""
+        try:
+            threads = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            gap = Gap(f"stacks in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id)
+            return Parsed(source, gaps=(gap,))
+        threads = threads if isinstance(threads, list) else []
+        stacks = [_stack(source, thread) for thread in threads[:_MOST_THREADS] if isinstance(thread, dict)]
+        events = tuple(stack for stack in stacks if stack.frames)
+        return Parsed(
+            source, events=events, lines=content.count(b"\n") + 1, candidates=len(stacks), understood=len(events)
+        )
+
+
+def _stack(source: Source, thread: dict[str, Any]) -> Stack:
+    name, pid = thread.get("thread_name"), thread.get("pid")
+    pid = pid if isinstance(pid, int) and not isinstance(pid, bool) else None
+    frames = thread.get("frames")
+    read = tuple(_frame(f) for f in frames[:MOST_FRAMES] if isinstance(f, dict)) if isinstance(frames, list) else ()
+    main = name == "MainThread" or (name is None and pid is not None and thread.get("os_thread_id") == pid)
+    state = ("active" if thread.get("active") else "idle") + ("+gil" if thread.get("owns_gil") else "")
+    return Stack(
+        place=Place(source.id, source.path),
+        text=f"{name or 'thread'} ({state}): {' < '.join(read[:3])}"[:500],
+        rank=None,
+        pid=pid,
+        thread=name if isinstance(name, str) else None,
+        frames=read,
+        main=main,
+        state=state,
+        tool="py-spy",
+    )
+
+
+def _frame(frame: dict[str, Any]) -> str:
+    line = frame.get("line")
+    where = frame.get("filename") or frame.get("module") or "?"
+    return f"{frame.get('name') or '?'} ({where}:{line})" if line else f"{frame.get('name') or '?'} ({where})"

@@ -1,0 +1,1 @@
+"""Lines of training loops: heartbeats, progress, phases, NaN and warnings of libraries."""

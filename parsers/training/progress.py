@@ -1,0 +1,194 @@
+"""Progress bars and the step lines of trainers. They are common in healthy logs: only parts of a large file are
+searched.
+
+Shapes: tqdm ``std.py``; Megatron-LM ``training.py``; Hugging Face ``trainer_callback.py``; DeepSpeed ``engine.py``;
+torchtitan ``metrics.py``; torchvision ``references/utils.py``; NeMo and Lightning ``progress_bar.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nccldoctor.events import Event, Progress
+from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.training.heartbeat import epoch_of
+
+_N = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]?\d{1,3})?"
+_SPEED = rf"(?:,\s{{0,4}}(?P<rate>{_N}|\?)\s?(?P<per>s/\w{{1,20}}|[\w ]{{1,20}}/s))?"
+_COUNTS = re.compile(
+    rf"\s{{0,3}}(?P<n>{_N})(?P<unit>[kMG])?/(?P<total>{_N})(?P<unit2>[kMG])?"
+    rf"\s{{0,2}}\[[^\]\s,]{{0,40}}(?:<[^\]\s,]{{0,40}})?{_SPEED}"
+)
+_OPEN = re.compile(rf"\b(?P<n>{_N})(?P<unit>[a-z]{{1,12}}) \[\d{{1,3}}:\d\d(?::\d\d)?{_SPEED}")
+_MEGATRON = re.compile(
+    r"\biteration\s{1,12}(?P<n>\d{1,12})/\s{0,12}(?P<total>\d{1,12}) \|"
+    r"(?:.{0,160}?elapsed time per iteration \(ms\): (?P<ms>\d{1,12}(?:\.\d+)?))?"
+)
+_NEMO = re.compile(
+    r"[Tt]raining epoch (?P<epoch>\d{1,9}), iteration (?P<i>\d{1,12})/(?P<total>\d{1,12})"
+    r"(?:.{0,300}?global_step: (?P<n>\d{1,12}))?"
+)
+_VISION = re.compile(
+    r"(?P<label>Epoch|Test|Val)\w{0,8}:\s{1,3}(?:\[(?P<epoch>\d{1,9})\])?\s{1,4}\[\s{0,9}(?P<n>\d{1,12})/\s{0,9}(?P<total>\d{1,12})\]\s{1,4}eta:"
+)
+_HF = re.compile(
+    r"\{['\"](?:loss|eval_loss|train_loss"
+    r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
+)
+_COUNT = r"\s{0,2}[=:#]?\s{0,4}"
+_STEP = re.compile(
+    rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch"
+    rf"|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
+    rf"(?:\s{{0,2}}(?:/|of)\s{{0,2}}(?P<total>\d{{1,12}}))?"
+)
+_ABOUT = re.compile(
+    r"loss|\blr\b|learning.rate|grad|tps|mfu|tokens|throughput|samples|step_time|time|eta|skipped|mom=|elapsed|reward"
+    r"|acc",
+    re.IGNORECASE,
+)
+_FINISH = re.compile(
+    r"\b(?P<word>finish(?:ed)?|done|processed"
+    r"|completed)\s{1,3}(?P<n>\d{1,15})(?:\s{0,2}/\s{0,2}(?P<total>\d{1,15}))?\b(?!\s*%)"
+)
+_NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
+"""Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
+Slurm speaks of the steps of a job.
+"""
+_SCALE = {"k": 1e3, "M": 1e6, "G": 1e9}
+
+
+def _whole(text: str | None, unit: str | None = None) -> int | None:
+    if not text:
+        return None
+    value = float(text) * _SCALE.get(unit or "", 1.0)
+    return int(value) if value < 1e18 else None
+
+
+def _rate(m: re.Match[str]) -> float | None:
+    """Steps per second, from ``1.5it/s`` or ``2.0s/it``."""
+    if not m["rate"] or m["rate"] == "?":
+        return None
+    value = float(m["rate"])
+    if m["per"].startswith("s/"):
+        return round(1 / value, 6) if value else None
+    return value
+
+
+def _bar(text: str) -> dict[str, Any] | None:
+    """The last ``label:  18%|██   | 3685/20000 [0:55:16<5:12:40, 0.90s/it, …]`` of a text; the bar itself may be
+    missing.
+    """
+    end = len(text)
+    for _ in range(4):
+        at = text.rfind("%", 0, end)
+        if at < 0:
+            return None
+        bar = text.find("|", at + 2, at + 400) if text[at + 1 : at + 2] == "|" else at
+        m = _COUNTS.match(text, bar + 1) if bar >= at else None
+        if m:
+            before = text[max(0, at - 160) : at].rstrip("0123456789. ")
+            label = re.split(r"[\]|]", before)[-1].strip(" :\t")[-80:]
+            return {
+                "step": _whole(m["n"], m["unit"]), "total": _whole(m["total"], m["unit2"]), "rate": _rate(m),
+                "label": label or None, "epoch": epoch_of(label),
+            }  # fmt: skip
+        end = at
+    return None
+
+
+def _megatron(m: re.Match[str]) -> dict[str, Any]:
+    ms = float(m["ms"]) if m["ms"] else 0.0
+    return {
+        "step": int(m["n"]),
+        "total": int(m["total"]),
+        "rate": round(1000 / ms, 6) if ms else None,
+        "label": "iteration",
+    }
+
+
+def _nemo(m: re.Match[str]) -> dict[str, Any]:
+    return {"step": int(m["n"] or m["i"]), "epoch": int(m["epoch"]), "total": int(m["total"]) if not m["n"] else None}
+
+
+def _vision(m: re.Match[str]) -> dict[str, Any]:
+    return {"step": int(m["n"]), "total": int(m["total"]), "epoch": _whole(m["epoch"]), "label": m["label"]}
+
+
+def _step(m: re.Match[str]) -> dict[str, Any]:
+    return {"step": _whole(m["n"]), "total": _whole(m["total"])}
+
+
+_FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+    # each is tried where its mark stands in the line
+    ("raining epoch", _NEMO, _nemo),
+    ("iteration ", _MEGATRON, _megatron),
+    ("eta:", _VISION, _vision),
+    ("epoch", _HF, lambda m: {"epoch": int(m["epoch"])}),
+    (" [", _OPEN, lambda m: {"step": _whole(m["n"]), "rate": _rate(m), "label": m["unit"]}),
+)
+
+
+@line_parser
+class Trainer(LineParser):
+    """A bar, or the step line of a trainer."""
+
+    sampled = True
+    literals = (
+        *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
+        *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
+        *("{'loss'", '{"loss"', "'epoch'", "finish", "processed"),
+    )
+    samples = (
+        Sample(
+            "Epoch 3:  18%|█         | 3685/20000 [0:55:16<5:12:40,  0.50s/it, loss=0.807]\n"
+            " iteration     3020/   20000 | consumed samples:       773120 | elapsed time per iteration (ms): 500.0 | "
+            "learning rate: 1.500E-04 |\n"
+            "{'loss': 3.5534, 'grad_norm': 1.414, 'learning_rate': 2.0e-06, 'epoch': 2.01}\n"
+            "Epoch: [7]  [ 100/1251]  eta: 0:15:17  lr: 0.002  loss: 5.2 (4.7)\n"
+            "[rank0]:[titan] 2025-01-01 12:00:00,123 - root - INFO - step: 10  loss: 7.1 memory: 1GiB tps: 3\n"
+            "[rank5]: 2026-11-20 09:30:45,313 INFO node0 step=4 loss=0.8000 step_time=0.029s\n"
+            "[2024-01-01 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=100, skipped=0, lr=[0.1], "
+            "mom=[0.9]\n",
+            (
+                {"kind": "progress", "step": 3685, "total": 20000, "rate": 2.0, "epoch": 3, "label": "Epoch 3"},
+                {"kind": "progress", "step": 3020, "total": 20000, "rate": 2.0},
+                {"kind": "progress", "step": None, "epoch": 2},
+                {"kind": "progress", "step": 100, "total": 1251, "epoch": 7},
+                {"kind": "progress", "rank": 0, "step": 10},
+                {"kind": "progress", "rank": 5, "step": 4},
+                {"kind": "progress", "rank": 0, "step": 100},
+            ),
+            "tqdm 4.66, Megatron-LM, transformers, torchvision references, torchtitan, DeepSpeed",
+        ),
+    )
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The last state that the line shows."""
+        body, file = line.body, line.mark.file
+        if (file is not None and not file.endswith(".py")) or any(words in body for words in _NOT_STEPS):
+            return
+        told = self._told(body)
+        if told is None:
+            return
+        yield Progress(**common(line), **told)
+
+    def _told(self, body: str) -> dict[str, Any] | None:
+        text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
+        told = _bar(text)
+        if told is not None:
+            return told
+        for mark, pattern, fields in _FORMS:
+            m = pattern.search(text) if mark in text else None
+            if m:
+                return fields(m)
+        m = _STEP.search(text)
+        if m and _ABOUT.search(text):
+            return _step(m) | {"epoch": epoch_of(text)}
+        m = _FINISH.search(text)
+        return (
+            _step(m) | {"label": m["word"]}
+            if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text)
+            else None
+        )

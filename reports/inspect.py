@@ -1,0 +1,217 @@
+"""What was read, before any judgement: the output of ``inspect`` (``schema/inspect.json``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from nccldoctor.events import Event, GroupRef
+from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports import json_document
+from nccldoctor.reports.parts import sanitize, wording
+from nccldoctor.reports.parts.sanitize import is_secret, line
+
+TEXT_ROWS = 200
+"""Files listed in the terminal; the JSON lists all."""
+
+
+class Inspected(Protocol):
+    """What of a Case is shown. ``readings`` are its Reading objects, ``dumps`` the heads of its recorder dumps."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files, in the order of the input."""
+
+    @property
+    def readings(self) -> Sequence[Any]:
+        """How each file was read."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What the lines say."""
+
+    @property
+    def dumps(self) -> Sequence[Any]:
+        """The recorder dumps."""
+
+    @property
+    def dump_rank(self) -> tuple[int | None, ...]:
+        """The rank of each dump."""
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What is not known."""
+
+
+def to_json(case: Inspected) -> str:
+    """The document that ``inspect --format json`` prints: sources, events in the order of the input, gaps."""
+    return json_document.written(document(case))
+
+
+def document(case: Inspected) -> dict[str, Any]:
+    """The same as plain dictionaries and lists."""
+    paths = {source.id: source.path for source in case.sources}
+    return {
+        "schema_version": json_document.SCHEMA_VERSION,
+        "sources": [dict(_source(source, reading)) for source, reading in _read(case)],
+        "events": list(_events(case)),
+        "gaps": [
+            {
+                "what": sanitize.text(gap.what),
+                "why": sanitize.text(gap.why),
+                "ranks": str(gap.ranks),
+                "where": sanitize.optional(paths.get(gap.source)) if gap.source is not None else None,
+            }
+            for gap in case.gaps
+        ],
+    }
+
+
+def to_text(case: Inspected) -> str:
+    """One line for each file: kind, rank, host, how much of it was understood; then what was not."""
+    counts, calls = _counts(case), _calls(case)
+    head = ["file", "kind", "rank", "host", "lines", "understood", "events", "from", "to", "known by"]
+    rows = [head]
+    for source, reading in list(_read(case))[:TEXT_ROWS]:
+        rank = "" if source.rank is None else str(source.rank)
+        row = [line(source.path, 60), source.kind.value, rank, line(source.host or "", 30)]
+        if source.id in calls:
+            row += ["", wording.plural(calls[source.id], "call")]
+        else:
+            row += [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"] if reading else ["", ""]
+        row.append(f"{counts.get(source.id, 0):,}")
+        row += [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]
+        rows.append([*row, line(source.why, 60)])
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    out = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if len(case.sources) > TEXT_ROWS:
+        out.append(f"and {wording.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
+    out += ["", *_kinds(case)]
+    unknown = [r for _, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.first_unknown]
+    out += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown]
+    silent = [s.path for s, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.lines and not counts.get(s.id)]
+    out += [f"nothing known in {line(path, 80)}" for path in silent]
+    out += [f"gap  {line(g.what, 120)}: {line(g.why, 160)}" for g in case.gaps[:24]]
+    if len(case.gaps) > 24:
+        out.append(f"and {wording.plural(len(case.gaps) - 24, 'gap')} more")
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _read(case: Inspected) -> Iterator[tuple[Source, Any]]:
+    readings = {reading.source: reading for reading in case.readings}
+    for source in case.sources:
+        yield source, readings.get(source.id)
+
+
+def _counts(case: Inspected) -> dict[int, int]:
+    out: dict[int, int] = {}
+    for event in case.events:
+        out[event.place.source] = out.get(event.place.source, 0) + 1
+    for dump in case.dumps:
+        out[dump.source] = out.get(dump.source, 0) + 1
+    return out
+
+
+def _calls(case: Inspected) -> dict[int, int]:
+    """How many calls the dumps of each file hold."""
+    out: dict[int, int] = {}
+    for dump in case.dumps:
+        out[dump.source] = out.get(dump.source, 0) + dump.entries
+    return out
+
+
+def _kinds(case: Inspected) -> list[str]:
+    out: dict[str, int] = {}
+    for event in case.events:
+        out[event.kind] = out.get(event.kind, 0) + 1
+    if case.dumps:
+        out["recorder-dump"] = len(case.dumps)
+    return [f"{name}  {out[name]:,}" for name in sorted(out)] or ["no events"]
+
+
+def _source(source: Source, reading: Any) -> Iterator[tuple[str, Any]]:
+    yield from {
+        "path": sanitize.text(source.path),
+        "kind": source.kind.value,
+        "size": source.size,
+        "rank": source.rank,
+        "local_rank": source.local_rank,
+        "host": sanitize.optional(source.host),
+        "attempt": source.attempt,
+        "why": sanitize.text(source.why),
+    }.items()
+    for name in ("lines", "candidates", "understood", "first_unknown", "first_unknown_at", "first_time", "last_time"):
+        yield name, _plain(getattr(reading, name)) if reading is not None else None
+
+
+def _events(case: Inspected) -> Iterator[dict[str, Any]]:
+    """Events and dumps, file by file in the order of the input."""
+    items: list[tuple[int, dict[str, Any]]] = [(event.place.source, _event(event)) for event in case.events]
+    items += [(d.source, _recorder(d, rank)) for d, rank in zip(case.dumps, case.dump_rank, strict=True)]
+    order = {source.id: number for number, source in enumerate(case.sources)}
+    for _, item in sorted(items, key=lambda pair: order.get(pair[0], len(order))):
+        yield item
+
+
+def _event(event: Event) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": event.kind,
+        "rank": event.rank,
+        "group_rank": event.group_rank,
+        "group": _plain(event.group),
+        **_time(event.time),
+        "where": sanitize.text(str(event.place)),
+        "host": sanitize.optional(event.host),
+        "pid": event.pid,
+        "text": sanitize.text(event.text),
+    }
+    details = event.details()
+    if event.kind == "setting" and is_secret(str(details.get("name", ""))):
+        details["value"] = "***"
+    for name, value in details.items():
+        out[name] = _plain(value)
+    return out
+
+
+def _recorder(dump: Any, rank: int | None) -> dict[str, Any]:
+    return {
+        "kind": "recorder-dump",
+        "rank": rank,
+        "group_rank": None,
+        "group": None,
+        "time": None,
+        "where": sanitize.text(str(Place(dump.source, dump.path))),
+        "entries": dump.entries,
+        "version": sanitize.text(dump.version),
+        "wrapped": dump.wrapped,
+        "groups": [
+            {"id": sanitize.text(g.uid), "description": sanitize.text(g.desc), "members": str(Ranks(g.ranks))}
+            for g in dump.config
+        ],
+        "form": dump.form,
+        "backend": sanitize.text(dump.backend),
+        "problem": sanitize.text(dump.problem),
+    }
+
+
+def _time(time: datetime | None) -> dict[str, Any]:
+    """A time as the source says it; one without a year is a ``clock`` and no time."""
+    if time is not None and time.year == 1900:
+        return {"time": None, "clock": time.isoformat()[5:]}
+    return {"time": json_document.moment(time)}
+
+
+def _plain(value: Any) -> Any:
+    """A field of an event as JSON has it: rank sets and groups as text, tuples as lists, no number that is none."""
+    if isinstance(value, str):
+        return sanitize.text(value)
+    if isinstance(value, Ranks | GroupRef):
+        return sanitize.text(str(value)) if isinstance(value, GroupRef) else str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,1 @@
+"""The parts that reports share: wording, tables, quotes, advice, redaction."""

@@ -1,0 +1,107 @@
+"""Where every rank stands, folded: one row for ranks that stand alike, one each for those to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nccldoctor.model import Diagnosis, Place, RankState, Role
+from nccldoctor.model.ranks import Ranks
+
+SINGLES = 16
+"""Up to so many culprits, suspects and group mates stand in rows of their own."""
+
+ROWS = 48
+"""So many rows at most; beyond them ranks are told apart by less."""
+
+_ORDER = {role: place for place, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Ranks that stand alike. A field is None (``last_sign`` empty) where they differ, or where it is not known."""
+
+    ranks: Ranks
+    role: Role
+    hosts: tuple[str, ...]
+    device: str | None
+    pid: int | None
+    group: str | None
+    completed: int | None
+    enqueued: int | None
+    waits_in: str | None
+    last_sign: str
+    where: Place | None
+
+
+def folded(diagnosis: Diagnosis) -> tuple[Row, ...]:
+    """Rows for any size of job: those to look at first, then by lowest rank."""
+    states = diagnosis.ranks
+    alone = _alone(states)
+    rows = [_row([state]) for state in states if state.rank in alone]
+    rest = [state for state in states if state.rank not in alone]
+    for likeness in _LIKENESSES:
+        classes = _classes(rest, likeness)
+        if len(classes) + len(rows) <= ROWS:
+            break
+    rows += [_row(members) for members in classes]
+    return tuple(sorted(rows, key=lambda row: (_ORDER[row.role], min(row.ranks))))
+
+
+def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
+    """One row for each rank of a small job, in rank order; of a larger one only those to look at and their mates."""
+    if len(diagnosis.ranks) <= SINGLES:
+        return tuple(_row([state]) for state in diagnosis.ranks)
+    mates = _mates(diagnosis)
+    near = tuple(state for state in diagnosis.ranks if state.rank in mates)
+    far = [row for row in folded(diagnosis) if not row.ranks <= mates]
+    rows = [_row([state]) for state in near] + [replace(row, ranks=row.ranks - mates) for row in far]
+    return tuple(sorted(rows, key=lambda row: (_ORDER[row.role], min(row.ranks))))[:ROWS]
+
+
+def _alone(states: Iterable[RankState]) -> Ranks:
+    out: list[int] = []
+    for role in (Role.CULPRIT, Role.SUSPECT):
+        out += [state.rank for state in states if state.role is role][:SINGLES]
+    return Ranks(out)
+
+
+def _mates(diagnosis: Diagnosis) -> Ranks:
+    """The members of the stalled group around the culprits, as many as are shown one by one."""
+    call = diagnosis.verdict.stalled
+    members = (call.entered | call.missing) if call else Ranks()
+    alone = _alone(diagnosis.ranks)
+    known = Ranks(state.rank for state in diagnosis.ranks)
+    return alone | list((members & known) - alone)[: max(SINGLES - len(alone), 0)]
+
+
+def _classes(states: Iterable[RankState], likeness: Callable[[RankState], Hashable]) -> list[list[RankState]]:
+    out: dict[Hashable, list[RankState]] = {}
+    for state in states:
+        out.setdefault(likeness(state), []).append(state)
+    return list(out.values())
+
+
+_LIKENESSES: tuple[Callable[[RankState], Hashable], ...] = (
+    lambda s: (s.role, s.group, s.completed, s.enqueued, s.waits_in),
+    lambda s: (s.role, s.completed, s.enqueued),
+    lambda s: s.role,
+)
+"""What makes ranks alike, from strict to lax: the first that leaves few enough rows is taken."""
+
+
+def _row(states: list[RankState]) -> Row:
+    first = states[0]
+    shared: dict[str, Any] = {
+        name: getattr(first, name) if all(getattr(s, name) == getattr(first, name) for s in states) else None
+        for name in ("device", "pid", "group", "completed", "enqueued", "waits_in", "where")
+    }
+    signs = dict.fromkeys(state.last_sign for state in states)
+    return Row(
+        ranks=Ranks(state.rank for state in states),
+        role=first.role,
+        hosts=tuple(dict.fromkeys(state.host for state in states if state.host)),
+        last_sign=first.last_sign if len(signs) == 1 else "",
+        **shared,
+    )

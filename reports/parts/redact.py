@@ -1,0 +1,186 @@
+"""A diagnosis for strangers: hosts, users, paths and addresses become stand-ins, each the same one everywhere.
+
+Works on the values before anything is rendered, so that every report of the copy agrees. Secrets are masked in any
+report, with or
+without this (:mod:`nccldoctor.reports.parts.sanitize`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, TypeVar
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.model.ranks import Ranks
+
+KINDS = ("hosts", "users", "paths", "addresses")
+"""What can be left out."""
+
+_T = TypeVar("_T")
+
+_ADDRESSES = re.compile(
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)"  # IPv4
+    r"|(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])"  # MAC
+    r"|(?<![\w:.])(?:[0-9a-fA-F]{1,4}:){2,7}(?::?[0-9a-fA-F]{1,4}){1,6}(?![\w:])|(?<![\w:])[0-9a-fA-F]{1,4}::[0-9a-fA-F:]{0,40}(?![\w:])"
+)
+_CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}(?::\d{2})?")
+_USERS = re.compile(
+    r"(?:(?<=/home/)|(?<=/Users/)|(?<=[Uu]ser=)|(?<=[Uu]ser )|(?<=USER=)|(?<=uid=))[A-Za-z_][\w.-]{0,63}"
+    r"|(?<![\w@/.-])[A-Za-z_][\w.-]{0,63}(?=@(?!\d{1,9}(?![\w.-]))[\w.-]{1,255})"  # not the USR1@300 of Slurm
+)
+_PATHS = re.compile(
+    r"(?<![\w/.:~-])~?/(?:[\w.+@%=-]{1,255}/){1,64}(?=[\w.+@%=-])|(?<![\w])[A-Za-z]:\\(?:[\w.+@%= -]{1,255}\\){1,64}"
+)
+_KEPT = re.compile(r"(?:site-packages|dist-packages)/.{0,4000}$")
+
+
+def redacted(diagnosis: Diagnosis, what: Sequence[str]) -> Diagnosis:
+    """A copy of ``diagnosis`` without what ``what`` names.
+
+    Of a path its folders go (those inside an installed library stay) and the file's name stays. Raises
+    :class:`~nccldoctor.model.errors.NccldoctorError` for a word that is not in :data:`KINDS`.
+    """
+    return redacted_with(diagnosis, (), (), what)[0]
+
+
+def redacted_with(diagnosis: Diagnosis, source: _T, hosts: Iterable[str], what: Sequence[str]) -> tuple[Diagnosis, _T]:
+    """The same, and a copy of what it rests on with the same stand-ins; ``hosts`` are those which that names beside."""
+    _check(what)
+    cover = _Cover(diagnosis, source, hosts, frozenset(what))
+    return _mapped(diagnosis, cover), _mapped(source, cover)
+
+
+def wanted(words: str) -> tuple[str, ...]:
+    """The kinds that ``hosts,users`` names; raises as :func:`redacted` does."""
+    what = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    _check(what)
+    return what
+
+
+def _check(what: Sequence[str]) -> None:
+    wrong = [word for word in what if word not in KINDS]
+    if wrong:
+        raise NccldoctorError(f"cannot redact {', '.join(wrong)}", hint="choose among " + ", ".join(KINDS))
+
+
+class _Cover:
+    """Replaces in one text; numbers stand-ins in the order in which the diagnosis names them."""
+
+    def __init__(self, diagnosis: Diagnosis, source: object, more: Iterable[str], what: frozenset[str]) -> None:
+        self._what = what
+        self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
+        hosts = _hosts(diagnosis, more) if "hosts" in what else []
+        users = _found_users((diagnosis, source)) if "users" in what else []
+        self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
+        self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
+
+    def __call__(self, text: str) -> str:
+        if "paths" in self._what:
+            text = _PATHS.sub(self._path, text)
+        text = self._hosts(self._users(text))
+        if "addresses" in self._what:
+            text = _ADDRESSES.sub(self._address, text)
+        return text
+
+    def _path(self, found: re.Match[str]) -> str:
+        kept = _KEPT.search(found.group())
+        head = found.group()[: kept.start()] if kept else found.group()
+        return f"/{self._stand_in('paths', 'folder', head)}/" + (kept.group() if kept else "")
+
+    def _address(self, found: re.Match[str]) -> str:
+        """A time of day looks like the end of an IPv6 address."""
+        return (
+            found.group() if _CLOCK.fullmatch(found.group()) else self._stand_in("addresses", "address", found.group())
+        )
+
+    def _stand_in(self, kind: str, word: str, value: str) -> str:
+        known = self._names[kind]
+        return known.setdefault(value, f"{word}-{len(known) + 1}")
+
+
+def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
+    named = [
+        *diagnosis.job.hosts,
+        *(s.host for s in diagnosis.ranks),
+        *(s.host for s in diagnosis.sources),
+        *(e.host for e in diagnosis.story),
+        *diagnosis.action.cordon,
+        *more,
+    ]
+    full = dict.fromkeys(host for host in named if host)
+    short = dict.fromkeys(host.partition(".")[0] for host in full)
+    return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
+
+
+def _found_users(source: object) -> list[str]:
+    """Names that stand where only users stand: below home folders, before an at sign."""
+    found: dict[str, None] = {}
+
+    def look(text: str) -> str:
+        found.update(dict.fromkeys(_USERS.findall(text)))
+        return text
+
+    _mapped(source, look)
+    return [name for name in found if len(name) > 1]
+
+
+class _Words:
+    """Finds names inside a text: whole words, also as parts of longer ones joined by dots and hyphens
+    (``gpu-a018-ib0``).
+    """
+
+    def __init__(self, names: Sequence[str], stand_in: Callable[[str], str]) -> None:
+        self._names = {name.lower() for name in names}
+        self._longest = max((len(_parts(name)) for name in names), default=0)
+        self._stand_in = stand_in
+
+    def __call__(self, text: str) -> str:
+        return _TOKEN.sub(lambda found: self._token(found.group()), text) if self._names else text
+
+    def _token(self, token: str) -> str:
+        parts, out, at = _parts(token), "", 0
+        while at < len(parts):
+            for end in range(min(len(parts), at + self._longest), at, -1):
+                name = "".join(parts[at:end])
+                if name.lower() in self._names:
+                    out += self._stand_in(name.lower())
+                    at = end
+                    break
+            else:
+                out += parts[at]
+                at += 1
+        return out
+
+
+_TOKEN = re.compile(r"[^\W_][\w.-]{0,254}")
+
+
+def _parts(token: str) -> list[str]:
+    """Words and what joins them, in turn; names with a joint inside are several parts."""
+    return re.findall(r"[^\W_]+|[_.-]", token)
+
+
+def _mapped(value: _T, change: Callable[[str], str]) -> _T:
+    """``value`` with every text in it changed; numbers, ranks, times and enumerations stay."""
+    return _walk(value, change, {})  # type: ignore[no-any-return]
+
+
+def _walk(value: Any, change: Callable[[str], str], seen: dict[str, str]) -> Any:
+    if isinstance(value, str) and not isinstance(value, Enum):
+        if value not in seen:
+            seen[value] = change(value)
+        return seen[value]
+    if isinstance(value, tuple):
+        items = tuple(_walk(item, change, seen) for item in value)
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if isinstance(value, Mapping):
+        return {key: _walk(item, change, seen) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Ranks):
+        held = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        changed = {name: _walk(item, change, seen) for name, item in held.items()}
+        return value if all(changed[n] is held[n] for n in held) else dataclasses.replace(value, **changed)
+    return value

@@ -1,0 +1,1 @@
+"""The interactive page: plotly figures that zoom."""

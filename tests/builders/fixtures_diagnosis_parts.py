@@ -1,0 +1,203 @@
+"""Parts of the diagnoses made by hand: pictures, stories, rows and remedies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from nccldoctor.model import (
+    Avoid,
+    Condition,
+    Place,
+    RankState,
+    RemedyAdvice,
+    Role,
+    Source,
+    SourceKind,
+    StoryEvent,
+    StoryRole,
+)
+from nccldoctor.model.figures import (
+    NEVER,
+    UNKNOWN,
+    LateRow,
+    Mark,
+    RunUp,
+    StackLine,
+    StackSide,
+    StreamCall,
+    StreamPair,
+    StreamRow,
+    Stretch,
+    Timeline,
+    TimeRow,
+    TwoStacks,
+    level,
+)
+from nccldoctor.model.ranks import Ranks
+
+
+def telling(text: str, host: str = "gpu-a018", path: str = "dmesg.txt") -> tuple[StoryEvent, ...]:
+    """Trouble on one host, the timeouts of those who wait, and the end of the job."""
+    at = datetime(2026, 11, 11, 3, 25, 1, tzinfo=UTC)
+    rest = Ranks(range(8)) - [5]
+    return (
+        StoryEvent(StoryRole.INITIATING, "kernel", text, Place(9, path, 2), at, host=host, cause=True),
+        StoryEvent(StoryRole.UNRELATED, "setting", text, Place(2, path, 4)),
+        StoryEvent(
+            StoryRole.CASCADE, "timeout", text, Place(4, path, 7), at + timedelta(minutes=10), rest, count=len(rest)
+        ),
+        StoryEvent(StoryRole.TEAR_DOWN, "exit", text, Place(5, path, 99), at + timedelta(minutes=11), Ranks([5]), host),
+    )
+
+
+def drifting(world: int, late: int, name: str = "dp_1") -> RunUp:
+    """Rank ``late`` comes later from call to call, and never to the last of 24; of rank 0 nothing is recorded there."""
+    values = [
+        tuple(
+            (NEVER if n == 23 else 2.0**n / 4000)
+            if rank == late
+            else UNKNOWN
+            if (rank, n) == (0, 23)
+            else float(rank == n)
+            for n in range(24)
+        )
+        for rank in range(world)
+    ]
+    shown = [rank for rank in range(world) if world <= 24 or rank in (0, 1, late)]
+    return RunUp(
+        name,
+        tuple(range(18700, 18724)),
+        ("ALLREDUCE",) * 24,
+        tuple(LateRow(rank, values[rank], 19 if rank == late else 0) for rank in shown),
+        Ranks(range(world)),
+        bytes(level(value) for row in values for value in row),
+        14.0,
+        "clocks aligned",
+    )
+
+
+def stalling(world: int, outside: int, text: str = "watchdog timeout") -> Timeline:
+    """Everybody but one waits ten minutes, gives up, and ends."""
+    start = datetime(2026, 11, 11, 3, 24, 58, tzinfo=UTC).timestamp()
+    rows = tuple(
+        TimeRow(
+            Ranks([rank]),
+            (
+                Stretch("work", start, start + 4),
+                Stretch("call", start + 1, start + 2),
+                Stretch("outside" if rank == outside else "waiting", start + 4, start + 604),
+            ),
+            (
+                Mark("life", start + 3, text),
+                Mark("timeout", start + 604 + rank / 8, text, f"rank_{rank}.log:9"),
+                Mark("exit", start + 606, text),
+            ),
+        )
+        for rank in range(world)
+    )
+    host = TimeRow(
+        Ranks(),
+        (),
+        (
+            Mark("trouble", start + 5, text),
+            Mark("exception", start + 6, text),
+            Mark("dump", start + 7, text),
+            Mark("stack", start + 8, text),
+        ),
+    )
+    return Timeline((*rows, host), start, start + 606, "UTC", hidden=3)
+
+
+def parting(name: str) -> TwoStacks:
+    """The culprit is in its loader, the peer in its model."""
+    root = StackLine("main", name, 388, own=True)
+    return TwoStacks(
+        StackSide(
+            5,
+            name,
+            "stacks_5.txt:3",
+            (StackLine("poll", name, 257, own=False), StackLine(name, "train.py", 214, own=True, parts=True), root),
+            3,
+        ),
+        StackSide(
+            4,
+            name,
+            "stacks_4.txt:3",
+            (StackLine("forward", name, 301, own=True), StackLine(name, "train.py", 217, own=True, parts=True), root),
+        ),
+    )
+
+
+def skipping(op: str) -> StreamPair:
+    """Rank 5 left a call out, and its next one differs."""
+    calls = [StreamCall(op, op, n, op, "64", n < 9) for n in range(6, 12)]
+    rows = (
+        StreamRow(calls[0], calls[0], "same"),
+        StreamRow(None, calls[1], "right-only"),
+        StreamRow(calls[2], calls[3], "differs"),
+        StreamRow(calls[4], None, "left-only"),
+    )
+    return StreamPair(5, 4, rows, before=21, after=3)
+
+
+def logs(count: int) -> tuple[Source, ...]:
+    """Logs of so many ranks."""
+    return tuple(Source(n, f"rank_{n}.log", SourceKind.LOG, 52_000) for n in range(count))
+
+
+def state(rank: int, lags: bool) -> RankState:
+    """How a rank stands that lags, or that waits."""
+    return RankState(
+        rank,
+        Role.CULPRIT if lags else Role.VICTIM,
+        f"gpu-a01{7 + rank // 4}",
+        f"GPU {rank % 4}",
+        48208 + rank,
+        f"dp_{rank % 2}",
+        18722,
+        18722 if lags else 18723,
+        None if lags else "ALLREDUCE #18723",
+        "heartbeat phase=data" if lags else "watchdog timeout",
+        Place(rank, f"rank_{rank}.log", 914),
+    )
+
+
+def storage() -> RemedyAdvice:
+    """The remedy that fits."""
+    return RemedyAdvice(
+        "dataloader-stall",
+        "Storage under the data loader is stuck on one host",
+        "F1",
+        "strong",
+        3,
+        4,
+        ("`ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'`", "A worker in state `D` confirms it."),
+        ("Drain the host, remount or fail over **stor-03**.",),
+        ("Give the loader a deadline: `DataLoader(..., timeout=120)`.",),
+        (Avoid("Do not just raise the timeout", "Rank 5 was not slow, it was blocked."),),
+        ("https://github.com/pytorch/pytorch/issues/1 (2026-10)", "a book"),
+        summary="The loader waits for storage that does not answer.",
+        topic="lateness",
+        checks=(
+            Condition("culprit in the data loader", True, "stack shows _try_get_data", "stacks_5.txt:3"),
+            Condition("workers in state D", False, "look for state D"),
+        ),
+    )
+
+
+def fork() -> RemedyAdvice:
+    """The remedy that might."""
+    return RemedyAdvice(
+        "dataloader-fork-deadlock",
+        "A loader worker deadlocked after fork",
+        "F1",
+        "possible",
+        2,
+        4,
+        ("`py-spy dump --pid 48213 --subprocesses`",),
+        ("Use the `spawn` context.",),
+        (),
+        (),
+        (),
+        checks=(Condition("worker exit", None, "no launcher log"),),
+    )

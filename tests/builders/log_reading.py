@@ -1,0 +1,45 @@
+"""Helpers of the tests about text: a log in a string, read by some parsers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from nccldoctor.events import Event
+from nccldoctor.model import Source, SourceKind
+from nccldoctor.parsers.base import Line, LineParser, Parsed
+from nccldoctor.parsers.engine.scan import scan
+
+
+def parsed(content: str | bytes, parsers: Sequence[LineParser] | None = None) -> Parsed:
+    """The whole answer of the scanner for a log."""
+    data = content.encode() if isinstance(content, str) else content
+    return scan(Source(0, "job.log", SourceKind.LOG, len(data)), io.BytesIO(data), parsers)
+
+
+def events(content: str | bytes, kind: str = "", parsers: Sequence[LineParser] | None = None) -> list[Event]:
+    """Its events, of one kind where that is given."""
+    return [e for e in parsed(content, parsers).events if not kind or e.kind == kind]
+
+
+class Probe(LineParser):
+    """A parser that finds nothing and remembers the lines it was offered."""
+
+    literals = ("PROBE",)
+
+    def __init__(self, *literals: str) -> None:
+        self.seen: list[Line] = []
+        if literals:
+            self.literals = literals  # type: ignore[misc]
+
+    def parse(self, line: Line) -> list[Event]:
+        """Remember the line."""
+        self.seen.append(line)
+        return []
+
+
+def lines(content: str | bytes, *literals: str) -> list[Line]:
+    """The lines with a literal (``PROBE`` unless told), as parsers get to see them."""
+    probe = Probe(*literals)
+    parsed(content, [probe])
+    return probe.seen

@@ -1,0 +1,53 @@
+"""Folders and archives for tests of what is found in them."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+from nccldoctor.discover.discover import Discovered
+
+LOG = b"[rank3]: Watchdog caught collective operation timeout\n" * 3
+
+
+def write(root: Path, files: dict[str, bytes]) -> Path:
+    """Put files into a folder, which is given back."""
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return root
+
+
+def texts(found: Discovered) -> dict[str, bytes]:
+    """What each file that was found reads as, by its path."""
+    out = {}
+    for one in found.inputs:
+        with one.open() as stream:
+            out[one.source.path] = stream.read()
+    return out
+
+
+def gaps(found: Discovered) -> dict[str, str]:
+    """What was left out, and why."""
+    return {gap.what: gap.why for gap in found.gaps}
+
+
+def tar_of(members: dict[str, bytes], mode: str = "w") -> bytes:
+    """A tar of these members."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zip_of(members: dict[str, bytes]) -> bytes:
+    """A zip of these members."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()

@@ -1,0 +1,305 @@
+"""Ranks that are not in the call: not arrived, frozen, dead or gone through an exception; and what only looks so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from builders.verdicts import (
+    gave_up,
+    innocent,
+    job,
+    play,
+    raised,
+    read,
+    right,
+    step_line,
+    taken_down,
+    told_to_dump,
+    torchrun,
+)
+
+from nccldoctor.model.ranks import Ranks
+
+
+def waiting(*ranks: int, seq: int = 50) -> dict[str, str | bytes]:
+    """Logs of ranks that waited, gave up and were aborted by their own watchdogs."""
+    return {f"logs/rank_{r}.log": gave_up(r, seq) + taken_down(r, seq) for r in ranks}
+
+
+# --- not-arrived ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("scenario", ["no_data", "file_lock", "compile_skew", "slow_checkpoint"])
+def test_who_is_busy_elsewhere_has_not_arrived(scenario: str, seed: int) -> None:
+    right(play(scenario, seed))
+
+
+@pytest.mark.parametrize("era", ["2.4", "2.6", "2.13"])
+@pytest.mark.parametrize("evidence", ["fr+log", "log"])
+def test_not_arrived_is_told_in_every_release(era: str, evidence: str) -> None:
+    right(play("no_data", 2, era=era, evidence=evidence))
+
+
+def test_two_independent_absentees_are_both_named() -> None:
+    ruling = play("two_uploads", 2)
+    right(ruling)
+    assert len(ruling.truth["culprit_ranks"]) == 2
+
+
+def test_all_ranks_of_a_host_may_be_late_without_the_host_being_lost() -> None:
+    right(play("no_data_on_a_host", 2, nodes=2, gpus=4))
+
+
+def test_dumps_alone_show_who_is_late_but_nobody_else_confirms_it() -> None:
+    ruling = play("no_data", 2, evidence="fr")
+    right(ruling, least="medium")
+
+
+def test_the_stalled_call_is_the_culprits_first_not_what_most_wait_in() -> None:
+    """In a job of several groups most ranks wait somewhere else, because of those who wait for the culprit."""
+    ruling = play("no_data", 2, layout="tpdp")
+    right(ruling)
+    assert str(ruling.truth["culprit_ranks"][0]) in str(ruling.verdict["stalled"]["missing"])
+
+
+def test_a_rank_that_answers_the_dump_signal_is_alive() -> None:
+    files = waiting(0, 1, 2) | {
+        "logs/rank_3.log": told_to_dump(3, 0, 49),
+        "logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -15}),
+    }
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("not-arrived", "3", ("ALLREDUCE", 50)), str(ruling)
+
+
+@pytest.mark.parametrize("lost", [0, 5])
+def test_a_dump_that_was_not_collected_accuses_nobody(lost: int) -> None:
+    found = job("no_data", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    assert culprit != lost
+    ruling = play("no_data", 2, lost_dumps=(lost,))
+    innocent(ruling)
+    assert ruling.ranks == str(culprit)
+
+
+def test_dumps_of_two_ranks_missing_and_nothing_else_read_names_nobody_surely() -> None:
+    """Neither of two uncollected ranks is shown to be outside, and the other is not shown to be inside."""
+    found = job("stopped", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    other = (culprit + 3) % 8
+    lost = (f"_{culprit}", f"_{other}")
+    ruling = read({k: v for k, v in found.files.items() if isinstance(v, bytes) and not k.endswith(lost)}, found.truth)
+    assert not ruling.ranks, str(ruling)
+
+
+def test_all_ranks_of_a_host_that_the_launcher_closed_while_all_others_gave_up() -> None:
+    """Half of the job is silent: told only where they are one host, and never as sure as of a few ranks."""
+    ends = "".join(f"srun: error: node1: task {r}: Aborted (core dumped)\n" for r in (2, 3))
+    ends += "".join(f"srun: error: {{}}: task {r}: Terminated\n" for r in (0, 1))
+    logs = waiting(2, 3) | {f"logs/rank_{r}.log": step_line(r, 49, "10:00:00") for r in (0, 1)}
+    whole = read(logs | {"slurm-7.out": ends.format("node0", "node0")})
+    assert (whole.cause, whole.ranks, whole.verdict["confidence"]) == ("not-arrived", "0-1", "medium"), str(whole)
+    parts = read(logs | {"slurm-7.out": ends.format("node0", "node1")})
+    assert not parts.ranks, str(parts)
+
+
+def test_lines_of_one_second_the_call_that_fewest_wait_in_came_first() -> None:
+    """One tensor-parallel pair waits in its own call and, like everybody, in the call of the whole job that queues behind."""
+    ruling = play("no_data", 2, layout="tpdp", evidence="log", era="2.9", names="megatron")
+    right(ruling, least="medium")
+    assert len(ruling.verdict["stalled"]["entered"].split(",")) == 1, str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["stopped", "skipped", "killed", "uncaught", "never_ends"])
+def test_not_every_absent_rank_has_merely_not_arrived(scenario: str) -> None:
+    assert play(scenario, 2).cause != "not-arrived"
+
+
+# --- frozen -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("scenario", ["stopped", "in_the_kernel"])
+def test_who_gives_no_sign_where_others_do_is_frozen(scenario: str, seed: int) -> None:
+    right(play(scenario, seed), least="medium")
+
+
+def test_frozen_in_a_job_of_several_groups() -> None:
+    right(play("stopped", 3, layout="fsdp", nodes=2, gpus=4), least="medium")
+
+
+def test_killed_for_not_answering_sigterm_did_not_die_of_it() -> None:
+    """SIGKILL after an unanswered SIGTERM is the launcher's own: the process hung before, it did not end before."""
+    files = waiting(0, 1, 2) | {
+        "logs/rank_3.log": step_line(3, 48, "09:59:59"),
+        "logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -9}),
+    }
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("frozen", "3"), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "compile_skew", "killed", "uncaught"])
+def test_a_sign_of_life_or_an_end_is_not_frozen(scenario: str) -> None:
+    assert play(scenario, 3).cause != "frozen"
+
+
+def test_a_line_of_the_stall_is_a_sign_of_life_whatever_it_says() -> None:
+    """Nothing knows the words of the last line, but it has a time."""
+    early = "".join(step_line(3, n, f"09:59:{n:02d}") for n in range(3))
+    logs = {f"logs/rank_{r}.log": step_line(r, 49, "09:59:00") + gave_up(r, 50, at="10:30:00") for r in range(3)}
+    silent = read(logs | {"logs/rank_3.log": early})
+    busy = read(logs | {"logs/rank_3.log": early + "2026-01-11 10:25:01,123 botocore: retrying upload (attempt 9)\n"})
+    assert silent.cause != "not-arrived", str(silent)
+    assert (busy.cause, busy.ranks) == ("not-arrived", "3"), str(busy)
+
+
+def test_a_job_that_the_scheduler_ended_at_its_limit_is_not_well() -> None:
+    lines = "".join(f"{r}: " + step_line(r, 5, "10:00:00") for r in range(4))
+    ruling = read(
+        {
+            "slurm-7.out": lines
+            + "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-11T10:05:00 DUE TO TIME LIMIT ***\n"
+        }
+    )
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+
+
+def test_the_one_rank_that_left_nothing_is_named_and_why_is_open() -> None:
+    found = job("stopped", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    kept = {k: v for k, v in found.files.items() if f"_{culprit}" not in k and "launcher" not in k}
+    ruling = read(kept, found.truth)
+    assert (ruling.ranks, ruling.sure) == (str(culprit), 1), str(ruling)
+
+
+def test_a_dump_that_cannot_be_read_is_a_sign_of_life() -> None:
+    found = job("no_data", 2)
+    culprit = found.truth["culprit_ranks"][0]
+    dumps = {k: v for k, v in found.files.items() if isinstance(v, bytes)}
+    ruling = read({k: v[:9] if k.endswith(f"_{culprit}") else v for k, v in dumps.items()}, found.truth)
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert Ranks.parse(ruling.verdict["suspects"]) == {culprit}
+
+
+def test_silence_of_everybody_is_no_sign_against_one() -> None:
+    """Without dumps and without answers to the dump signal a silent rank cannot be told from a dead one."""
+    ruling = read(waiting(0, 1, 2))
+    assert ruling.sure <= 2, str(ruling)
+    assert not (ruling.cause == "frozen" and ruling.verdict["confidence"] == "high"), str(ruling)
+
+
+# --- died -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["killed", "segfault", "out_of_memory"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_a_process_that_ended_by_a_signal_died(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("died", "high"), str(ruling)
+    assert ruling.ranks == ",".join(map(str, ruling.truth["culprit_ranks"]))
+
+
+def test_the_first_exit_counts_not_those_that_the_launcher_caused() -> None:
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": step_line(r, 48, "09:59:59") for r in range(4)}
+    files["logs/launcher.log"] = torchrun(3, -9, {0: -15, 1: -15, 2: -15}, at="10:00:05")
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+def test_an_abort_by_the_own_watchdog_is_no_death() -> None:
+    """Exit -6 of the ranks that waited is what the timeout does, here with everybody inside."""
+    files = waiting(0, 1, 2, 3) | {"logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -6})}
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("unfinished", ""), str(ruling)
+    assert all(f["class"] != "died" for f in ruling.document["findings"])
+
+
+def test_a_healthy_end_is_no_early_exit() -> None:
+    assert play("healthy", 2).cause == "none"
+
+
+@pytest.mark.parametrize("scenario", ["uncaught", "no_data", "stopped"])
+def test_siblings_that_the_launcher_closed_did_not_die(scenario: str) -> None:
+    ruling = play(scenario, 2)
+    innocent(ruling)
+    assert all(f["class"] != "died" for f in ruling.document["findings"]), str(ruling)
+
+
+# --- raised -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "log"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 4])
+def test_an_exception_of_its_own(seed: int, evidence: str) -> None:
+    ruling = play("uncaught", seed, evidence=evidence)
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("raised", "high"), str(ruling)
+    assert ruling.ranks == ",".join(map(str, ruling.truth["culprit_ranks"]))
+    assert re.search(r"Error|ran out of GPU memory", ruling.verdict["headline"])
+
+
+def test_a_traceback_before_the_timeouts_of_the_others() -> None:
+    files = waiting(0, 1, 2) | {
+        "logs/rank_3.log": raised(3, "ValueError", "bad shard"),
+        "logs/launcher.log": torchrun(3, 1, {0: -6, 1: -6, 2: -6}, at="10:00:10"),
+    }
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("raised", "3", ("ALLREDUCE", 50)), str(ruling)
+    assert "ValueError" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "words"),
+    [
+        (
+            "torch.OutOfMemoryError",
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB",
+            "Rank 3 ran out of GPU memory (it tried to allocate 2.00 GiB) at main",
+        ),
+        ("RuntimeError", "CUDA error: out of memory", "Rank 3 ran out of GPU memory at main"),
+        ("MemoryError", "", "Rank 3 ran out of host memory at main"),
+        (
+            "RuntimeError",
+            "[enforce fail at alloc_cpu.cpp:116] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.",
+            "Rank 3 ran out of host memory (it tried to allocate 64 bytes) at main",
+        ),
+        (
+            "RuntimeError",
+            "the file is out of memory-mapped pages",
+            "Rank 3 left through RuntimeError: the file is out of",
+        ),
+    ],
+)
+def test_want_of_memory_is_said_in_words(kind: str, message: str, words: str) -> None:
+    ruling = read(waiting(0, 1, 2) | {"logs/rank_3.log": raised(3, kind, message)})
+    assert (ruling.cause, ruling.ranks) == ("raised", "3"), str(ruling)
+    assert ruling.verdict["headline"].startswith(words)
+
+
+def test_an_exception_of_a_rank_that_lingers() -> None:
+    right(play("lingering", 3))
+
+
+def test_the_error_that_a_watchdog_throws_is_the_waiters_and_no_exception_of_its_own() -> None:
+    files = waiting(0, 1, 2) | {"logs/rank_3.log": told_to_dump(3, 0, 49)}
+    ruling = read(files)
+    assert ruling.cause == "not-arrived", str(ruling)
+    assert all(f["class"] != "raised" for f in ruling.document["findings"])
+
+
+def test_the_echo_of_a_dead_peer_is_not_raised() -> None:
+    refused = "NCCL error in: NCCLUtils.hpp:121, remote process exited or there was a network error, NCCL version 2.27"
+    files: dict[str, str | bytes] = {
+        "logs/rank_0.log": raised(0, "torch.distributed.DistBackendError", refused),
+        "logs/rank_1.log": step_line(1, 48, "09:59:59"),
+        "logs/rank_2.log": step_line(2, 48, "09:59:59"),
+        "logs/rank_3.log": step_line(3, 48, "09:59:59"),
+        "logs/launcher.log": torchrun(3, -9, {0: 1, 1: -15, 2: -15}, at="10:00:05"),
+    }
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["killed", "segfault", "stopped", "slow_checkpoint"])
+def test_without_a_traceback_nothing_was_raised(scenario: str) -> None:
+    assert play(scenario, 4).cause != "raised"

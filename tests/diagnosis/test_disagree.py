@@ -1,0 +1,176 @@
+"""Ranks that issue something else than their peers: each class, its neighbours, and ties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.verdicts import gave_up, innocent, job, play, read, right
+
+import nccldoctor.samples
+from nccldoctor.model.ranks import Ranks
+
+PEERS = ("op-mismatch", "size-mismatch", "dtype-mismatch")
+SHIFTED = ("missed-call", "extra-call")
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "fr"])
+@pytest.mark.parametrize("scenario", ["other_op", "other_size", "other_dtype"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_one_call_differs_and_those_around_it_fit(scenario: str, seed: int, evidence: str) -> None:
+    right(play(scenario, seed, evidence=evidence))
+
+
+@pytest.mark.parametrize("scenario", ["other_op", "other_size"])
+def test_lines_alone_show_operation_and_size(scenario: str) -> None:
+    right(play(scenario, 2, evidence="log"), least="medium")
+
+
+def test_lines_show_no_data_type() -> None:
+    """A watchdog prints sizes and the operation: what it cannot show is not claimed."""
+    ruling = play("other_dtype", 2, evidence="log")
+    assert ruling.cause != "dtype-mismatch", str(ruling)
+    innocent(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["other_op_tie", "other_size_tie"])
+@pytest.mark.parametrize("evidence", ["fr+log", "fr"])
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_a_tie_names_nobody(scenario: str, evidence: str, seed: int) -> None:
+    ruling = play(scenario, seed, evidence=evidence, layout="tpdp")
+    assert (ruling.cause, ruling.ranks) == (ruling.truth["class"], ""), str(ruling)
+    assert ruling.at[1] in ruling.truth["stalled"]["seqs"]
+    assert {int(r) for r in ruling.verdict["suspects"].replace("-", ",").split(",")} <= set(ruling.truth["suspects"])
+
+
+def test_a_tie_in_lines_names_nobody() -> None:
+    ruling = read({"logs/rank_0.log": gave_up(0, 50), "logs/rank_1.log": gave_up(1, 50, "BROADCAST")})
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", ""), str(ruling)
+
+
+def test_the_minority_is_named_not_whoever_differs_from_the_first_rank() -> None:
+    """Rank 0 itself is the odd one."""
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in (1, 2, 3)}
+    files["logs/rank_0.log"] = gave_up(0, 50, numel=64)
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("size-mismatch", "0"), str(ruling)
+
+
+def test_an_all_to_all_of_other_sizes_is_legal() -> None:
+    ruling = read({f"logs/rank_{r}.log": gave_up(r, 50, "ALLTOALL_BASE", 64 + r) for r in range(4)})
+    assert ruling.cause not in PEERS, str(ruling)
+    assert not ruling.ranks
+
+
+def test_an_operation_goes_before_a_size() -> None:
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in (0, 1, 2)}
+    files["logs/rank_3.log"] = gave_up(3, 50, "BROADCAST", 64)
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", "3"), str(ruling)
+
+
+def test_a_neighbour_that_gloo_aborts_need_not_be_the_one_that_differs() -> None:
+    what = (
+        "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n"
+        "  what():  [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 24 vs 16. "
+        "Received data size doesn't match expected size\n"
+    )
+    files: dict[str, str | bytes] = {"logs/rank_1.log": what, "logs/rank_0.log": "", "logs/rank_2.log": ""}
+    ruling = read(files)
+    assert ruling.cause == "size-mismatch", str(ruling)
+    assert ruling.ranks == "", str(ruling)
+
+
+# --- out of step ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["skipped", "one_more"])
+@pytest.mark.parametrize(("layout", "seed"), [("ddp", 1), ("fsdp", 1), ("fsdp", 2), ("tpdp", 2)])
+def test_a_stream_that_fits_when_shifted(scenario: str, layout: str, seed: int) -> None:
+    right(play(scenario, seed, layout=layout))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_an_extra_call_at_the_end_of_a_step(seed: int) -> None:
+    right(play("metric_of_one", seed, evidence="fr"))
+
+
+@pytest.mark.parametrize("scenario", ["other_op", "other_size", "other_dtype"])
+@pytest.mark.parametrize("layout", ["ddp", "fsdp"])
+def test_one_odd_call_is_no_shift(scenario: str, layout: str) -> None:
+    assert play(scenario, 2, layout=layout).cause not in SHIFTED
+
+
+@pytest.mark.parametrize("scenario", ["skipped", "one_more"])
+@pytest.mark.parametrize("layout", ["ddp", "fsdp"])
+def test_a_shift_is_no_lone_mismatch(scenario: str, layout: str) -> None:
+    assert play(scenario, 1, layout=layout).cause not in PEERS
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "slow_checkpoint"])
+def test_who_stopped_before_the_call_did_not_skip_it(scenario: str) -> None:
+    assert play(scenario, 2).cause not in SHIFTED
+
+
+# --- order ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["3d", "ep"])
+@pytest.mark.parametrize("seed", [0, 2, 5])
+def test_one_more_among_equal_calls_shows_by_the_count(layout: str, seed: int) -> None:
+    """Nothing tells which of a row of equal calls came on top, but the rank is one ahead at every later call of other groups."""
+    right(play("one_more", seed, layout=layout), least="medium")
+
+
+@pytest.mark.parametrize("layout", ["3d", "tpdp"])
+def test_one_skipped_in_a_pair_is_told_by_the_other_pairs(layout: str) -> None:
+    """Of two members either may be wrong; ranks of the same stage in sister groups say which."""
+    right(play("skipped_tensor", 1, layout=layout, names="megatron"), least="medium")
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "fr"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_two_groups_in_another_order(seed: int, evidence: str) -> None:
+    ruling = play("swapped", seed, layout="tpdp", evidence=evidence)
+    right(ruling)
+    chain = ruling.verdict["chain"]
+    culprit = set(Ranks.parse(ruling.ranks))
+    assert any(culprit & set(Ranks.parse(link["waiting"])) for link in chain), "a circle is shown: it waits itself"
+    assert any(culprit & set(Ranks.parse(link["for"])) for link in chain)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "stopped", "other_size", "never_ends"])
+def test_waiting_in_two_groups_is_no_circle(scenario: str) -> None:
+    ruling = play(scenario, 3, layout="tpdp")
+    assert all(f["class"] != "order-inversion" for f in ruling.document["findings"]), str(ruling)
+
+
+# --- point to point ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("scenario", "end"), [("missing_send", "send to"), ("missing_receive", "receive from")])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_an_end_that_is_not_there_and_whose_owner_went_on(scenario: str, end: str, seed: int) -> None:
+    ruling = play(scenario, seed, layout="3d")
+    right(ruling)
+    assert ruling.verdict["headline"].startswith(f"Rank {ruling.ranks} never posted its {end} rank "), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "stopped", "other_size"])
+def test_a_pipeline_that_waits_for_its_neighbour_is_no_unmatched_pair(scenario: str) -> None:
+    ruling = play(scenario, 2, layout="3d")
+    innocent(ruling)
+    assert ruling.cause != "unmatched-p2p", str(ruling)
+
+
+def test_each_of_these_jobs_has_one_culprit() -> None:
+    """The tests above would pass for the wrong reason if the played job had none."""
+    for scenario in ("skipped", "one_more", "swapped", "missing_send", "other_op"):
+        layout = {"swapped": "tpdp", "missing_send": "3d"}.get(scenario, "ddp")
+        assert len(job(scenario, 2, layout=layout).truth["culprit_ranks"]) == 1
+
+
+def test_whoever_recorded_the_call_entered_it_whether_it_ended_for_them_or_not() -> None:
+    stalled = nccldoctor.analyze(Path(nccldoctor.samples.__path__[0]) / "size-mismatch").verdict.stalled
+    assert stalled is not None
+    assert (str(stalled.entered), str(stalled.missing)) == ("0-7", "")

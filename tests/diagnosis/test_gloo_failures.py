@@ -1,0 +1,256 @@
+"""Dumps of gloo alone: a call that failed counts as done, sends leave no record, and a snapshot of a running job is no stall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from builders.cases import START, Tape, Team, world
+from builders.verdicts import Ruling, raised, read
+
+FOUR = world(4)
+VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"
+
+
+def tape(rank: int, *teams: Team) -> Tape:
+    return Tape(rank, *(teams or (FOUR,)), backend="gloo")
+
+
+def nameless(one: Tape) -> Tape:
+    """As torch writes it on gloo: the configuration says nothing."""
+    return one.other(pg_config={"": {"name": "", "desc": "", "ranks": "[]"}})
+
+
+def dumped(tapes: Iterable[Tape]) -> Ruling:
+    return read({f"fr_trace_{t.rank}": t.data() for t in tapes})
+
+
+def logged(tapes: Iterable[Tape], texts: dict[int, str]) -> Ruling:
+    logs: dict[str, str | bytes] = {f"logs/rank_{r}.log": text for r, text in texts.items()}
+    return read({f"fr_trace_{t.rank}": t.data() for t in tapes} | logs)
+
+
+def step(rank: int, number: int, second: int) -> str:
+    return f"[rank{rank}]: 2026-01-01 10:10:{second:02d},000 INFO step={number} loss=2.0\n"
+
+
+# ---- who lost a peer ended in a call that counts as done
+
+
+def test_all_that_dumped_ended_in_one_call_so_the_one_without_a_dump_is_missed() -> None:
+    ruling = dumped(tape(r).calls(6) for r in range(3))
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "3", "low"), str(ruling)
+    assert ruling.at == ("ALLREDUCE", 6)
+
+
+def test_ranks_that_stand_in_different_calls_move() -> None:
+    ruling = dumped(tape(r).calls(6 + r) for r in range(3))
+    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+def test_a_last_call_of_its_own_kind_is_the_end_of_a_job() -> None:
+    ruling = dumped(tape(r).calls(6).call("barrier", n=1) for r in range(3))
+    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+def test_half_of_the_dumps_tell_nothing_of_the_other_half() -> None:
+    assert dumped(tape(r).calls(6) for r in range(2)).ranks == ""
+
+
+def test_a_receiver_that_got_more_than_it_expected_is_gone_and_not_to_blame() -> None:
+    tapes = [tape(r).calls(5).call("all_to_all", n=12 if r == 1 else 8).call() for r in range(3)]
+    assert dumped(tapes).ranks == ""
+
+
+def test_a_call_that_a_member_never_issued_cannot_have_ended() -> None:
+    """Rank 2 left; 3 lost it in their pair, and 1 waits for 3, which is no less a victim."""
+    pairs, rows = [Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))], [Team("3", "dp", (0, 2)), Team("4", "dp", (1, 3))]
+    tapes = []
+    for rank in range(4):
+        pair, row = pairs[rank // 2], rows[rank % 2]
+        one = tape(rank, FOUR, pair, row)
+        for _ in range(4):
+            one.call(team=pair).call(team=row)
+        if rank != 2:
+            one.call(team=pair)
+        if rank < 2:
+            one.call(team=row, done=False)
+        tapes.append(one)
+    ruling = dumped(tapes)
+    assert ruling.ranks == "2", str(ruling)
+
+
+def test_who_ended_beside_a_rank_without_a_dump_is_not_named() -> None:
+    """Two of four dumps of a group are missing; the others wait for those two that ended in its last call."""
+    low, high = Team("1", "ep", (0, 1, 2, 3)), Team("2", "ep", (4, 5, 6, 7))
+    tapes = []
+    for rank in (0, 1, 2, 3, 5, 7):
+        mine = low if rank < 4 else high
+        one = tape(rank, world(8), mine)
+        for _ in range(3):
+            one.calls(2, team=mine).call()
+        one.calls(2, team=mine)
+        tapes.append(one.call(done=False) if rank < 4 else one)
+    ruling = dumped(tapes)
+    assert not ruling.blamed & {5, 7}, str(ruling)
+
+
+# ---- sends leave no record
+
+
+@pytest.mark.parametrize("jitter", [0, 6])
+def test_of_stages_that_wait_for_each_other_the_silent_one_came_first_in_its_own_order(jitter: int) -> None:
+    """Two stages of two pairs. Rank 6 is gone; 2 and 3 wait for a gradient that no recorder notes.
+
+    The clock does not tell which call of rank 6 comes first: ranks of other pairs come to theirs when they like.
+    """
+    pairs = [Team(str(i + 1), "tp", (2 * i, 2 * i + 1)) for i in range(4)]
+    rows = [Team(str(i + 5), "dp", m) for i, m in enumerate([(0, 2), (1, 3), (4, 6), (5, 7)])]
+    tapes = []
+    for rank in (0, 1, 2, 3, 4, 5, 7):
+        pair = pairs[rank // 2]
+        row = next(t for t in rows if rank in t.members)
+        one = tape(rank, world(8), pair, row)
+        front = rank < 4
+
+        def at(offset: float, now: int, rank: int = rank) -> dict[str, int]:
+            return {"time_created_ns": int((START + 20 * now + offset) * 1e9) + rank}
+
+        for now in range(4):
+            early = jitter if rank in (4, 5) and now % 2 else 0
+            one.call(team=pair, n=16, **at(1 if front else 7 - early, now))
+            one.call(team=pair, n=24, **at(12 if front else 8 - early, now))
+            one.call(team=row, n=64, **at(13 - early, now)).call(n=1, **at(15, now))
+        one.call(team=pair, n=16, **at(1 if front else 7, 4))
+        if rank in (0, 1, 4, 5):
+            one.call(team=pair, n=24, **at(12 if front else 8, 4))
+            one.call(team=row, n=64, done=rank == 4, **at(13, 4))
+        tapes.append(one)
+    ruling = dumped(tapes)
+    assert (ruling.ranks, ruling.verdict["confidence"]) == ("6", "low"), str(ruling)
+
+
+def test_half_of_a_group_is_not_blamed_where_only_dumps_of_gloo_speak() -> None:
+    ruling = dumped(tape(r).calls(4) if r < 2 else tape(r).calls(4).call(done=False) for r in range(4))
+    assert (ruling.ranks, ruling.verdict["suspects"], ruling.verdict["confidence"]) == ("", "0-1", "low"), str(ruling)
+
+
+def test_a_rank_beyond_the_last_one_heard_fills_a_pair() -> None:
+    """Seven of eight dumps, and no word of how many there are: the fourth pair lacks its second member."""
+    pairs = [Team(str(i + 1), "tp", (2 * i, 2 * i + 1)) for i in range(4)]
+    tapes = []
+    for rank in range(7):
+        one = nameless(tape(rank, world(8), pairs[rank // 2]))
+        for _ in range(4):
+            one.call(team=pairs[rank // 2]).call()
+        one.call(team=pairs[rank // 2], done=rank != 6)
+        tapes.append(one.call(done=False) if rank != 6 else one)
+    ruling = dumped(tapes)
+    assert (ruling.ranks, ruling.document["job"]["world_size"]) == ("7", 8), str(ruling)
+
+
+# ---- dumps that somebody took by hand
+
+
+def apart() -> list[Tape]:
+    """Two groups without common members, and in each of them one rank that the others wait for."""
+    halves = Team("1", "shard", (0, 1, 2, 3)), Team("2", "shard", (4, 5, 6, 7))
+    return [tape(r, world(8), halves[r // 4]).calls(6 + (r % 4 != 3), team=halves[r // 4]) for r in range(8)]
+
+
+def test_standstills_that_have_nothing_in_common_are_calls_in_flight() -> None:
+    tapes = apart()
+    for one in tapes:
+        if one.rank % 4 != 3:
+            one.entries[-1]["retired"] = False
+    ruling = dumped(tapes)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("none", "", ""), str(ruling)
+
+
+def late() -> list[Tape]:
+    """Rank 2 of four is missing from the last call."""
+    return [tape(r).calls(4) if r == 2 else tape(r).calls(4).call(done=False) for r in range(4)]
+
+
+def test_quiet_logs_do_not_make_a_job_that_stands_a_running_one() -> None:
+    ruling = logged(late(), {r: step(r, 3, 1) for r in range(4)})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "low"), str(ruling)
+
+
+def test_a_bar_that_reached_its_end_does() -> None:
+    bar = " 97%|█████████▋| 39/40 [00:08<00:00, 33.33it/s]\r100%|██████████| 40/40 [00:09<00:00, 33.33it/s]\n"
+    assert logged(late(), {0: bar}).cause == "none"
+
+
+def test_a_step_of_a_rank_inside_the_call_does() -> None:
+    when = START + 90  # in the middle of a quarter of an hour, whatever the zone
+    stamp = f"2026-05-28 {when // 3600 % 24:02d}:{when // 60 % 60:02d}:{when % 60:02d}"
+    assert logged(late(), {0: f"[rank0]: {stamp},000 INFO step=9 loss=2.0\n"}).cause == "none"
+
+
+# ---- some dumps and all logs
+
+
+def test_who_alone_did_not_give_up_is_named_although_most_dumps_are_lost() -> None:
+    halves = Team("1", "ep", (0, 1, 2, 3)), Team("2", "ep", (4, 5, 6, 7))
+    tapes = []
+    for rank in (0, 4):
+        one = nameless(tape(rank, world(8), halves[rank // 4])).calls(4, team=halves[rank // 4])
+        tapes.append(one.call(done=False) if rank == 0 else one.call(team=halves[1], done=False))
+    texts = {r: step(r, 3, 1) + raised(r, "RuntimeError", VAIN) for r in range(8)}
+    texts[5] = step(5, 3, 1) + "2026-01-01 10:10:02,000 WARNING [rank 5] retrying in 60 s\n"
+    ruling = logged(tapes, texts)
+    assert ruling.ranks == "5", str(ruling)
+
+
+# ---- a run of calls skipped, and an error that every rank repeats
+
+
+def test_a_whole_run_of_calls_left_out_is_a_skip_and_no_other_order() -> None:
+    """Rank 1 goes to the loss from its usual place without the three exchanges before it."""
+    lines = {
+        name: [(name, "/opt/train/train.py", at)] for at, name in enumerate(("route", "there", "back", "loss"), 30)
+    }
+    group = Team("1", "ep", (0, 1, 2, 3))
+    tapes = []
+    for rank in range(4):
+        one = tape(rank, FOUR, group)
+        for now in range(5):
+            for name in ("route", "there", "back") if now < 4 or rank != 1 else ():
+                frames = [{"name": n, "filename": f, "line": at} for n, f, at in lines[name]]
+                one.call("all_to_all", group, frames=frames, done=now < 4)
+                if now == 4:
+                    break
+            else:
+                frames = [{"name": n, "filename": f, "line": at} for n, f, at in lines["loss"]]
+                one.call(frames=frames, done=now < 4)
+        tapes.append(one)
+    ruling = dumped(tapes)
+    assert (ruling.cause, ruling.ranks, ruling.at[1]) == ("missed-call", "1", 13), str(ruling)
+
+
+def test_a_checkpoint_that_failed_on_one_rank_is_raised_on_all_and_its_own() -> None:
+    def told(rank: int) -> str:
+        rows = (
+            "Traceback (most recent call last):",
+            '  File "/opt/train/train.py", line 42, in save',
+            "    dcp.save(state, storage_writer=writer)",
+            "torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([2])",
+            "Traceback (most recent call last): (RANK 2)",
+            '  File "/opt/train/train.py", line 34, in write_data',
+            "    raise OSError(28, path)",
+            "OSError: [Errno 28] No space left on device: 'ckpt/__2_0.distcp'",
+        )
+        return step(rank, 3, 1) + "".join(f"[rank{rank}]: {row}\n" for row in rows)
+
+    ruling = read({f"logs/rank_{r}.log": told(r) for r in range(4)})
+    assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+
+
+def test_logs_that_just_stop_are_no_sure_sign_of_health() -> None:
+    texts: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": "".join(step(r, n, n) for n in range(1, 5)) for r in range(4)
+    }
+    assert (read(texts).cause, read(texts).verdict["confidence"]) == ("none", "low")
+    done = {path: f"{text!s}2026-01-01 10:10:09,000 INFO training finished\n" for path, text in texts.items()}
+    assert read({**done}).verdict["confidence"] != "low"

@@ -1,0 +1,209 @@
+"""Everybody is in the call, or the device of one stopped: device-stalled, unfinished, network, hardware."""
+
+from __future__ import annotations
+
+import pytest
+from builders.cases import Log, Tape, Team, facts, said, world
+from builders.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
+from simulator.jobs import make
+
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.events import IbError
+from nccldoctor.model import CauseClass
+
+
+def everybody_waits(count: int = 4) -> dict[str, str | bytes]:
+    return {f"logs/rank_{r}.log": gave_up(r, 50) for r in range(count)}
+
+
+def kernel(xid: int, text: str, pid: int) -> str:
+    return f"[Thu Jan  1 10:00:00 2026] NVRM: Xid (PCI:0000:1b:00): {xid}, pid={pid}, name=python, {text}\n"
+
+
+# --- device-stalled ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["ddp", "tpdp", "fsdp"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_completions_stand_still_while_the_host_goes_on(seed: int, layout: str) -> None:
+    right(play("device_stopped", seed, layout=layout))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_lines_alone_show_it_less_surely(seed: int) -> None:
+    ruling = play("device_stopped", seed, evidence="log")
+    assert ruling.cause == "device-stalled", str(ruling)
+    assert ruling.sure <= 2, str(ruling)
+    innocent(ruling)
+
+
+def test_what_all_wait_in_is_no_single_devices_fault() -> None:
+    files = {f"logs/rank_{r}.log": gave_up(r, 50, enqueued=53) for r in range(4)}
+    assert read(files).cause != "device-stalled"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scenario", ["never_ends", "no_data", "one_more", "other_size"])
+def test_completions_below_the_peers_are_needed(scenario: str) -> None:
+    ruling = play(scenario, 2)
+    assert all(f["class"] != "device-stalled" for f in ruling.document["findings"]), str(ruling)
+
+
+def test_dumps_of_a_healthy_running_job_show_no_stopped_device() -> None:
+    for seed in range(3):
+        ruling = play("snapshot", seed, evidence="fr", layout="ddp")
+        assert not ruling.blamed, str(ruling)
+
+
+def test_dumps_of_one_running_job_at_different_moments_show_no_stopped_device() -> None:
+    found = make(382)
+    assert found.truth["scenario"] == "snapshot"
+    assert not read(found.files).blamed
+
+
+def behind(*slow: int) -> Ruling:
+    """Dumps of sixteen ranks: each of these stands in a call of its four, which its peers have left for the world's."""
+    tapes = []
+    for rank in range(16):
+        four = Team(str(1 + rank // 4), "ep", tuple(range(rank // 4 * 4, rank // 4 * 4 + 4)))
+        one = Tape(rank, world(16), four).calls(3).calls(3, team=four).call(team=four, done=rank not in slow)
+        tapes.append(one.call("barrier", team=four, done=False) if rank in slow else one.call(done=False))
+    return read({f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in tapes})
+
+
+def test_two_devices_of_a_larger_job_may_stop_at_once() -> None:
+    ruling = behind(3, 9)
+    assert (ruling.cause, ruling.ranks) == ("device-stalled", "3,9"), str(ruling)
+
+
+def test_devices_do_not_stop_by_the_dozen() -> None:
+    """Then the dumps show one running job at different moments."""
+    assert not behind(2, 3, 6, 7, 10, 11).blamed
+
+
+# --- unfinished -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "fr", "log"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_all_are_in_and_nobody_is_named(seed: int, evidence: str) -> None:
+    # dumps alone may be a snapshot of a running job, and lines alone do not say how many ranks there are
+    right(play("never_ends", seed, evidence=evidence), least="high" if evidence == "fr+log" else "medium")
+
+
+def test_all_watchdogs_of_the_group_gave_up_on_one_call() -> None:
+    ruling = read(everybody_waits() | {"logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -6})})
+    assert (ruling.cause, ruling.ranks, ruling.at) == ("unfinished", "", ("ALLREDUCE", 50)), str(ruling)
+
+
+def test_watchdogs_that_gave_up_on_several_calls_do_not_tell_which_came_first() -> None:
+    """In a circle of two groups, too, every rank gives up on the call of the whole job."""
+    ruling = play("swapped", 2, layout="tpdp", evidence="log", era="2.7")
+    assert ruling.sure < 3, str(ruling)
+    alone = {f"logs/rank_{r}.log": step_line(r, 49, "10:00:00") + gave_up(r, 50) for r in range(4)}
+    two = {k: v + gave_up(0, 51) if k.endswith("_0.log") else v for k, v in alone.items()}
+    size = {"env.sh": "export WORLD_SIZE=4\n"}
+    assert (read({**alone, **size}).cause, read({**two, **size}).sure) == ("unfinished", 1)
+
+
+@pytest.mark.parametrize("scenario", ["other_size", "other_dtype", "stopped", "device_stopped", "swapped"])
+def test_unfinished_needs_all_inside_and_agreed(scenario: str) -> None:
+    layout = "tpdp" if scenario == "swapped" else "ddp"
+    assert play(scenario, 2, layout=layout).cause != "unfinished"
+
+
+def test_one_log_does_not_show_that_all_are_inside() -> None:
+    ruling = read({"logs/rank_0.log": gave_up(0, 50)})
+    assert ruling.sure <= 1, str(ruling)
+    assert not ruling.ranks
+
+
+# --- network ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_two_ends_of_a_broken_way(seed: int) -> None:
+    ruling = play("unreachable", seed, nodes=2, gpus=4)
+    assert ruling.cause == "network", str(ruling)
+    assert ruling.ranks == ",".join(map(str, ruling.truth["culprit_ranks"])), str(ruling)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_end_whose_port_went_down(seed: int) -> None:
+    ruling = play("link_down", seed, nodes=2, gpus=4)
+    assert ruling.cause == "network", str(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["killed", "segfault", "uncaught", "out_of_memory"])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_a_connection_that_a_dying_peer_closed_is_no_network_fault(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed, nodes=2, gpus=4)
+    assert ruling.cause != "network", str(ruling)
+
+
+def test_warnings_of_the_transport_in_a_job_that_ends_well() -> None:
+    for seed in range(3):
+        assert play("healthy_scary", seed, nodes=2, gpus=4).cause == "none"
+
+
+# --- hardware ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 4])
+@pytest.mark.parametrize("scenario", ["board_link", "off_the_bus", "memory_error"])
+def test_a_device_error_of_a_rank(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert ruling.cause == "hardware", str(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+
+
+def test_a_headline_says_each_thing_once() -> None:
+    fell = play("off_the_bus", 1).verdict
+    assert "failed: Xid 79, GPU has fallen off the bus" in fell["headline"]
+    assert "pid=" not in fell["headline"] and ".;" not in fell["headline"]
+    port = play("link_down", 2, nodes=2, gpus=4).verdict
+    assert port["headline"].count("port error") == 1, port["headline"]
+    says = [item["says"] for verdict in (fell, port) for item in verdict["evidence"]]
+    assert any("gave up on " in text for text in says)
+    assert not any(text.endswith(" it") for text in says), says
+
+
+@pytest.mark.parametrize(
+    ("xid", "text"),
+    [(13, "Graphics SM Warp Exception on (GPC 0, TPC 0): Out Of Range Address"), (31, "MMU Fault: ENGINE GRAPHICS")],
+)
+def test_what_a_faulty_program_causes_is_no_hardware_error(xid: int, text: str) -> None:
+    files = everybody_waits() | {"dmesg.txt": kernel(xid, text, 4003)}
+    assert read(files).cause != "hardware"
+
+
+def test_out_of_memory_is_no_hardware_error() -> None:
+    assert play("out_of_memory", 2).cause == "died"
+
+
+def test_without_the_kernels_word_a_board_is_not_blamed() -> None:
+    """The same fault, and no kernel log was kept."""
+    ruling = play("off_the_bus", 2, dmesg=False)
+    assert ruling.cause != "hardware", str(ruling)
+
+
+def test_a_rank_that_only_went_on_is_not_in_these_classes() -> None:
+    files: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)
+    }
+    assert read(files).cause == "none"
+
+
+def test_silence_about_the_network_rules_nothing_out_where_nobody_knows_why() -> None:
+    ruling = read(everybody_waits())
+    assert ruling.cause == "unfinished", str(ruling)
+    rows = {row["hypothesis"]: row["ruled_out"] for row in ruling.document["ruled_out"]}
+    assert rows["network"] is False
+
+
+def test_ranks_that_were_not_heard_of_are_not_waited_for_where_a_link_failed() -> None:
+    port = said(IbError, rank=0, host="n0", what="port", hca="mlx5_0", second=5)
+    found = facts(*(Tape(r).calls(5).call(done=False) for r in (0, 1)), logs=(Log("rank_0.log", [port]),))
+    verdict = diagnose(found)[0]
+    assert (verdict.cause, str(verdict.ranks)) == (CauseClass.NETWORK, "0")
+    assert [(str(link.waiting), str(link.for_)) for link in verdict.chain] == [("1", "")]

@@ -1,0 +1,92 @@
+"""Communicators, stores and rendezvous that never came up; and jobs that stalled later."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builders.verdicts import gave_up, innocent, play, read, step_line
+
+import nccldoctor
+from nccldoctor.model import CauseClass
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("scenario", ["silent_start", "no_id"])
+def test_who_did_not_join_is_named(scenario: str, seed: int) -> None:
+    ruling = play(scenario, seed)
+    assert ruling.cause == "init", str(ruling)
+    assert ruling.ranks == str(ruling.truth["culprit_ranks"][0]), str(ruling)
+    assert ruling.verdict["stalled"] is None or ruling.at[1] is None
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_headline_begins_with_who_did_not_start(seed: int) -> None:
+    ruling = play("silent_start", seed)
+    words = rf"Rank {ruling.ranks} (?:never started|is not seen to start) a communicator of \d+ ranks; \d+ others did"
+    assert re.match(words, ruling.verdict["headline"]), str(ruling)
+
+
+def test_the_one_rank_that_was_not_heard_of_is_the_suspect_of_a_store_that_misses_one() -> None:
+    short = (
+        "[rank{r}]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
+        "{n}/4 clients joined.\n"
+    )
+    one = read({f"logs/rank_{r}.log": short.format(r=r, n=3) for r in (0, 1, 3)})
+    assert (one.cause, one.ranks, one.verdict["suspects"]) == ("init", "", "2"), str(one)
+    assert one.verdict["headline"].endswith("1 rank did not join; nothing was heard of rank 2, which may be it")
+    two = read({f"logs/rank_{r}.log": short.format(r=r, n=2) for r in (0, 1, 3)})
+    assert two.verdict["suspects"] == "", "two are missing and one was not heard of"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_count_alone_names_nobody(seed: int) -> None:
+    ruling = play("too_few", seed)
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_silent_start_on_several_hosts(nodes: int) -> None:
+    ruling = play("silent_start", 4, nodes=nodes, gpus=4)
+    assert ruling.cause == "init"
+    innocent(ruling)
+
+
+@pytest.mark.parametrize("scenario", ["no_data", "stopped", "never_ends"])
+def test_a_stall_in_the_first_step_is_no_start_that_failed(scenario: str) -> None:
+    ruling = play(scenario, 2, step=1)
+    assert ruling.cause != "init", str(ruling)
+    innocent(ruling)
+
+
+def test_communicators_that_came_up_are_no_setup_trouble() -> None:
+    ruling = play("no_data", 2, nccl_info=True)
+    assert ruling.cause == "not-arrived", str(ruling)
+
+
+def test_a_recorded_call_outweighs_a_lost_store() -> None:
+    """The store of a job that has run is lost when rank 0 ends: an effect."""
+    lost = (
+        "[rank{r}]:[W111 10:11:05.000000000 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=3, "
+        "addr=[node0]:5000, remote=[node0]:29500): Connection reset by peer\n"
+    )
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) + lost.format(r=r) for r in (0, 1, 2)}
+    files["logs/rank_3.log"] = step_line(3, 48, "09:59:59") + lost.format(r=3)
+    ruling = read(files)
+    assert ruling.cause != "init", str(ruling)
+
+
+def test_a_process_that_cannot_reach_the_store_is_told_beside_a_lone_waiter(tmp_path: Path) -> None:
+    waits = (
+        "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3612, "
+        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800254 milliseconds before timing out.\n"
+    )
+    (tmp_path / "a.log").write_text(waits)
+    assert nccldoctor.analyze(tmp_path).verdict.cause is not CauseClass.INIT
+    (tmp_path / "b.log").write_text(
+        "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (10.0.0.2, 41908).\n"
+    )
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert verdict.cause is CauseClass.INIT
+    assert not verdict.ranks

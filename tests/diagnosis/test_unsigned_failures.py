@@ -1,0 +1,79 @@
+"""A failure that no line gives a rank is joined to the only rank that did not wait, and never with high confidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nccldoctor
+from nccldoctor.model import CauseClass, Confidence, Finding
+
+SILENT = 11
+CAUGHT = "".join(
+    f"[rank{r}]:[E202 03:20:0{r % 8}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before "
+    "timing out.\n"
+    for r in range(16)
+    if r != SILENT
+)
+UNNUMBERED = "".join(
+    f"[E ProcessGroupNCCL.cpp:587] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
+    f"Timeout(ms)=1800000) ran for 1800{r:03d} milliseconds before timing out.\n"
+    for r in range(16)
+    if r != SILENT
+)
+STACK = 'Traceback (most recent call last):\n  File "/srv/train.py", line 61, in main\n    loss.backward()\n'
+FULL = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which "
+    "1.05 GiB is free.\n"
+)
+STEPS = "export WORLD_SIZE=16\n" + "".join(
+    f"2026-02-02 03:0{m}:00,600 | INFO | trainer | step {m}/50000 | loss 3.0\n" for m in range(9)
+)
+
+
+def verdict(folder: Path, text: str, more: str = "") -> Finding:
+    (folder / "job.log").write_text(text)
+    if more:
+        (folder / "train.err").write_text(more)
+    return nccldoctor.analyze(folder).verdict
+
+
+@pytest.mark.parametrize(("text", "more"), [(STEPS + STACK + FULL + CAUGHT, ""), (STEPS + CAUGHT, STACK + FULL)])
+def test_an_exception_without_a_rank(tmp_path: Path, text: str, more: str) -> None:
+    found = verdict(tmp_path, text, more)
+    assert (found.cause, str(found.ranks), found.confidence) == (CauseClass.RAISED, "11", Confidence.MEDIUM)
+
+
+def test_a_launcher_that_saw_the_rank_fail_makes_it_sure(tmp_path: Path) -> None:
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_03:09:00\n  host      : node0\n"
+        "  rank      : 11 (local_rank: 3)\n  exitcode  : 1 (pid: 711)\n  error_file: <N/A>\n"
+    )
+    found = verdict(tmp_path, STEPS + STACK + FULL + CAUGHT + table)
+    assert (str(found.ranks), found.confidence) == ("11", Confidence.HIGH)
+
+
+def test_the_words_of_a_full_board_alone(tmp_path: Path) -> None:
+    """They may as well have been caught and tried again."""
+    found = verdict(tmp_path, STEPS + FULL + CAUGHT)
+    assert (found.cause, str(found.ranks), found.confidence) == (CauseClass.RAISED, "11", Confidence.LOW)
+    assert "ran out of GPU memory" in found.headline
+
+
+def test_the_same_behind_the_complaints_leaves_the_class_open(tmp_path: Path) -> None:
+    found = verdict(tmp_path, STEPS + CAUGHT + FULL)
+    assert (str(found.ranks), found.confidence) == ("11", Confidence.LOW)
+
+
+def test_where_nobody_complains_they_are_no_failure(tmp_path: Path) -> None:
+    found = verdict(tmp_path, STEPS + "WARNING: ran out of memory, batch skipped: " + FULL)
+    assert found.cause is not CauseClass.RAISED
+
+
+@pytest.mark.parametrize("text", [FULL + UNNUMBERED, UNNUMBERED + STACK + FULL, UNNUMBERED])
+def test_the_only_silent_rank_is_a_suspect_where_no_line_numbers_the_call(tmp_path: Path, text: str) -> None:
+    found = verdict(tmp_path, STEPS + text)
+    assert str(found.ranks | found.suspects) == "11"
+    assert found.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)

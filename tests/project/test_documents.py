@@ -1,0 +1,118 @@
+"""Pages that are made, or that repeat a table of the code: they are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builders import fixtures_conditions
+from markdown_it import MarkdownIt
+
+from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
+from nccldoctor.model import SourceKind
+from nccldoctor.prescribe.catalogue.load import load
+from nccldoctor.prescribe.catalogue.pages import pages, write
+from nccldoctor.prescribe.conditions import survey
+from nccldoctor.prescribe.restart import decide
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+HOW = "run: python -m nccldoctor.prescribe.catalogue.pages docs/catalogue"
+
+
+def test_the_catalogue_pages_are_current() -> None:
+    kept = {path.relative_to(DOCS / "catalogue").as_posix(): path for path in (DOCS / "catalogue").rglob("*.md")}
+    wanted = pages(load())
+    assert sorted(kept) == sorted(wanted), HOW
+    for name, text in wanted.items():
+        assert kept[name].read_text(encoding="utf-8") == text, f"{name}: {HOW}"
+
+
+def test_every_remedy_has_a_page_that_the_index_links() -> None:
+    held = pages(load())
+    for entry in load().entries:
+        name = f"{entry.topic}/{entry.remedy.id}.md"
+        assert f"({name})" in held["README.md"]
+        assert held[name].startswith(f"# {entry.remedy.title}\n")
+
+
+def test_nothing_in_a_page_is_taken_for_html() -> None:
+    reader = MarkdownIt("commonmark")
+    for name, text in pages(load()).items():
+        for token in reader.parse(text):
+            kinds = {token.type, *(child.type for child in token.children or ())}
+            assert not kinds & {"html_inline", "html_block"}, f"{name}: {token.content}"
+
+
+def test_writing_removes_pages_of_remedies_that_are_gone(tmp_path) -> None:
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "gone.md").write_text("old")
+    (tmp_path / "notes.md").write_text("mine")
+    write(tmp_path, load())
+    assert not (tmp_path / "gpu" / "gone.md").exists()
+    assert (tmp_path / "notes.md").exists()
+    assert len(list(tmp_path.rglob("*.md"))) == len(pages(load())) + 1
+
+
+def kernel(cls, text="a line", **fields):
+    return cls(place=fixtures_conditions.at("dmesg", 4, 1), text=text, host="node1", **fields)
+
+
+def at_work(cls, **fields):
+    return cls(place=fixtures_conditions.at("train.log", 8), text="a line", **fields)
+
+
+PORT = kernel(IbError, rank=5, what="port")
+ROWS = {
+    "nothing wrong": (fixtures_conditions.finding("none", ranks=()), []),
+    "undetermined, or low confidence": (fixtures_conditions.finding(confidence="low"), []),
+    "a device reports errors": (fixtures_conditions.finding("hardware"), []),
+    "a host's own port or link failed twice or more": (fixtures_conditions.finding("network"), [PORT, PORT]),
+    "any finding whose host shows a device fault in the kernel log": (
+        fixtures_conditions.finding("frozen"),
+        [kernel(GpuError, xid=79)],
+    ),
+    "a pod was evicted for what it used itself": (
+        fixtures_conditions.finding("died"),
+        [at_work(SchedulerEvent, what="evicted", detail="Container a was using 212Gi, request is 0")],
+    ),
+    "a process died, and the scheduler had preempted it or lost its node": (
+        fixtures_conditions.finding("died"),
+        [at_work(SchedulerEvent, what="preempted")],
+    ),
+    "a process was killed for want of memory": (
+        fixtures_conditions.finding("died"),
+        [kernel(OutOfMemory, rank=5, scope="host")],
+    ),
+    "an exception of the program's own": (fixtures_conditions.finding("raised"), []),
+    "ranks issue different calls": (fixtures_conditions.finding("size-mismatch"), []),
+    "everything else (late, frozen, one GPU stopped, one link error, did not come up)": (
+        fixtures_conditions.finding(),
+        [],
+    ),
+}
+
+
+def restart_table() -> dict[str, str]:
+    """The rows of the table in docs/restart.md: the finding, and the advice."""
+    text = (DOCS / "restart.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: re.sub(r"[`*]", "", row[1]) for row in rows[2:]}
+
+
+def test_the_restart_table_has_a_case_for_each_row() -> None:
+    assert list(restart_table()) == list(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_restart_table_says_what_is_decided(row: str) -> None:
+    finding, events = ROWS[row]
+    case = fixtures_conditions.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
+    action = decide((finding,), survey(case))
+    assert action.restart == restart_table()[row]
+    assert bool(action.cordon) is (action.restart == "after-replacing-node")
+
+
+@pytest.mark.parametrize("cause", ["straggler", "frozen", "device-stalled", "network", "init", "unfinished", "died"])
+def test_everything_else_is_unknown(cause: str) -> None:
+    assert decide((fixtures_conditions.finding(cause),), survey(fixtures_conditions.case())).restart == "unknown"

@@ -1,0 +1,51 @@
+"""What the documents say is what happens. ``python tests/project/test_readme.py`` puts the present summary into the README."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nccldoctor.cli import demo
+from nccldoctor.cli.app import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?<=```text\n).*?(?=```)", re.DOTALL)
+LINES = 12
+"""The README shows so many lines of the summary."""
+
+
+def summary(folder: Path) -> str:
+    demo.write(demo.DEFAULT, folder)
+    printed = CliRunner().invoke(cli, ["analyze", str(folder)], env={"COLUMNS": "100"}).stdout.splitlines()
+    return "".join(f"{line}\n" for line in [*printed[:LINES], "[…]"])
+
+
+def test_the_summary_shown_is_the_summary_printed(tmp_path: Path) -> None:
+    shown = BLOCK.search(README.read_text(encoding="utf-8"))
+    assert shown is not None
+    assert shown[0] == summary(tmp_path / "logs"), "run python tests/project/test_readme.py"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_documents_name_existing_commands() -> None:
+    for document in DOCUMENTS:
+        for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+            for word in re.findall(r"\bnccldoctor ([a-z]+)", block):
+                assert word in cli.commands, f"{document.name}: nccldoctor {word}"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        text = summary(Path(scratch) / "logs")
+    README.write_text(BLOCK.sub(lambda _: text, README.read_text(encoding="utf-8"), count=1), encoding="utf-8")

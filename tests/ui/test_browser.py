@@ -1,0 +1,376 @@
+"""The page in a real browser: no request, no dialog, nothing lost without scripts, readable by everybody.
+
+``python tests/ui/test_browser.py`` renews the picture of the README.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from builders import fixtures_diagnoses
+
+import nccldoctor
+from nccldoctor.cli import demo
+from nccldoctor.reports import html
+from nccldoctor.reports.plotly import interactive
+
+pytestmark = pytest.mark.browser
+
+SHOTS = Path(__file__).parents[2] / "test-output" / "screenshots"
+"""Where pictures of the pages are kept for people to look at; nothing compares them."""
+
+PICTURE = Path(__file__).parents[2] / "docs" / "report.png"
+"""The first screen of the report that the README shows."""
+
+PICTURE_BYTES = 250_000
+
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+PAGES = {
+    "eight ranks": fixtures_diagnoses.lagging,
+    "many ranks": lambda: fixtures_diagnoses.large(1024),
+    "healthy": fixtures_diagnoses.healthy,
+    "no data": fixtures_diagnoses.undetermined,
+    "ring": fixtures_diagnoses.ring,
+    "hostile": fixtures_diagnoses.hostile,
+}
+
+
+def _chromium():
+    named = os.environ.get("NCCLDOCTOR_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    executable = _chromium()
+    if executable is None:
+        pytest.skip("no Chromium: set NCCLDOCTOR_CHROMIUM or install it")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    out = {}
+    for name, make in PAGES.items():
+        path = folder / f"{name.replace(' ', '-')}.html"
+        path.write_text(html.page(make()), encoding="utf-8", newline="\n")
+        out[name] = path.as_uri()
+    return out
+
+
+@pytest.fixture
+def counting_server():
+    """A server that notes who asks it for anything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):  # the name that http.server calls
+            self.server.seen.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.seen = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Visit:
+    """One page opened in a context of its own, with all that it did."""
+
+    def __init__(self, browser, address, **context):
+        self.context = browser.new_context(**{"offline": True, **context})
+        self.page = self.context.new_page()
+        self.requests, self.trouble = [], []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss()))
+        self.page.goto(address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_nothing_is_requested_and_nothing_pops_up(browser, written, name, scripts):
+    with Visit(browser, written[name], java_script_enabled=scripts) as visit:
+        assert visit.requests == [written[name]]
+        assert visit.trouble == []
+
+
+@pytest.mark.parametrize("name", ["eight ranks", "hostile"])
+def test_every_fact_is_there_without_scripts(browser, written, name):
+    texts = []
+    for scripts in (True, False):
+        with Visit(browser, written[name], java_script_enabled=scripts) as visit:
+            texts.append(visit.page.inner_text("body").replace("Copy Markdown", ""))
+
+    assert re.sub(r"\s+", " ", texts[0]) == re.sub(r"\s+", " ", texts[1])
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser, written, name, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    with Visit(browser, written[name], color_scheme=scheme) as visit:
+        found = axe.Axe().run(visit.page)
+
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_page_scrolls_sideways(browser, written, name, width):
+    with Visit(browser, written[name], viewport={"width": width, "height": 900}) as visit:
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_first_screen_answers(browser, written):
+    with Visit(browser, written["eight ranks"], viewport={"width": 1280, "height": 900}) as visit:
+        bottoms = {
+            block: visit.page.locator(selector).bounding_box()
+            for block, selector in (("facts", ".facts"), ("first", "#first"), ("why", "#why"))
+        }
+
+    assert bottoms["facts"]["y"] + bottoms["facts"]["height"] <= 460
+    assert bottoms["first"]["y"] + bottoms["first"]["height"] <= 900
+
+
+@pytest.mark.parametrize("name", [sample.name for sample in demo.samples()])
+def test_the_first_screen_of_every_bundled_incident_answers(browser, tmp_path, name):
+    demo.write(name, tmp_path / "logs")
+    page = tmp_path / "page.html"
+    page.write_text(nccldoctor.analyze(tmp_path / "logs").to_html(), encoding="utf-8", newline="\n")
+    parts = ("h1", ".tag:last-of-type", ".facts > div:last-child", "#first dd", "#why h2", "#why tbody tr")
+    with Visit(browser, page.as_uri(), viewport={"width": 1280, "height": 900}) as visit:
+        boxes = [visit.page.locator(part).first.bounding_box() for part in parts]
+
+    assert max(box["y"] + box["height"] for box in boxes) <= 900
+
+
+def test_the_card_of_a_notebook_is_legible_in_the_dark_wherever_it_is_shown(browser, tmp_path):
+    path = tmp_path / "card.html"
+    path.write_text(
+        html.card(fixtures_diagnoses.lagging()), encoding="utf-8", newline="\n"
+    )  # no doctype: tables inherit nothing
+    with Visit(browser, path.as_uri(), color_scheme="dark") as visit:
+        look = "e => getComputedStyle(e).color"
+        colours = {visit.page.locator(part).first.evaluate(look) for part in (".nccldoctor-head", "th", "td")}
+
+    assert len(colours) == 1
+
+
+def test_it_prints_on_few_pages(browser, written):
+    with Visit(browser, written["eight ranks"]) as visit:
+        pdf = visit.page.pdf(format="A4", print_background=True)
+        visit.page.emulate_media(media="print")
+        visit.page.set_viewport_size({"width": 794, "height": 1123})
+        wide = visit.page.evaluate("document.documentElement.scrollWidth")
+
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 6
+    assert wide <= 794
+
+
+def test_charts_are_legible_without_styles(browser, tmp_path):
+    page = re.sub(r"<style>.*?</style>", "", html.page(fixtures_diagnoses.lagging()), flags=re.DOTALL)
+    path = tmp_path / "bare.html"
+    path.write_text(page, encoding="utf-8", newline="\n")
+    with Visit(browser, path.as_uri()) as visit:
+        fills = visit.page.eval_on_selector_all("svg.graph rect", "rs => rs.map(r => getComputedStyle(r).fill)")
+        order = visit.page.eval_on_selector_all("h1, h2", "hs => hs.map(h => h.textContent)")
+
+    assert fills
+    assert "rgb(0, 0, 0)" not in fills
+    assert order[0].startswith("Rank 5")
+    assert order[1:4] == ["Do this first", "Why this verdict", "Who is waiting for whom"]
+
+
+def test_text_that_got_past_the_escaping_would_do_nothing(browser, tmp_path, counting_server):
+    outside = f"http://127.0.0.1:{counting_server.server_port}"
+    attacks = (
+        f"<script>alert(1)</script><img src={outside}/x onerror=alert(2)><style>body{{display:none}}</style>"
+        f"<div style='position:fixed;inset:0'>x</div><iframe src={outside}/></iframe><svg onload=alert(3)></svg>"
+        f"<link rel=stylesheet href={outside}/s.css><object data={outside}/o></object>"
+    )
+    page = html.page(fixtures_diagnoses.lagging()).replace('<p class="lede">', f'<p class="lede">{attacks}')
+    path = tmp_path / "attacked.html"
+    path.write_text(page, encoding="utf-8", newline="\n")
+    with Visit(browser, path.as_uri(), offline=False) as visit:
+        visit.page.wait_for_timeout(300)
+        dialogs = [text for text in visit.trouble if text in ("1", "2", "3")]
+        shown = visit.page.is_visible("h1")
+        places = visit.page.eval_on_selector_all(".lede div", "ds => ds.map(d => getComputedStyle(d).position)")
+
+    assert dialogs == []
+    assert shown
+    assert "fixed" not in places
+    assert counting_server.seen == []
+
+
+def test_the_copy_button_shows_with_scripts_alone(browser, written):
+    with Visit(browser, written["eight ranks"], java_script_enabled=False) as visit:
+        assert not visit.page.is_visible("#copy")
+
+
+def test_the_theme_can_be_turned_without_a_script(browser, written):
+    with Visit(browser, written["eight ranks"], java_script_enabled=True, color_scheme="light") as visit:
+        before = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        visit.page.check("#theme")
+        after = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert before != after
+
+
+def test_every_place_that_scrolls_can_be_reached_by_key(browser, written):
+    with Visit(browser, written["eight ranks"], viewport={"width": 390, "height": 800}) as visit:
+        unreachable = visit.page.evaluate(
+            "[...document.querySelectorAll('*')].filter(e => e.scrollWidth > e.clientWidth + 1 &&"
+            " ['auto','scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0)"
+            ".map(e => e.outerHTML.slice(0, 80))"
+        )
+
+    assert unreachable == []
+
+
+@pytest.mark.parametrize("name", ["eight ranks", "many ranks", "healthy", "no data"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_picture_is_kept(browser, written, name, scheme):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    path = SHOTS / f"{name.replace(' ', '-')}-{scheme}.png"
+    with Visit(browser, written[name], color_scheme=scheme, viewport={"width": 1280, "height": 900}) as visit:
+        visit.page.screenshot(path=path, full_page=True)
+
+    assert path.stat().st_size > 10_000
+
+
+def test_colours_differ_in_grey_too(browser, written):
+    """Neighbouring levels of the heat map stay apart where only brightness is left."""
+    with Visit(browser, written["eight ranks"]) as visit:
+        fills = visit.page.eval_on_selector_all(
+            ".legend rect[class^=l]",
+            "rs => rs.slice(0, 5).map(r => getComputedStyle(r).fill.match(/\\d+/g).map(Number))",
+        )
+
+    grey = [0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in fills]
+    assert len(grey) == 5
+    assert all(a - b > 12 for a, b in pairwise(grey))
+
+
+@pytest.fixture(scope="module")
+def zoomable(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zoomable")
+    out = {}
+    for name in ("eight ranks", "many ranks", "hostile"):
+        path = folder / f"{name.replace(' ', '-')}.html"
+        path.write_text(interactive.page(PAGES[name]()), encoding="utf-8", newline="\n")
+        out[name] = path.as_uri()
+    return out
+
+
+@pytest.mark.parametrize("name", ["eight ranks", "many ranks", "hostile"])
+def test_panels_are_drawn_offline_without_a_complaint(browser, zoomable, name):
+    with Visit(browser, zoomable[name]) as visit:
+        visit.page.wait_for_function("document.getElementById('panels-note').hidden", timeout=20_000)
+        drawn = visit.page.eval_on_selector_all(
+            ".panel", "ps => ps.map(p => p.querySelectorAll('svg.main-svg').length > 0)"
+        )
+
+        assert drawn
+        assert all(drawn)
+        assert visit.requests == [zoomable[name]]
+        assert visit.trouble == []
+
+
+def test_where_scripts_are_blocked_panels_leave_no_hole(browser, zoomable):
+    with Visit(browser, zoomable["eight ranks"], java_script_enabled=False) as visit:
+        assert not any(visit.page.eval_on_selector_all(".panel", "ps => ps.map(p => p.offsetHeight > 0)"))
+        assert visit.page.is_visible("#runup svg")
+        assert visit.page.is_visible("#panels-note")
+
+
+def test_axe_finds_nothing_in_panels(browser, zoomable):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    with Visit(browser, zoomable["eight ranks"]) as visit:
+        visit.page.wait_for_function("document.getElementById('panels-note').hidden", timeout=20_000)
+        found = axe.Axe().run(visit.page)
+
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]] == []
+
+
+@pytest.mark.parametrize("sample", [sample.name for sample in demo.samples()])
+def test_the_first_screen_of_every_sample_answers(browser, sample, tmp_path):
+    demo.write(sample, tmp_path / "logs")
+    path = tmp_path / "report.html"
+    path.write_text(nccldoctor.analyze(tmp_path / "logs").to_html(), encoding="utf-8", newline="\n")
+    with Visit(browser, path.as_uri(), viewport={"width": 1280, "height": 900}) as visit:
+        shown = {
+            what: visit.page.locator(selector).first.bounding_box()
+            for what, selector in (
+                ("verdict", "h1"),
+                ("confidence", ".tag:last-of-type"),
+                ("facts", ".facts"),
+                ("action", "#first dd"),
+                ("why", "#why h2"),
+                ("first reason", "#why tbody tr"),
+            )
+        }
+        assert visit.trouble == []
+
+    for what, box in shown.items():
+        assert box is not None, what
+        assert box["y"] + box["height"] <= 900, what
+
+
+def test_a_page_of_many_ranks_loads_at_once(browser, tmp_path):
+    path = tmp_path / "large.html"
+    path.write_text(html.page(fixtures_diagnoses.large(16384)), encoding="utf-8", newline="\n")
+    times = []
+    for _ in range(5):
+        with Visit(browser, path.as_uri()) as visit:
+            times.append(visit.page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+
+    assert sorted(times)[2] <= 500
+
+
+def _photograph(browser, path):
+    with tempfile.TemporaryDirectory() as folder:
+        logs, page = Path(folder) / "logs", Path(folder) / "report.html"
+        demo.write(demo.DEFAULT, logs)
+        page.write_text(nccldoctor.analyze(logs).to_html(), encoding="utf-8", newline="\n")
+        with Visit(browser, page.as_uri(), color_scheme="light", viewport={"width": 1280, "height": 900}) as visit:
+            visit.page.screenshot(path=path)
+
+
+def test_the_picture_of_the_readme_can_be_renewed_and_stays_small(browser, tmp_path):
+    _photograph(browser, tmp_path / "report.png")
+
+    assert (tmp_path / "report.png").stat().st_size <= PICTURE_BYTES
+    assert PICTURE.stat().st_size <= PICTURE_BYTES
+
+
+if __name__ == "__main__":
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        _photograph(driver.chromium.launch(executable_path=_chromium(), args=list(ARGUMENTS)), PICTURE)

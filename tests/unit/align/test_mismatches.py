@@ -1,0 +1,209 @@
+"""Same place, same call? The minority is blamed, a tie is a tie, and a shift is named where it happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders.cases import WORLD, Tape, Team, case, world
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nccldoctor.align.call_sequences import CallSequences
+from nccldoctor.align.mismatches import Mismatch, compare, first_disagreement, rows_at, shift
+from nccldoctor.align.progress.table import fronts
+from nccldoctor.identify.case import Case
+from nccldoctor.model.ranks import Ranks
+
+
+def at(found: Case, seq: int, group: int = 0) -> Mismatch | None:
+    return compare(found, group, seq, rows_at(found, fronts(found), group, seq))
+
+
+def fourth(*different: tuple[int, str, dict[str, Any]], size: int = 4) -> Case:
+    """Three calls in common; in the fourth some ranks issue something else."""
+    changed = {rank: (op, more) for rank, op, more in different}
+    tapes = []
+    for rank in range(size):
+        op, more = changed.get(rank, ("all_reduce", {}))
+        tapes.append(Tape(rank, world(size)).calls(3).call(op, done=False, **more))
+    return case(*tapes)
+
+
+# ---- one number
+
+
+def test_the_same_call_everywhere() -> None:
+    found = fourth()
+    assert at(found, 4) is None
+    assert first_disagreement(found, fronts(found), 0, 4) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "aspect"),
+    [
+        ("broadcast", {}, "op"),
+        ("all_reduce", {"n": 9}, "size"),
+        ("all_reduce", {"output_sizes": [[9]]}, "size"),
+        ("all_reduce", {"input_dtypes": ["Half"], "output_dtypes": ["Half"]}, "dtype"),
+        ("broadcast", {"n": 9, "input_dtypes": ["Half"]}, "op"),
+        ("all_reduce", {"n": 9, "input_dtypes": ["Half"]}, "size"),
+    ],
+)
+@pytest.mark.parametrize("odd", [0, 3])
+def test_the_minority_is_named_whoever_it_is(op: str, more: dict[str, Any], aspect: str, odd: int) -> None:
+    found = at(fourth((odd, op, more)), 4)
+    assert found is not None
+    assert (found.aspect, found.minority, found.majority) == (aspect, Ranks([odd]), Ranks(range(4)) - [odd])
+    assert not found.tie
+
+
+def test_a_tie_names_nobody() -> None:
+    found = at(fourth((0, "broadcast", {}), (1, "broadcast", {})), 4)
+    assert found is not None and found.tie
+    assert (found.minority, found.majority) == (Ranks(), Ranks())
+    assert found.sides == (Ranks([0, 1]), Ranks([2, 3]))
+
+
+def test_a_plurality_is_no_majority() -> None:
+    different = [(0, "broadcast", {}), (1, "barrier", {}), (2, "reduce", {})]
+    found = at(fourth(*different, size=5), 4)
+    assert found is not None and found.tie
+    assert found.sides[0] == Ranks([3, 4])
+
+
+def test_two_that_differ_in_different_ways_are_both_the_minority() -> None:
+    found = at(fourth((1, "broadcast", {}), (4, "barrier", {}), size=5), 4)
+    assert found is not None
+    assert (found.minority, found.majority) == (Ranks([1, 4]), Ranks([0, 2, 3]))
+
+
+def test_one_entry_is_nothing_to_compare() -> None:
+    found = case(Tape(0).call())
+    assert at(found, 1) is None
+    assert at(found, 99) is None
+
+
+def test_sizes_of_an_all_to_all_may_differ() -> None:
+    tapes = [Tape(r).call("all_to_all", n=8 + r) for r in range(4)]
+    found = case(*tapes)
+    assert at(found, 1) is None
+    assert first_disagreement(found, fronts(found), 0, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "root_only"),
+    [("scatter", {"input_sizes": [[32]]}), ("gather", {"output_sizes": [[32]]}), ("reduce", {"output_sizes": [[32]]})],
+)
+def test_what_only_a_root_has_may_differ(op: str, root_only: dict[str, Any]) -> None:
+    found = case(Tape(0).call(op, **root_only), *(Tape(r).call(op) for r in (1, 2, 3)))
+    assert at(found, 1) is None
+    assert first_disagreement(found, fronts(found), 0, 1) is None
+
+
+def test_the_rest_of_a_rooted_call_must_agree() -> None:
+    found = at(case(Tape(0).call("scatter", n=16), *(Tape(r).call("scatter") for r in (1, 2, 3))), 1)
+    assert found is not None and found.minority == Ranks([0])
+
+
+def test_dtypes_that_were_not_recorded_say_nothing() -> None:
+    bare = {"input_dtypes": [], "output_dtypes": []}
+    assert at(fourth((1, "all_reduce", bare)), 4) is None
+
+
+# ---- the earliest
+
+
+def test_the_earliest_number_counts_not_the_one_that_hangs() -> None:
+    tapes = [
+        Tape(r).calls(2).call(n=9 if r == 2 else 8).call("barrier" if r == 1 else "all_reduce", done=False)
+        for r in range(4)
+    ]
+    found = case(*tapes)
+    first = first_disagreement(found, fronts(found), 0, 4)
+    assert first is not None and (first.seq, first.minority) == (3, Ranks([2]))
+
+
+def test_nothing_above_the_limit_is_looked_at() -> None:
+    tapes = [Tape(r).calls(2).call(n=9 if r == 2 else 8) for r in range(4)]
+    found = case(*tapes)
+    assert first_disagreement(found, fronts(found), 0, 2) is None
+
+
+def test_only_what_the_rings_still_hold_is_compared() -> None:
+    tapes = [Tape(r).call(n=9 if r == 2 else 8).calls(5) for r in range(4)]
+    tapes[2].kept(2)
+    found = case(*tapes)
+    assert first_disagreement(found, fronts(found), 0, 6) is None
+
+
+def test_another_group_is_another_matter() -> None:
+    pair = Team("1", "tp", (0, 1))
+    tapes = [Tape(r, WORLD, pair).call(n=9 if r == 1 else 8, team=pair).call() for r in (0, 1)]
+    found = case(*tapes, Tape(2).call(), Tape(3).call())
+    assert first_disagreement(found, fronts(found), 0, 9) is None
+    assert first_disagreement(found, fronts(found), 1, 9) is not None
+
+
+def test_numbers_that_jump_far_do_not_cost_memory() -> None:
+    tapes = [Tape(r).call().call(collective_seq_id=10**12) for r in range(4)]
+    found = case(*tapes)
+    assert first_disagreement(found, fronts(found), 0, 10**12) is None
+
+
+# ---- shifts
+
+LOOP = ("all_gather", "reduce_scatter", "all_reduce", "broadcast")
+
+
+def stream(rank: int, ops: list[str]) -> Tape:
+    tape = Tape(rank)
+    for op in ops:
+        tape.call(op)
+    return tape
+
+
+def moved(rank: int, ops: list[str]) -> Any:
+    whole = list(LOOP * 3)
+    found = case(*(stream(r, ops if r == rank else whole) for r in range(4)))
+    both = fronts(found)
+    first = first_disagreement(found, both, 0, 99)
+    assert first is not None
+    return shift(found, both, CallSequences(found, both), first, rank)
+
+
+def test_a_skipped_call_is_named_where_it_was_skipped() -> None:
+    ops = list(LOOP * 3)
+    del ops[5]
+    found = moved(2, ops)
+    assert (found.rank, found.seq, found.missed) == (2, 6, True)
+    assert found.length >= 5
+
+
+def test_a_call_too_many_is_named_where_it_was_issued() -> None:
+    ops = list(LOOP * 3)
+    ops.insert(5, "barrier")
+    found = moved(2, ops)
+    assert (found.seq, found.missed) == (6, False)
+
+
+def test_another_call_in_its_place_is_no_shift() -> None:
+    ops = list(LOOP * 3)
+    ops[5] = "barrier"
+    assert moved(2, ops) is None
+
+
+def test_a_stream_that_goes_its_own_way_is_no_shift() -> None:
+    assert moved(2, [*LOOP, *(["barrier"] * 8)]) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(at=st.integers(0, 10), rank=st.integers(0, 3), extra=st.booleans())
+def test_shifts_are_found_wherever_they_are(at: int, rank: int, extra: bool) -> None:
+    ops = list(LOOP * 3)
+    if extra:
+        ops.insert(at, "barrier")
+    else:
+        del ops[at]
+    found = moved(rank, ops)
+    assert (found.seq, found.missed) == (at + 1, not extra)

@@ -1,0 +1,272 @@
+"""Two fronts for each rank in each group: how far its host enqueued and how far its device completed."""
+
+from __future__ import annotations
+
+import pytest
+from builders.cases import WORLD, Log, Tape, Team, case, gave_up, group_named, said
+
+from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.progress.table import ProgressTable, fronts
+from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
+
+PAIR = Team("7", "tp", (2, 3))
+DEFAULT_REF = GroupRef(pg_id=0, uid="0")
+
+
+def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> ProgressTable:
+    return fronts(case(*tapes, logs=logs))
+
+
+def front_of(*tapes: Tape, rank: int = 0, logs: tuple[Log, ...] = ()) -> GroupProgress:
+    """The front of one rank in the default group."""
+    found = case(*tapes, logs=logs)
+    return fronts(found).by[(found.naming.by_local[(rank, "0")], rank)]
+
+
+def log(rank: int, *events: object) -> Log:
+    return Log(f"rank_{rank}.log", events, rank=rank)  # type: ignore[arg-type]
+
+
+# ---- dumps
+
+
+def test_all_done() -> None:
+    front = front_of(Tape(0).calls(3))
+    assert (front.enqueued, front.completed, front.pending, front.row) == (3, 3, None, -1)
+
+
+def test_the_host_ran_ahead_of_the_device() -> None:
+    front = front_of(Tape(0).calls(3).call(done=False).calls(2, done=False))
+    assert (front.enqueued, front.completed, front.pending) == (6, 3, 4)
+    assert (front.row, front.position, front.started) == (3, 3, False)
+
+
+def test_a_kernel_known_to_run() -> None:
+    assert front_of(Tape(0).call().call(done=False, state="started")).started
+
+
+def test_a_call_that_finished_behind_an_open_one_does_not_move_the_completed_front() -> None:
+    front = front_of(Tape(0).call().call(done=False).call())
+    assert (front.completed, front.pending, front.enqueued) == (1, 2, 3)
+
+
+def test_fronts_of_two_groups_do_not_mix() -> None:
+    tape = Tape(2, WORLD, PAIR).calls(5).calls(2, team=PAIR).call(team=PAIR, done=False)
+    found = case(tape)
+    by = fronts(found).by
+    assert (by[(group_named(found, "0"), 2)].enqueued, by[(group_named(found, "0"), 2)].pending) == (5, None)
+    assert (by[(group_named(found, "7"), 2)].enqueued, by[(group_named(found, "7"), 2)].pending) == (3, 3)
+    assert by[(group_named(found, "7"), 2)].position == 7, "its place in the rank's order over all groups"
+
+
+def test_fronts_of_two_ranks_do_not_mix() -> None:
+    by = read(Tape(0).calls(2), Tape(1).call().call(done=False), Tape(3).calls(4)).by
+    assert {(f.rank, f.enqueued, f.pending) for f in by.values()} == {(0, 2, None), (1, 2, 2), (3, 4, None)}
+
+
+def test_a_wrapped_ring_begins_at_its_oldest_number() -> None:
+    front = front_of(Tape(0).calls(6).call(done=False).kept(3))
+    assert (front.oldest, front.enqueued, front.completed, front.pending) == (5, 7, 6, 7)
+
+
+def test_what_the_ring_dropped_before_an_open_call_counts_as_done() -> None:
+    # active calls only: the first entry is the open one
+    front = front_of(Tape(0).calls(6).call(done=False).kept(1))
+    assert (front.completed, front.pending) == (6, 7)
+
+
+# ---- counters
+
+
+def status(rank: int, enqueued: int, completed: int, pg_id: int = 0) -> dict[str, dict[str, int]]:
+    return {
+        str(pg_id): {
+            "last_enqueued_collective": enqueued,
+            "last_started_collective": -1,
+            "last_completed_collective": completed,
+        }
+    }
+
+
+def test_counters_speak_for_groups_whose_calls_were_not_written() -> None:
+    front = front_of(Tape(0).other(entries=[], pg_status=status(0, 9, 8)))
+    assert (front.enqueued, front.completed, front.pending, front.known_by) == (9, 8, 9, "status")
+    front = front_of(Tape(0).other(entries=[], pg_status=status(0, 9, 9)))
+    assert (front.enqueued, front.pending) == (9, None)
+
+
+def test_counters_that_are_late_do_not_take_calls_back() -> None:
+    front = front_of(Tape(0).calls(3).call(done=False).other(pg_status=status(0, 3, 3)))
+    assert (front.enqueued, front.pending) == (4, 4)
+
+
+def test_counters_ahead_of_the_entries_move_the_enqueued_front() -> None:
+    front = front_of(Tape(0).calls(3).other(pg_status=status(0, 5, 3)))
+    assert (front.enqueued, front.completed) == (5, 3)
+
+
+def test_counters_of_gloo_count_sends_and_are_not_believed() -> None:
+    front = front_of(Tape(0, backend="gloo").calls(3).other(pg_status=status(0, 16, 16)))
+    assert (front.enqueued, front.completed) == (3, 3)
+
+
+def test_none_counted_is_no_front() -> None:
+    assert read(Tape(0).other(entries=[], pg_status=status(0, -1, -1))).by == {}
+
+
+# ---- sends and receives
+
+
+def test_an_open_send_names_its_peer_by_global_rank() -> None:
+    pipe = Team("9", "pp", (1, 3))
+    (open_,) = read(Tape(3, WORLD, pipe).call().send(1, pipe, done=False)).transfers[3]
+    assert (open_.sends, open_.receives, open_.position, open_.started) == ((1,), (), 1, False)
+
+
+def test_an_open_receive_names_its_peer_by_global_rank() -> None:
+    pipe = Team("9", "pp", (1, 3))
+    (open_,) = read(Tape(3, WORLD, pipe).recv(1, pipe, done=False, state="started")).transfers[3]
+    assert (open_.sends, open_.receives, open_.started) == ((), (1,), True)
+
+
+def test_finished_transfers_leave_nothing() -> None:
+    found = read(Tape(0).send(1).recv(1).batch(("send", 1), ("recv", 1)))
+    assert (found.transfers, found.by) == ({}, {})
+
+
+def test_two_batches_are_told_apart() -> None:
+    (open_,) = read(Tape(0).batch(("send", 1)).batch(("send", 2), ("recv", 3), done=False)).transfers[0]
+    assert (open_.sends, open_.receives) == ((2,), (3,))
+
+
+def test_transfers_of_a_rank_keep_their_order() -> None:
+    found = read(Tape(0).recv(1, done=False).send(2, done=False))
+    assert [(t.sends, t.receives) for t in found.transfers[0]] == [((), (1,)), ((2,), ())]
+
+
+def test_a_coalesced_collective_alone_is_a_collective() -> None:
+    front = front_of(Tape(0).call().call("allreduce_coalesced", done=False))
+    assert (front.enqueued, front.pending) == (2, 2)
+
+
+# ---- gloo
+
+
+def test_the_last_call_of_a_gloo_pair_is_open_where_the_partner_is_gone() -> None:
+    # gloo also retires a call that failed because its peer died
+    pair = Team("0", "default_pg", (0, 1))
+    alone = front_of(Tape(0, pair, backend="gloo").calls(3))
+    assert (alone.completed, alone.pending) == (2, 3)
+    both = front_of(Tape(0, pair, backend="gloo").calls(3), Tape(1, pair, backend="gloo").calls(3))
+    assert (both.completed, both.pending) == (3, None)
+
+
+# ---- lines
+
+
+def test_a_timeout_says_issued_and_not_finished() -> None:
+    front = front_of(logs=(log(0, gave_up(0, 7, team=WORLD)), log(1, gave_up(1, 7, team=WORLD))))
+    assert (front.enqueued, front.completed, front.pending, front.known_by) == (7, 6, 7, "log")
+    assert front.row == -1
+
+
+def test_blocking_wait_says_the_same() -> None:
+    line = said(BlockingWaitTimeout, 0, group=WORLD.ref, seq=7, op="ALLREDUCE")
+    front = front_of(logs=(log(0, line), log(1, gave_up(1, 7, team=WORLD))))
+    assert (front.enqueued, front.pending) == (7, 7)
+
+
+def test_the_watchdogs_counters() -> None:
+    line = said(WorkStatus, 0, group=DEFAULT_REF, failed=7, last_enqueued=9, last_completed=6)
+    front = front_of(logs=(log(0, line),))
+    assert (front.enqueued, front.completed, front.pending) == (9, 6, 7)
+
+
+def test_the_dump_signals_counters_show_a_rank_that_waits_for_nothing() -> None:
+    line = said(DumpSignal, 0, group=DEFAULT_REF, last_enqueued=6, last_completed=6)
+    front = front_of(logs=(log(0, line),))
+    assert (front.enqueued, front.completed, front.pending) == (6, 6, None)
+
+
+def test_lines_of_one_rank_add_up() -> None:
+    lines = (gave_up(0, 7, team=WORLD), said(DumpSignal, 0, group=DEFAULT_REF, last_enqueued=9, last_completed=6))
+    front = front_of(logs=(log(0, *lines),))
+    assert (front.enqueued, front.completed, front.pending) == (9, 6, 7)
+
+
+def test_a_dump_goes_before_lines() -> None:
+    front = front_of(Tape(0).calls(3).call(done=False), logs=(log(0, gave_up(0, 99, team=WORLD)),))
+    assert (front.enqueued, front.pending, front.known_by) == (4, 4, "dump")
+
+
+@pytest.mark.parametrize("counter", [1 << 60, -7, 2**63 - 1])
+def test_uninitialised_counters_are_no_progress(counter: int) -> None:
+    line = said(WorkStatus, 0, group=DEFAULT_REF, failed=7, last_enqueued=counter, last_completed=6)
+    assert read(logs=(log(0, line),)).by == {}
+
+
+def test_a_line_without_a_rank_moves_no_front() -> None:
+    assert read(logs=(Log("all.log", [gave_up(None, 7, team=WORLD)]),)).by == {}
+
+
+# ---- which group a line means
+
+
+def test_a_line_without_a_group_means_the_one_in_which_its_rank_recorded_that_call() -> None:
+    tape = Tape(2, WORLD, PAIR).calls(2).calls(5, team=PAIR).call(team=PAIR, done=False)
+    found = case(tape, logs=[log(2, gave_up(2, 6))])
+    assert group_of(found, found.events[0]) == group_named(found, "7")
+
+
+def test_two_groups_with_that_number_are_told_apart_by_size() -> None:
+    tape = Tape(2, WORLD, PAIR).call(n=8).call(team=PAIR, n=32, done=False)
+    found = case(tape, logs=[log(2, gave_up(2, 1, numel_in=32), gave_up(2, 1, numel_in=None))])
+    assert group_of(found, found.events[0]) == group_named(found, "7")
+    assert group_of(found, found.events[1]) is None, "both fit"
+
+
+def test_without_dumps_a_line_without_a_group_means_the_default_group() -> None:
+    found = case(logs=[log(2, gave_up(2, 6)), log(3, gave_up(3, 6))])
+    assert group_of(found, found.events[0]) == 0
+
+
+def test_unless_its_number_inside_the_group_is_another_than_its_rank() -> None:
+    found = case(logs=[log(2, gave_up(2, 6, group_rank=0)), log(3, gave_up(3, 6))])
+    assert group_of(found, found.events[0]) is None
+
+
+def test_of_numbers_far_apart_only_that_of_most_ranks_may_be_the_default_groups() -> None:
+    logs = [log(r, gave_up(r, 6), *([gave_up(r, 900 + r)] if r < 2 else [])) for r in range(4)]
+    found = case(logs=logs)
+    assert [group_of(found, e) for e in found.events] == [None if e.seq > 6 else 0 for e in found.events]
+
+
+def test_two_numbers_of_as_many_ranks_are_of_nobody_knows_which_group() -> None:
+    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 900)) for r in range(4)])
+    assert {group_of(found, e) for e in found.events} == {None}
+
+
+def test_numbers_that_queue_behind_each_other_are_of_one_group() -> None:
+    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 7)) for r in range(4)])
+    assert {group_of(found, e) for e in found.events} == {0}
+
+
+def test_a_named_group_that_nobody_knows_is_not_taken_for_another() -> None:
+    # the store names groups in its own words; such a line may be the only one
+    found = case(Tape(2).calls(3))
+    line = gave_up(2, 3, team=Team("999", "cp", (2,)))
+    assert group_of(found, line) is None
+
+
+# ---- who is known how
+
+
+def test_who_recorded_and_who_timed() -> None:
+    started = Tape(1).call(done=False, state="started")
+    counted = Tape(2).other(entries=[], pg_status=status(2, 4, 4))
+    off = Tape(3).other(entries=[], pg_status={})
+    found = read(Tape(0).call(), started, counted, off)
+    assert found.recorded == {0, 1, 2}
+    assert found.timed == {1}
+    assert found.last_row == {0: 0, 1: 1}

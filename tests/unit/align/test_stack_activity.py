@@ -1,0 +1,154 @@
+"""What frames say."""
+
+from __future__ import annotations
+
+import pytest
+from builders.cpu_limit import patience
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nccldoctor.align.stacks import activity
+
+C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+WRAPPER = "wrapper (torch/distributed/c10d_logger.py:83)"
+USER = ("train (/opt/train/train.py:259)", "<module> (/opt/train/train.py:363)")
+
+WAITING = [
+    (("item (torch/_tensor.py:1)", "average_loss (/t/metrics.py:24)"), "waits for its GPU"),
+    ((f"all_reduce ({C10D}:3252)", WRAPPER), "waits for a peer in all_reduce"),
+    (
+        (WRAPPER, f"barrier ({C10D}:4159)", "save_checkpoint (/opt/train/checkpoint.py:96)"),
+        "waits for a peer in barrier",
+    ),
+    (("synchronize (torch/cuda/__init__.py:983)", "log_step (/opt/train/metrics.py:57)"), "waits for its GPU"),
+    (("Stream.synchronize (torch/cuda/streams.py:105)",), "waits for its GPU"),
+    (
+        ("pthread_cond_wait@@GLIBC_2.3.2 (libpthread.so.0)", "cudaStreamSynchronize (libcudart.so.12)"),
+        "waits for its GPU",
+    ),
+    (("0x7f12 (libcuda.so.1)", "cuStreamSynchronize (libcuda.so.1)", "f (/t/a.py:3)"), "waits for its GPU"),
+    ((f"_store_based_barrier ({C10D}:843)",), "waits for a peer at the store"),
+    ((f"new_group ({C10D}:4500)",), "waits for a peer while a process group is set up"),
+    (
+        ("DistributedDataParallel._sync_buffers (torch/nn/parallel/distributed.py:2100)",),
+        "waits for a peer in _sync_buffers",
+    ),
+    (("poll (libc.so.6)", "ncclCommInitRankConfig (libnccl.so.2)"), "waits for a peer in ncclCommInitRankConfig"),
+    (("wait_tensor (torch/distributed/_functional_collectives.py:90)",), "waits for a peer in wait_tensor"),
+    (
+        (
+            f"batch_isend_irecv ({C10D}:2000)",
+            "_communicate (/opt/m/megatron/core/pipeline_parallel/p2p_communication.py:8)",
+        ),
+        "waits for a peer in batch_isend_irecv",
+    ),
+]
+BUSY = [
+    (
+        (
+            "_reduce_grad (torch/distributed/fsdp/_runtime_utils.py:865)",
+            "_engine_run_backward (torch/autograd/graph.py:8)",
+        ),
+        "runs the backward pass",
+    ),
+    (("upload_shard (/t/a.py:3)",), "waits for a remote server"),
+    (("clock_nanosleep (libc.so.6)", "f (/t/a.py:3)"), "sleeps"),
+    (("data_loader_wait (/opt/train/train.py:101)", "step_3d (/opt/train/train.py:192)"), "waits for the data loader"),
+    (
+        (
+            "select (selectors.py:415)",
+            "wait (multiprocessing/connection.py:947)",
+            "get (multiprocessing/queues.py:113)",
+            "_MultiProcessingDataLoaderIter._try_get_data (torch/utils/data/dataloader.py:1133)",
+        ),
+        "waits for the data loader",
+    ),
+    (
+        (
+            "_save (torch/serialization.py:1134)",
+            "save (torch/serialization.py:944)",
+            "write_shard (/opt/train/checkpoint.py:71)",
+        ),
+        "writes a checkpoint",
+    ),
+    (("write (libc.so.6)", "write_shard (/opt/train/checkpoint.py:71)"), "writes a checkpoint"),
+    (
+        (
+            "read (ssl.py:1099)",
+            "recv_into (ssl.py:1251)",
+            "readinto (socket.py:706)",
+            "log (/v/site-packages/wandb/sdk/lib/x.py:5)",
+        ),
+        "waits for a remote server",
+    ),
+    (("acquire (threading.py:3)", "_poll (wandb/sdk/mailbox/x.py:5)"), "talks to an experiment tracker"),
+    (("_wait (subprocess.py:2053)", "f (/t/a.py:1)"), "waits for a child process"),
+    (("compile_fx_inner (torch/_inductor/compile_fx.py:600)", "_fn (torch/_dynamo/eval_frame.py:5)"), "compiles"),
+    (("acquire (/v/site-packages/filelock/_api.py:312)", "load_dataset (datasets/load.py:2)"), "waits for a file lock"),
+    (("interaction (pdb.py:362)", "user_line (pdb.py:3)"), "stands in a debugger"),
+    (("_engine_run_backward (torch/autograd/graph.py:824)",), "runs the backward pass"),
+    (("cudaEventDestroy (libcudart.so.12)", "f (/t/a.py:3)"), "is inside the driver (cudaEventDestroy)"),
+    (("evaluate (/t/trainer.py:9)",), "evaluates"),
+]
+
+
+@pytest.mark.parametrize(("stack", "words"), WAITING)
+def test_waiting(stack, words):
+    assert activity.is_waiting(stack + USER)
+    assert activity.doing(stack + USER) == words
+
+
+@pytest.mark.parametrize(("stack", "words"), BUSY)
+def test_busy(stack, words):
+    assert not activity.is_waiting(stack + USER)
+    assert activity.doing(stack + USER) == words
+
+
+def test_user_code_that_says_nothing():
+    assert activity.doing(USER) is None
+    assert not activity.is_waiting(USER)
+    assert not activity.is_waiting(())
+    assert activity.doing(()) is None
+
+
+def test_a_wait_outside_the_innermost_frames_is_no_wait():
+    stack = ("crunch (/t/a.py:3)", f"all_reduce ({C10D}:3)")
+    assert not activity.is_waiting(stack)
+
+
+def test_user_functions_named_like_collectives_are_no_collectives():
+    assert not activity.is_waiting(("broadcast (/t/my_server.py:3)",))
+    assert not activity.is_waiting(("synchronize (/t/my_db.py:3)",))
+
+
+def test_name_of_the_wait():
+    assert activity.waits_in((WRAPPER, f"barrier ({C10D}:4159)")) == "barrier"
+    assert activity.waits_in(USER) is None
+
+
+def test_innermost_user_frame():
+    stack = (f"all_reduce ({C10D}:3252)", WRAPPER, "loss_all_reduce (/opt/train/train.py:66)", *USER)
+    assert activity.user_frame(stack) == "loss_all_reduce (/opt/train/train.py:66)"
+    assert activity.user_frame(("wait (threading.py:331)",)) is None
+
+
+@given(st.lists(st.text(max_size=60), max_size=6))
+def test_never_raises(stack):
+    activity.is_waiting(stack)
+    activity.doing(stack)
+    activity.user_frame(stack)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "a" * 9000,
+        "data_load" * 900,
+        "x." * 4000 + " (a.py:1)",
+        "c10d::" * 900,
+        "get_batch_" * 800 + " (torch/distributed:3)",
+    ],
+)
+def test_long_names_are_read_quickly(frame):
+    with patience():
+        activity.doing((frame,) * 20)

@@ -1,0 +1,157 @@
+"""``nccldoctor env``: what to set next time, and what is the matter with what is set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders import dumps
+from click.testing import CliRunner, Result
+
+from nccldoctor.cli.app import cli
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["env", *map(str, words)])
+
+
+def exported(script: str, folder: Path) -> dict[str, str]:
+    """What a shell holds after it ran the script."""
+    env = {"PATH": os.environ["PATH"], "LOG_DIR": str(folder / "log dir"), "NCCL_BLOCKING_WAIT": "1"}
+    done = subprocess.run(["bash", "-euc", f"{script}\nenv -0"], env=env, capture_output=True, check=True, cwd=folder)
+    return dict(part.split("=", 1) for part in done.stdout.decode().split("\0") if "=" in part)
+
+
+@pytest.mark.parametrize("form", ["shell", "slurm"])
+@pytest.mark.parametrize(("torch", "new", "old"), [("2.7.1", False, True), ("2.9.1", True, True), (None, True, True)])
+def test_the_exports_take_effect_in_a_shell(tmp_path, form, torch, new, old):
+    result = run("--format", form, *(["--torch", torch] if torch else []))
+    assert result.exit_code == 0
+    held = exported(result.stdout, tmp_path)
+    assert ("TORCH_FR_BUFFER_SIZE" in held) is new
+    assert ("TORCH_NCCL_TRACE_BUFFER_SIZE" in held) is old
+    assert held["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+    assert held["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == f"{tmp_path}/log dir/nccl_trace_rank_"
+    assert "NCCL_BLOCKING_WAIT" not in held, "it would turn the recorder's dumps off"
+    assert (tmp_path / "log dir").is_dir()
+
+
+def test_a_pod_refers_to_the_variable_above():
+    lines = run("show", "--format", "kubernetes", "--torch", "2.13").stdout.splitlines()
+    names = [line.split(": ")[1] for line in lines if line.strip().startswith("- name")]
+    assert names[0] == "LOG_DIR"
+    assert len(names) == len(set(names))
+    assert any(line.strip().startswith('value: "$(LOG_DIR)/nccl_trace_rank_"') for line in lines)
+    assert not any("export" in line for line in lines)
+
+
+def test_a_release_without_recorder_is_told_so():
+    text = run("--torch", "2.1.0").stdout
+    assert "no flight recorder" in text
+    assert "BUFFER_SIZE" not in text
+
+
+def test_what_is_no_version_is_refused():
+    assert run("--torch", "newest").exit_code == 2
+
+
+def test_the_ring_is_sized_by_the_run(tmp_path):
+    for rank in range(2):
+        made = [dumps.entry(i, time_created_ns=1_780_000_000_000_000_000 + i * 10_000_000) for i in range(1, 601)]
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dumps.dump(*made))
+    text = run(tmp_path).stdout
+    assert "100.0 calls a second" in text
+    assert "export TORCH_FR_BUFFER_SIZE=12000" in text
+
+
+LAUNCH = """#!/bin/bash
+#SBATCH --nodes=2
+export NCCL_TIMEOUT=1200000
+export TORCH_NCCL_BLOCKING_WAIT=1
+export TORCH_NCCL_TRACE_BUFFER_SIZE=2000
+export NCCL_IB_TIMEOUT=3600
+export NCCL_SOCKET_IFNAMES=eth0
+export NCCL_DEBUG=INFO
+export GLOO_SOCKET_IFNAM=eth0
+export NCCL_ASYNC_ERROR_HANDLING=1
+srun python train.py
+"""
+TRAIN = """import torch.distributed as dist
+from datetime import timedelta
+dist.distributed_c10d._DEFAULT_PG_TIMEOUT = timedelta(minutes=30)
+dist.init_process_group("nccl", timeout=timedelta(seconds=3600))
+"""
+
+
+@pytest.fixture
+def judged(tmp_path) -> dict[str, dict]:
+    (tmp_path / "launch.sbatch").write_text(LAUNCH)
+    (tmp_path / "train.py").write_text(TRAIN)
+    result = run("check", tmp_path / "launch.sbatch", tmp_path / "train.py", "--format", "json")
+    assert result.exit_code == 1, "there is something to fix"
+    return {row["name"]: row for row in json.loads(result.stdout)["settings"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "word"),
+    [
+        ("NCCL_TIMEOUT", "fix", "no effect"),
+        ("TORCH_NCCL_BLOCKING_WAIT", "fix", "watchdog"),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "fix", "leaves no watchdog"),
+        ("NCCL_IB_TIMEOUT", "fix", "exponent"),
+        ("NCCL_SOCKET_IFNAMES", "note", "NCCL_SOCKET_IFNAME"),
+        ("GLOO_SOCKET_IFNAM", "note", "GLOO_SOCKET_IFNAME"),
+        ("NCCL_DEBUG", "fine", "logs"),
+        ("NCCL_ASYNC_ERROR_HANDLING", "fix", "watchdog"),
+    ],
+)
+def test_each_variable_is_judged(judged, name, verdict, word):
+    assert judged[name]["verdict"] == verdict
+    assert any(word in says for says in judged[name]["says"]), judged[name]["says"]
+    assert judged[name]["place"].rpartition("/")[2].startswith("launch.sbatch:")
+
+
+def test_timeouts_in_code_are_judged(judged):
+    code = [name for name in judged if "TIMEOUT" in name.upper() and judged[name]["place"].startswith("train.py")]
+    assert any("_DEFAULT_PG_TIMEOUT" in name for name in code), sorted(judged)
+
+
+def test_an_unknown_name_is_never_called_useless(judged):
+    assert not any("no effect" in says for says in judged["NCCL_SOCKET_IFNAMES"]["says"])
+
+
+def test_a_version_given_is_judged_by(tmp_path):
+    (tmp_path / "env.txt").write_text("PATH=/bin\nTORCH_FR_BUFFER_SIZE=2000\nHOME=/home/me\n")
+    old = json.loads(run("check", tmp_path / "env.txt", "--torch", "2.5.1", "--format", "json").stdout)["settings"]
+    assert [(row["name"], row["verdict"]) for row in old] == [("TORCH_FR_BUFFER_SIZE", "fix")]
+    assert "2.8" in old[0]["says"][0]
+    new = run("check", tmp_path / "env.txt", "--torch", "2.9.1")
+    assert (new.exit_code, new.stdout.split()[0]) == (0, "fine")
+
+
+def test_no_setting_is_said_and_is_no_error(tmp_path):
+    (tmp_path / "readme.txt").write_text("Nothing to set here.\n")
+    result = run("check", tmp_path / "readme.txt")
+    assert result.exit_code == 0
+    assert "no NCCL_*" in result.stdout
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path):
+    assert run("check", tmp_path / "nowhere.sh").exit_code == 2
+
+
+def test_hostile_text_does_not_reach_the_terminal(tmp_path):
+    (tmp_path / "a.sh").write_text("export NCCL_DEBUG=\x1b[2J\x1b]0;x\x07\n")
+    assert "\x1b" not in run("check", tmp_path / "a.sh").stdout
+
+
+def test_ranks_that_differ_are_told_by_their_files(tmp_path):
+    for rank in range(4):
+        line = f"node0:40:41 [{rank}] NCCL INFO NCCL_ALGO set by environment to {'Ring' if rank == 2 else 'Tree'}\n"
+        (tmp_path / f"rank_{rank}.log").write_text(line)
+    rows = json.loads(run("check", tmp_path, "--format", "json").stdout)["settings"]
+    told = [says for row in rows for says in row["says"] if "must be equal" in says]
+    assert told == ["must be equal on all ranks, and is Ring on ranks 2, Tree on ranks 0-1,3"]

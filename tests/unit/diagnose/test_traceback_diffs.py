@@ -1,0 +1,69 @@
+"""Tracebacks of ranks that all gave up on gloo: one of them waited for everybody at another place than all the others."""
+
+from __future__ import annotations
+
+import pytest
+from builders.verdicts import Ruling, read
+
+VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"
+NORM = (41, 'dist.all_reduce(norm, group=groups["norm"])')
+LOSS = (38, "dist.all_reduce(loss)")
+BARRIER = (52, "dist.barrier()")
+BACKWARD = (33, "loss.backward()")
+PAIR = (36, "dist.all_reduce(x, group=pair)")
+SENDING = (37, "dist.send(x, 3)")
+
+
+def gave_up(rank: int, line: int, code: str, error: str = VAIN) -> str:
+    rows = (
+        "Traceback (most recent call last):",
+        '  File "/opt/train/train.py", line 90, in <module>',
+        "    main()",
+        f'  File "/opt/train/train.py", line {line}, in main',
+        f"    {code}",
+        "    ^^^^^^^^^^^^^^",
+        '  File "/usr/lib/python3/dist-packages/torch/distributed/c10d_logger.py", line 83, in wrapper',
+        "    return func(*args, **kwargs)",
+        f"RuntimeError: {error}",
+    )
+    step = f"[rank{rank}]: 2026-01-01 10:10:03,000 INFO step=3 loss=2.0\n"
+    return step + "".join(f"[rank{rank}]: {row}\n" for row in rows)
+
+
+def job(odd: tuple[int, str], others: tuple[int, str], at: tuple[int, ...] = (2,), size: int = 4) -> Ruling:
+    settled = {"logs/env.log": f"export WORLD_SIZE={size}\n"}
+    texts: dict[str, str | bytes] = {
+        f"logs/rank_{r}.log": gave_up(r, *(odd if r in at else others)) for r in range(size)
+    }
+    return read(texts | settled)
+
+
+@pytest.mark.parametrize("others", [BACKWARD, LOSS, NORM])
+def test_a_barrier_that_one_rank_alone_came_to(others: tuple[int, str]) -> None:
+    ruling = job(BARRIER, others)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("op-mismatch", "2", "medium"), str(ruling)
+
+
+def test_another_branch_with_another_group_is_another_order() -> None:
+    ruling = job(LOSS, NORM)
+    assert (ruling.cause, ruling.ranks) == ("order-inversion", "2"), str(ruling)
+
+
+@pytest.mark.parametrize("odd", [PAIR, SENDING, BACKWARD])
+def test_who_waits_for_some_may_be_a_victim(odd: tuple[int, str]) -> None:
+    assert job(odd, LOSS).ranks == ""
+
+
+def test_half_against_half_is_a_tie() -> None:
+    assert job(BARRIER, LOSS, at=(2, 3)).ranks == ""
+
+
+def test_three_places_tell_nothing() -> None:
+    texts = {f"logs/rank_{r}.log": gave_up(r, *((BARRIER, PAIR, LOSS, LOSS)[r])) for r in range(4)}
+    assert read({**texts, "logs/env.log": "export WORLD_SIZE=4\n"}).ranks == ""
+
+
+def test_who_was_not_heard_may_be_the_one() -> None:
+    texts = {f"logs/rank_{r}.log": gave_up(r, *(BARRIER if r == 2 else LOSS)) for r in range(4)}
+    texts["logs/rank_1.log"] = ""
+    assert read({**texts, "logs/env.log": "export WORLD_SIZE=4\n"}).ranks != "2"

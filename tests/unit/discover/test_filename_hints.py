@@ -1,0 +1,147 @@
+"""What names tell of ranks and hosts, and first bytes of kinds."""
+
+from pathlib import Path
+
+import pytest
+from builders.dumps import dump
+from builders.packing import LOG, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nccldoctor.discover.discover import discover
+from nccldoctor.discover.file_types import kind_of
+from nccldoctor.discover.filename_hints import hints
+from nccldoctor.model import SourceKind
+from nccldoctor.model.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank_3", 3),
+        ("rank3.log", 3),
+        ("logs/rank-12.out", 12),
+        ("nccl_trace_rank_3", 3),
+        ("comm_lib_trace_rank_17", 17),
+        ("pyspy_rank2.txt", 2),
+        ("out/1/rank.3/stdout", 3),
+        ("[rank5].log", 5),
+        ("job.rank=7.err", 7),
+        ("fr_trace_rank3_attempt0.pkl", 3),
+        ("rank3-of-8.log", 3),
+        ("global_rank_9.log", 9),
+        ("rank_0-7.log", None),
+        ("node_rank_2.log", None),
+        ("dp_rank_2/x.log", None),
+        ("lora_rank_64/train.log", None),
+        ("crank3.log", None),
+        ("train.log", None),
+        ("train.log.1", None),
+        ("slurm-45171.out", None),
+        ("slurm-45171_3.out", None),
+        ("stacks_20240101_120000.txt", None),
+        ("py-spy-12345.txt", None),
+        ("worker-3.log", None),
+        ("checkpoint_500.txt", None),
+    ],
+)
+def test_ranks_in_names(name: str, rank: int | None):
+    (hint,) = hints([name], [False])
+    assert hint.rank == rank
+    assert bool(hint.why) == (rank is not None or hint.host is not None)
+
+
+def test_numbered_families():
+    def ranks(names: list[str], dumps: bool = False) -> list[int | None]:
+        return [hint.rank for hint in hints(names, [dumps] * len(names))]
+
+    assert ranks(["_dump_12", "fr_2.json", "trace_6", "stacks/stacks_5.txt"]) == [12, 2, 6, 5]
+    assert ranks(["prefix0", "prefix1"]) == [None, None]
+    assert ranks(["prefix0", "prefix1"], dumps=True) == [0, 1], "torch appends the rank to any prefix"
+    assert ranks(["7", "8.pkl"], dumps=True) == [7, 8]
+    assert ranks(["fr_90210", "fr_90377"]) == [None, None], "process ids"
+    assert ranks([f"fr_{n}" for n in range(1000, 1200)]) == list(range(1000, 1200))
+
+
+def test_slurm_tasks_are_ranks_unless_there_is_one_for_each_node():
+    several = hints(["job-45171-0-0.out", "job-45171-0-1.out", "job-45171-1-2.out"], [False] * 3)
+    assert [h.rank for h in several] == [0, 1, 2]
+    assert several[0].why == "Slurm task in the name"
+    assert [h.rank for h in hints(["job-45171-0-0.out", "job-45171-1-1.out"], [False] * 2)] == [None, None]
+
+
+def test_launcher_folders_and_hosts():
+    names = [
+        "gpu-017/train_nkjmnlha/attempt_2/3/stderr.log",
+        "worker0/agent.log",
+        "dmesg/gpu-17.dmesg.txt",
+        "10.0.1.2/rank_0.log",
+        "h100-003.cluster.local/x.log",
+        "logs1/run2/x.log",
+        "local_rank_3.log",
+        "gpu3.log",
+    ]
+    found = hints(names, [False] * len(names))
+    assert [h.host for h in found] == [
+        "gpu-017",
+        "worker0",
+        "gpu-17",
+        "10.0.1.2",
+        "h100-003.cluster.local",
+        None,
+        None,
+        None,
+    ]
+    assert [h.local_rank for h in found] == [3, None, None, None, None, None, 3, 3]
+    assert (found[0].attempt, found[0].rank) == (2, None)
+    assert found[0].why == "torchrun folder, attempt folder, host folder"
+
+
+def test_the_users_own_rule(tmp_path: Path):
+    write(tmp_path, {"w07-rank_1.log": LOG})
+    source = discover([tmp_path], rank_from=r"w(?P<rank>\d+)").inputs[0].source
+    assert (source.rank, source.why) == (7, "--rank-from")
+    for bad in ("w(", r"w(\d+)"):
+        with pytest.raises(InputError, match="--rank-from"):
+            discover([tmp_path], rank_from=bad)
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"", SourceKind.EMPTY),
+        (LOG, SourceKind.LOG),
+        ("Größe ✓ 進捗\n".encode() * 9, SourceKind.LOG),
+        ("Schritt 3\r\n".encode("utf-16") * 9, SourceKind.LOG),
+        ("Schritt 3\r\n".encode("utf-16-le") * 9, SourceKind.LOG),
+        (b"caf\xe9 step 3\n" * 9, SourceKind.LOG),
+        (b"\x1b[36mstep\x1b[0m\r 10%|#|\r" * 9, SourceKind.LOG),
+        (b"\x7fELF" + bytes(200), SourceKind.UNKNOWN),
+        (bytes(100), SourceKind.UNKNOWN),
+        (dump(), SourceKind.RECORDER),
+        (b'{"pg_status": {}, "version": "2.4"}', SourceKind.RECORDER),
+        (b'{"message": {}}', SourceKind.JSON),
+    ],
+)
+def test_kinds_by_content(head: bytes, kind: SourceKind):
+    assert kind_of(head) is kind
+
+
+@settings(max_examples=200, deadline=None)
+@given(names=st.lists(st.text(alphabet="rank_-.0123456789/attemptgpu[]=x", max_size=40), max_size=6))
+def test_no_name_makes_the_hints_raise(names: list[str]):
+    assert len(hints(names, [True] * len(names))) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("node3.tar.gz/logs/train.log", "node3"),
+        ("gpu-17.zip/train.log", "gpu-17"),
+        ("b.tar.gz/logs/train.log", None),
+        ("logs.2026.zip/train.log", None),
+    ],
+)
+def test_an_archive_may_be_named_for_a_host_and_is_none_itself(name: str, host: str | None) -> None:
+    (hint,) = hints([name], [False])
+    assert hint.host == host

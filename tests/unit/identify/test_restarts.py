@@ -1,0 +1,146 @@
+"""Attempts of one job are told apart by what their lines say, and only the newest is diagnosed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nccldoctor import pipeline
+from nccldoctor.identify import restarts
+
+START = "W0202 {at} 100 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+CAUGHT = (
+    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds "
+    "before timing out.\n"
+)
+TABLE = (
+    "Failures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_{at}\n"
+    "  host      : node0\n  rank      : {r} (local_rank: {r})\n  exitcode  : -6 (pid: 7{r})\n  error_file: <N/A>\n"
+)
+
+
+def attempt(hour: int, seq: int, ranks: int = 2) -> dict[str, str]:
+    """The lines of one attempt: rank to text; ``launcher`` for the launcher's."""
+    out = {f"rank_{r}": CAUGHT.format(r=r, at=f"{hour:02d}:20:0{r}", seq=seq) for r in range(ranks)}
+    return {**out, "launcher": START.format(at=f"{hour:02d}:00:00.000000") + TABLE.format(at=f"{hour:02d}:21:00", r=0)}
+
+
+def seqs(folder: Path) -> list[int]:
+    """The calls that the newest attempt gave up on."""
+    case = restarts.newest(pipeline.read([folder]))
+    return sorted({e.seq for e in case.events if e.kind == "collective-timeout"})  # type: ignore[attr-defined]
+
+
+def one(parts: dict[str, str]) -> str:
+    start, _, table = parts["launcher"].partition("\n")
+    return start + "\n" + parts["rank_0"] + parts["rank_1"] + table
+
+
+def test_a_requeue_goes_on_in_the_same_file(tmp_path: Path) -> None:
+    note = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-02T03:30:00 DUE TO JOB REQUEUE ***\n"
+    (tmp_path / "slurm-4711.out").write_text(one(attempt(3, 7)) + note + one(attempt(4, 9)))
+    assert seqs(tmp_path) == [9]
+
+
+def test_the_note_of_a_requeue_at_the_very_end_leaves_the_attempt(tmp_path: Path) -> None:
+    note = "slurmstepd: error: *** JOB 4711 ON node0 CANCELLED AT 2026-02-02T03:30:00 DUE TO JOB REQUEUE ***\n"
+    (tmp_path / "slurm-4711.out").write_text(one(attempt(3, 7)) + note)
+    assert seqs(tmp_path) == [7]
+
+
+def test_a_loop_around_the_launcher_says_nothing_and_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(one(attempt(3, 7)) + one(attempt(4, 9)))
+    assert seqs(tmp_path) == [9]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_folders_of_several_runs_are_told_apart_by_their_times(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name, parts in zip(names, (attempt(3, 7), attempt(4, 9)), strict=True):
+        (tmp_path / name).mkdir()
+        for who, text in parts.items():
+            (tmp_path / name / f"{who}.log").write_text(text)
+    (tmp_path / names[0] / "rank_1.log").write_text("[rank1]: ValueError: no time stands here\n")
+    case = restarts.newest(pipeline.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "exception"], "it goes with its folder"
+    assert [g for g in case.gaps if g.what == "earlier attempts of the job"]
+
+
+def test_files_that_every_attempt_appends_to(tmp_path: Path) -> None:
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + second[who])
+    assert seqs(tmp_path) == [9]
+
+
+def test_a_rank_that_starts_late_is_no_new_attempt(tmp_path: Path) -> None:
+    """The launcher of the other node begins when the first has given up: nobody who ended comes back."""
+    parts = attempt(3, 7)
+    (tmp_path / "node0.log").write_text(one(parts))
+    (tmp_path / "node1.log").write_text(START.format(at="03:00:04.000000") + CAUGHT.format(r=2, at="03:20:03", seq=8))
+    assert seqs(tmp_path) == [7, 8]
+
+
+def test_an_evaluation_bar_that_begins_again_is_no_new_attempt(tmp_path: Path) -> None:
+    bars = "".join(
+        f"[rank1]: Epoch {e}: {100 * s // 80}%|███ | {s}/80 [00:10<00:10, 5.00it/s]\n" for e in (0, 1) for s in (10, 80)
+    )
+    (tmp_path / "job.log").write_text(
+        bars + CAUGHT.format(r=0, at="03:20:00", seq=7) + CAUGHT.format(r=1, at="03:20:01", seq=8)
+    )
+    assert seqs(tmp_path) == [7, 8]
+
+
+def test_the_files_of_two_nodes_one_behind_the_other_are_one_attempt(tmp_path: Path) -> None:
+    """The launcher of the second node starts in the file when that of the first has ended, but not on the clock."""
+    one_node = (
+        START.format(at="03:00:00.000000") + CAUGHT.format(r=0, at="03:20:00", seq=7) + TABLE.format(at="03:21:00", r=0)
+    )
+    other = (
+        START.format(at="03:00:01.000000") + CAUGHT.format(r=1, at="03:20:01", seq=8) + TABLE.format(at="03:21:01", r=1)
+    )
+    (tmp_path / "all.log").write_text(one_node + other)
+    assert seqs(tmp_path) == [7, 8]
+
+
+AGAIN = (
+    "I0202 {at} 100 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group FAILED. 3/3 attempts left; "
+    "will restart worker group\n"
+)
+OOM = "[Mon Feb  2 {at} 2026] Out of memory: Killed process 70 (python) total-vm:99kB, anon-rss:61kB, file-rss:0kB\n"
+
+
+def test_the_launchers_restart_dates_the_files_that_hold_no_such_line(tmp_path: Path) -> None:
+    """The kernel killed a process of the attempt before; the newest one hung."""
+    (tmp_path / "agent.log").write_text(
+        START.format(at="03:00:00.000000") + AGAIN.format(at="03:10:00.000000") + START.format(at="03:10:10.000000")
+    )
+    (tmp_path / "dmesg-node0.txt").write_text(OOM.format(at="03:09:50"))
+    for r in range(2):
+        (tmp_path / f"rank_{r}.log").write_text(CAUGHT.format(r=r, at=f"04:20:0{r}", seq=9))
+    case = restarts.newest(pipeline.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "out-of-memory"]
+
+
+def test_a_line_without_a_time_goes_with_the_one_before_it(tmp_path: Path) -> None:
+    old = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nValueError: of the attempt before\n'
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + (old if who == "rank_1" else "") + second[who])
+    case = restarts.newest(pipeline.read([tmp_path]))
+    assert seqs(tmp_path) == [9]
+    assert not [e for e in case.events if e.kind == "exception"]
+
+
+def test_a_file_without_any_time_in_a_place_of_several_attempts_is_doubted(tmp_path: Path) -> None:
+    first, second = attempt(3, 7), attempt(4, 9)
+    for who in first:
+        (tmp_path / f"{who}.log").write_text(first[who] + second[who])
+    (tmp_path / "rank_2.log").write_text(
+        "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: of which attempt?\n"
+    )
+    case = restarts.newest(pipeline.read([tmp_path]))
+    assert [(g.what, str(g.ranks)) for g in case.gaps if g.lost] == [("rank_2.log", "2")]

@@ -1,0 +1,213 @@
+"""Files of several jobs in one place are kept apart, and the newest or fullest run alone is diagnosed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.cases import Tape, ingested, world
+
+import nccldoctor
+from nccldoctor.identify import separate_jobs
+from nccldoctor.identify.stale_dumps import foreign_dumps
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import Confidence
+from nccldoctor.model.recorded_calls import Batch
+
+HOUR = 3600.0
+
+CAUGHT = (
+    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn={n}, NumelOut={n}, Timeout(ms)=600000) ran for 600001 milliseconds "
+    "before timing out.\n"
+)
+STEP = "[rank{r}]: 2026-02-02 {at},600 | INFO | trainer | step {step}/50000 | loss 3.0006\n"
+
+
+def hang(late: int, size: int = 4, at: float = 0.0, calls: int = 8, n: int = 8) -> list[Tape]:
+    """A job whose rank ``late`` does not come to the last call."""
+    out = []
+    for rank in range(size):
+        tape = Tape(rank, world(size)).pause(at).calls(calls, n=n)
+        out.append(tape if rank == late else tape.call(done=False, n=n))
+    return out
+
+
+def write(folder: Path, tapes: list[Tape]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for tape in tapes:
+        (folder / f"nccl_trace_rank_{tape.rank}").write_bytes(tape.data())
+
+
+def kept(read: Ingested) -> list[str]:
+    return [dump.path for dump in read.batch.dumps]
+
+
+def left_out(read: Ingested) -> list[str]:
+    return [f"{gap.what}: {gap.why}" for gap in read.gaps if gap.apart]
+
+
+def test_one_run_stays_as_it_is() -> None:
+    read = ingested(*hang(2))
+    assert separate_jobs.one_run(read) is read
+
+
+def test_dumps_of_the_attempt_before_are_left_out() -> None:
+    """Rank 3 left none this time: its old one lies there still."""
+    old, new = hang(1, at=-2 * HOUR, n=6), hang(2, calls=9)
+    read = separate_jobs.one_run(ingested(*new[:3], old[3]))
+    assert kept(read) == [f"dumps/nccl_trace_rank_{r}" for r in range(3)]
+    assert left_out(read) == [
+        "dumps/nccl_trace_rank_3: of another run: its calls are 2.0 h older than those of the others; kept apart, only one "
+        "run is diagnosed"
+    ]
+
+
+@pytest.mark.parametrize(("hours", "words"), [(47, "47.0 h"), (240, "10 days")])
+def test_what_is_older_by_days_is_told_in_days(hours: int, words: str) -> None:
+    old, new = hang(1, at=-hours * HOUR, n=6), hang(2, calls=9)
+    (gap,) = left_out(separate_jobs.one_run(ingested(*new[:3], old[3])))
+    assert f"its calls are {words} older" in gap
+
+
+def test_a_late_rank_is_no_other_run() -> None:
+    """It made one call an hour after the others; the calls before agree."""
+    late = Tape(3, world(4)).calls(8).pause(HOUR).call(done=False)
+    read = ingested(*hang(-1)[:3], late)
+    assert separate_jobs.one_run(read) is read
+
+
+def test_a_clock_that_is_wrong_by_minutes_is_no_other_run() -> None:
+    read = ingested(*hang(-1)[:3], hang(-1, at=200.0)[3])
+    assert separate_jobs.one_run(read) is read
+
+
+def test_a_job_of_another_size_is_another_job() -> None:
+    read = separate_jobs.one_run(ingested(*hang(2, size=4), *(t for t in hang(7, size=8) if t.rank > 3)))
+    assert len(kept(read)) == 4
+    assert ["its job has" in text for text in left_out(read)] == [True]
+
+
+def test_of_two_runs_at_one_time_the_one_with_more_dumps_is_taken() -> None:
+    few, many = hang(0, size=2, calls=900), hang(1, size=8)
+    assert len(kept(separate_jobs.one_run(ingested(*few, *many)))) == 8
+
+
+def test_local_ranks_of_two_hosts_are_one_run(tmp_path: Path) -> None:
+    tapes = hang(2)
+    for host, part in (("node0", tapes[:2]), ("node1", tapes[2:])):
+        (tmp_path / host).mkdir()
+        for local, tape in enumerate(part):
+            (tmp_path / host / f"nccl_trace_rank_{local}").write_bytes(tape.data())
+    found = nccldoctor.analyze(tmp_path)
+    assert not [gap for gap in found.case.gaps if gap.apart]
+
+
+@pytest.mark.parametrize("names", [("monday", "wednesday"), ("b", "a")])
+def test_folders_of_two_runs_give_the_verdict_of_the_newer(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Their logs go with the dumps of their folder."""
+    for name, late, at, clock in ((names[0], 1, -2 * HOUR, "01"), (names[1], 2, 0.0, "03")):
+        write(tmp_path / name / "dumps", hang(late, at=at))
+        for rank in range(4):
+            line = CAUGHT.format(r=rank, at=f"{clock}:20:00", seq=9, n=8)
+            (tmp_path / name / f"rank_{rank}.log").write_text("" if rank == late else line)
+    found = nccldoctor.analyze(tmp_path)
+    assert str(found.verdict.ranks) == "2"
+    assert {source.path.split("/")[0] for source in found.case.sources} == {names[1]}
+    assert names[0] in found.to_text() or names[0] in found.to_json()
+
+
+def test_logs_of_two_sizes_are_two_jobs(tmp_path: Path) -> None:
+    for name, size in (("a", 8), ("b", 4)):
+        lines = "".join(CAUGHT.format(r=r, at="03:20:00", seq=7, n=8) for r in range(size - 1))
+        (tmp_path / f"{name}.log").write_text(f"export WORLD_SIZE={size}\n{lines}")
+    found = nccldoctor.analyze(tmp_path)
+    assert [source.path for source in found.case.sources] == ["a.log"]
+    assert [gap.what for gap in found.case.gaps if gap.apart] == ["b.log: of another run"]
+
+
+def test_one_rank_cannot_be_at_two_steps_at_once(tmp_path: Path) -> None:
+    for name, step in (("a", 40), ("b", 9000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "out.log").write_text(
+            "".join(STEP.format(r=r, at=f"03:{m:02d}:00", step=step + m) for m in (1, 9) for r in range(4))
+        )
+    found = nccldoctor.analyze(tmp_path)
+    assert len([gap for gap in found.case.gaps if gap.apart]) == 1
+
+
+def test_one_rank_is_not_on_two_hosts(tmp_path: Path) -> None:
+    """Two jobs of one size at one time, each torn down by its launcher."""
+    item = (
+        "[{r}]:\n  time      : 2026-02-02_03:21:00\n  host      : {h}\n  rank      : {r} (local_rank: {r})\n"
+        "  exitcode  : -6 (pid: 7{r})\n"
+    )
+    for name, host, seq, size in (("a", "node1", 7, 4), ("b", "node2", 9, 2)):
+        lines = "".join(CAUGHT.format(r=r, at=f"03:20:0{r}", seq=seq, n=8) for r in range(size))
+        table = "Failures:\n" + "".join(item.format(r=r, h=host) for r in range(1, size))
+        (tmp_path / f"{name}.log").write_text(
+            lines + table + "Root Cause (first observed failure):\n" + item.format(r=0, h=host)
+        )
+    found = nccldoctor.analyze(tmp_path)
+    assert [(gap.what, gap.why.split(";")[0]) for gap in found.case.gaps if gap.apart] == [
+        ("b.log: of another run", "its ranks are on other hosts")
+    ]
+
+
+def test_a_rotated_log_is_one_run(tmp_path: Path) -> None:
+    for name, minutes in (("job.log.1", range(20)), ("job.log", range(30, 50))):
+        (tmp_path / name).write_text("".join(STEP.format(r=0, at=f"03:{m:02d}:00", step=m) for m in minutes))
+    assert not [gap for gap in nccldoctor.analyze(tmp_path).case.gaps if gap.apart]
+
+
+def test_two_runs_of_a_launcher_are_told_by_their_ids(tmp_path: Path) -> None:
+    """The older one had been restarted once: its attempt counts higher."""
+    for run, attempt, hour, seq in (("run7_abcd0123", 1, "01", 5), ("run9_wxyz4567", 0, "03", 7)):
+        for rank in range(2):
+            folder = tmp_path / "node0" / run / f"attempt_{attempt}" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stderr.log").write_text(CAUGHT.format(r=rank, at=f"{hour}:20:0{rank}", seq=seq, n=8))
+    found = nccldoctor.analyze(tmp_path)
+    assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {7}  # type: ignore[attr-defined]
+
+
+def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
+    """PyTorch 2.2 prints no times: one of them is diagnosed, and never with high confidence."""
+    line = (
+        "[rank{r}]:[E ProcessGroupNCCL.cpp:523] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+        "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+    )
+    for run, late, seq in (("run7", 1, 5), ("run9", 2, 7)):
+        for rank in range(4):
+            folder = tmp_path / "node0" / run / "attempt_0" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stderr.log").write_text("" if rank == late else line.format(r=rank, seq=seq))
+    found = nccldoctor.analyze(tmp_path)
+    assert len({e.seq for e in found.case.events if e.kind == "collective-timeout"}) == 1  # type: ignore[attr-defined]
+    assert [gap.apart for gap in found.case.gaps if gap.lost] == [True]
+    assert found.verdict.confidence is not Confidence.HIGH
+
+
+def test_agents_of_one_run_have_names_of_their_own() -> None:
+    assert separate_jobs.run_id("node0/none_ab12cd34/attempt_0/3/stderr.log") == "none"
+    assert separate_jobs.run_id("node1/none_zz99_x12/attempt_0/3/stderr.log") == "none"
+    assert separate_jobs.run_id("logs/attempt_0/rank_3.log") == "logs"
+    assert separate_jobs.run_id("logs/rank_3.log") is None
+
+
+def test_a_dump_that_its_own_log_contradicts_is_left_out(tmp_path: Path) -> None:
+    """The dumps of ranks 0 and 1 have each other's names; rank 1 never came."""
+    tapes = hang(1)
+    write(tmp_path, tapes)
+    (tmp_path / "nccl_trace_rank_0").write_bytes(Tape(0, world(4)).calls(9, n=99).data())
+    lines = "".join(CAUGHT.format(r=r, at="03:20:00", seq=9, n=8) for r in (0, 2, 3))
+    (tmp_path / "job.log").write_text(lines.replace("] [Rank", "] [PG ID 0 PG GUID 0(default_pg) Rank"))
+    found = nccldoctor.analyze(tmp_path)
+    assert "nccl_trace_rank_0" in [gap.what for gap in found.case.gaps if gap.lost]
+    assert found.verdict.confidence is not Confidence.HIGH
+
+
+def test_no_dump_contradicts_nothing() -> None:
+    from nccldoctor.identify.identify import identify
+
+    assert not foreign_dumps(identify(Ingested((), Batch.empty(), ())))

@@ -1,0 +1,53 @@
+"""What to record the next time."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from builders import fixtures_conditions
+from builders.advice import LOADER, ask
+
+from nccldoctor.events import CollectiveTimeout
+from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
+from nccldoctor.prescribe.capture import buffer_size
+
+
+def test_capture_names_both_variables_for_the_version_seen():
+    def exports(torch):
+        return [
+            line.split("=")[0].removeprefix("export ")
+            for line in ask(fixtures_conditions.case(torch=torch)).capture
+            if line.startswith("export TORCH")
+        ]
+
+    assert exports("2.9.1")[:2] == ["TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"]
+    assert exports("2.7.0")[0] == "TORCH_NCCL_TRACE_BUFFER_SIZE"
+    assert "TORCH_FR_BUFFER_SIZE" not in exports("2.7.0")
+    assert "TORCH_FR_BUFFER_SIZE" in exports(None)
+    assert exports("2.1.2") == []
+
+
+def test_capture_does_not_ask_for_what_is_there():
+    head = DumpHead(0, "dump", "dict", "2.9", 100, False, "nccl", "", (), (), True)
+    whole = fixtures_conditions.case([fixtures_conditions.stack(r, LOADER) for r in range(8)])
+    whole = dataclasses.replace(whole, batch=Batch((head,) * 8, Calls.empty(), Vocabulary()), dump_rank=tuple(range(8)))
+    lines = "\n".join(ask(whole).capture)
+    assert "BUFFER_SIZE" not in lines
+    assert "faulthandler" not in lines
+
+
+def test_a_ring_that_wrapped_is_made_larger():
+    head = DumpHead(0, "dump", "dict", "2.9", 2000, True, "nccl", "", (), (), True)
+    wrapped = dataclasses.replace(
+        fixtures_conditions.case(), batch=Batch((head,), Calls.empty(), Vocabulary()), dump_rank=(0,)
+    )
+    assert buffer_size(wrapped) == 4000
+    assert any("=4000" in line for line in ask(wrapped).capture)
+    assert buffer_size(fixtures_conditions.case()) == 2000
+
+
+def test_capture_arms_stacks_before_the_limit():
+    slow = CollectiveTimeout(
+        place=fixtures_conditions.at(), text="", rank=0, op="ALLREDUCE", seq=1, timeout_ms=1_800_000
+    )
+    assert any("dump_traceback_later(1440" in line for line in ask(fixtures_conditions.case([slow])).capture)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from nccldoctor.model.errors import CatalogueError
+from nccldoctor.prescribe.catalogue import checked, schema
+from nccldoctor.prescribe.catalogue import load as load_module
+from nccldoctor.prescribe.catalogue.lines import line_of
+from nccldoctor.prescribe.catalogue.load import BUILT_IN, load
+from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, made
+from nccldoctor.prescribe.catalogue.schema import clause, json_schema
+from nccldoctor.prescribe.catalogue.words import code, explain, fill, fill_command, step_line, worded
+from nccldoctor.prescribe.conditions.base import catalogue_name
+from nccldoctor.prescribe.settings import look_up
+
+CATALOGUE = load()
+ENTRIES = {entry.remedy.id: entry for entry in CATALOGUE.entries}
+VARIABLE = re.compile(r"\b(?:NCCL|TORCH|TORCHELASTIC|GLOO)_[A-Z0-9_]{2,}\b")
+
+GOOD = """id = "disk-full"
+title = "The disk is full"
+summary = "Nothing can be written."
+status = "common"
+prior = 0.5
+fix = ["Make room."]
+
+[[conditions.all]]
+finding = { class = ["raised"] }
+
+[[conditions.any]]
+exception = { of = "culprit", message = ["No space left"] }
+
+[[sources]]
+url = "https://example.org/disk"
+seen = 2026-11-20
+"""
+
+
+def write(folder: Path, text: str, name: str = "disk-full", topic: str = "process") -> Path:
+    (folder / topic).mkdir(parents=True, exist_ok=True)
+    (folder / topic / f"{name}.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def words_of(entry, *blocks):
+    held = [getattr(entry.remedy, block) for block in blocks]
+    return "\n".join(str(part) for block in held for part in (block if isinstance(block, tuple) else (block,)))
+
+
+def test_the_built_in_catalogue_is_whole():
+    assert len(CATALOGUE.entries) >= 78
+    assert {entry.topic for entry in CATALOGUE.entries} == set(TOPICS)
+    assert sum(entry.topic == "folklore" for entry in CATALOGUE.entries) >= 15
+    on_disk = {path.stem for path in BUILT_IN.glob("*/*.toml")}
+    assert on_disk == set(ENTRIES)
+
+
+@pytest.mark.parametrize("id_", sorted(ENTRIES))
+def test_a_remedy_says_what_to_do(id_):
+    entry = ENTRIES[id_]
+    if entry.topic == "folklore":
+        assert len(entry.remedy.avoid) == 1, "folklore is answered in avoid"
+    else:
+        assert entry.remedy.fix, "no way out"
+        assert entry.remedy.confirm, "no way to be sure"
+        gates = [c for c in entry.remedy.clauses("all") if c.name == "finding"]
+        assert len(gates) == 1, "a remedy is offered for some classes of finding"
+        assert "none" not in gates[0].arguments.get("class_", ()), "a healthy job needs no remedy"
+    assert f"`{id_}`" in explain(entry)
+
+
+@pytest.mark.parametrize("id_", sorted(i for i, e in ENTRIES.items() if e.topic != "folklore"))
+def test_no_remedy_advises_a_variable_that_nothing_reads(id_):
+    text = words_of(ENTRIES[id_], "title", "summary", "confirm", "fix", "prevent")
+    for name in VARIABLE.findall(text):
+        row = look_up(name)
+        assert row is not None, f"{name} is not in settings.csv"
+        assert row.status in ("read", "read elsewhere", "renamed, still read"), f"{name}: {row.status}"
+
+
+def test_a_variable_named_anywhere_is_known():
+    for entry in CATALOGUE.entries:
+        for name in VARIABLE.findall(words_of(entry, "title", "summary", "confirm", "fix", "prevent", "avoid")):
+            assert look_up(name) is not None, f"{entry.remedy.id}: {name}"
+
+
+def test_commands_that_change_something_say_so():
+    changing = re.compile(
+        r"(?:^|[;&|] *)(?:rm|kill|reboot|setpci|scontrol update|ulimit -n \d|systemctl (?:re)?start|dcgmi diag)\b"
+    )
+    for entry in CATALOGUE.entries:
+        for step in (*entry.remedy.confirm, *entry.remedy.fix, *entry.remedy.prevent):
+            if step.command and changing.search(step.command):
+                assert not step.read_only, f"{entry.remedy.id}: {step.command}"
+
+
+def test_the_json_schema_in_the_package_is_current():
+    kept = BUILT_IN.parents[1] / "schema" / "remedy.json"
+    assert kept.read_text(encoding="utf-8") == json_schema(), (
+        "run: python -m nccldoctor.prescribe.catalogue.schema > nccldoctor/schema/remedy.json"
+    )
+
+
+def test_the_json_schema_accepts_the_files_and_refuses_a_typo():
+    import json
+    import tomllib
+
+    validator = Draft202012Validator(json.loads(json_schema()))
+    plain = tomllib.loads(GOOD.replace("2026-11-20", '"2026-11-20"'))
+    assert validator.is_valid(plain)
+    plain["conditions"]["any"][0]["exception"]["mesage"] = ["x"]
+    assert not validator.is_valid(plain)
+
+
+def test_an_overlay_adds_and_replaces(tmp_path):
+    write(tmp_path, GOOD)
+    write(tmp_path, GOOD.replace("disk-full", "gsp-timeout"), "gsp-timeout", "gpu")
+    both = load([tmp_path])
+    assert both.get("disk-full").origin == tmp_path.name
+    assert both.get("gsp-timeout").remedy.title == "The disk is full"
+    assert len(both.entries) == len(CATALOGUE.entries) + 1
+    assert load() is CATALOGUE, "read once in a process"
+
+
+MISTAKES = [
+    ('title = "The disk is full"', 'titel = "The disk is full"', 2, "titel"),
+    ('status = "common"', 'status = "certain"', 4, "status"),
+    ("prior = 0.5", "prior = 5", 5, "prior"),
+    ('fix = ["Make room."]', 'fix = ["Call {{ nobody }}."]', 6, "nobody"),
+    ('finding = { class = ["raised"] }', 'finding = { class = ["rised"] }', 9, "conditions.all.0.finding.class"),
+    ("exception = {", "exeption = {", 12, "exeption"),
+    ("message = [", "mesage = [", 12, "mesage"),
+    ('exception = { of = "culprit", message = ["No space left"] }', "exception = {}", 11, "no arguments"),
+    ('url = "https://example.org/disk"', 'url = "http://example.org/disk"', 15, "url"),
+    ("seen = 2026-11-20", 'seen = "some day"', 16, "seen"),
+    ('id = "disk-full"', 'id = "disk-filled"', 1, "disk-filled"),
+    ("prior = 0.5", "prior = ", 5, "Invalid value"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "line", "word"), MISTAKES)
+def test_a_mistake_is_named_with_file_and_line(tmp_path, right, wrong, line, word):
+    assert right in GOOD
+    write(tmp_path, GOOD.replace(right, wrong, 1))
+    with pytest.raises(CatalogueError) as caught:
+        load([tmp_path])
+    found = [text for text in caught.value.message.splitlines() if f"/process/disk-full.toml:{line}:" in text]
+    assert any(word in text for text in found), caught.value.message
+
+
+def test_all_mistakes_of_all_files_are_listed(tmp_path):
+    write(tmp_path, GOOD.replace("prior = 0.5", "prior = 5").replace('"common"', '"certain"'))
+    write(tmp_path, GOOD.replace("disk-full", "other").replace("raised", "rised"), "other", "gpu")
+    write(tmp_path, "not toml", "third", "gardening")
+    with pytest.raises(CatalogueError) as caught:
+        load([tmp_path])
+    message = caught.value.message
+    for expected in (
+        "process/disk-full.toml:4:",
+        "process/disk-full.toml:5:",
+        "gpu/other.toml:9:",
+        "gardening/third.toml:1:",
+    ):
+        assert expected in message
+
+
+def test_a_remedy_without_conditions_is_refused(tmp_path):
+    head, _, _ = GOOD.partition("[[conditions.all]]")
+    write(tmp_path, head + "[conditions]\n\n" + GOOD[GOOD.index("[[sources]]") :])
+    with pytest.raises(CatalogueError, match="needs conditions"):
+        load([tmp_path])
+
+
+def test_a_condition_holds_one_predicate():
+    with pytest.raises(ValueError, match="one predicate"):
+        clause().model_validate({"finding": {"class": ["died"]}, "moment": {"is": "late"}})
+
+
+def test_a_huge_file_is_refused_unread(tmp_path):
+    write(tmp_path, GOOD + "#" * 300_000)
+    with pytest.raises(CatalogueError, match="larger than"):
+        load([tmp_path])
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(CatalogueError, match="no such folder"):
+        load([tmp_path / "nowhere"])
+
+
+def test_line_of_counts_tables():
+    text = "a = 1\n[[b]]\nc = 1\n[[b]]\nc = { d = 2 }\n"
+    assert [line_of(text, loc) for loc in (("a",), ("b", 0, "c"), ("b", 1, "c", "d"), ("b", 1, "x"), ("z",))] == [
+        1,
+        3,
+        5,
+        4,
+        1,
+    ]
+
+
+def test_a_host_name_from_a_log_does_not_become_a_command():
+    command, unknown = fill_command("ssh {{ host }} py-spy dump --pid {{ pid }}", {"host": "; rm -rf /"})
+    assert shlex.split(command)[:2] == ["ssh", "; rm -rf /"]
+    assert command.endswith("--pid <pid>")
+    assert unknown == ("pid",)
+
+
+def test_a_value_does_not_become_markup():
+    assert fill("on {{ host }}", {"host": "[x](javascript:alert(1))\x1b"}) == r"on \[x\](javascript:alert(1))"
+    assert fill("on {{ host }}", {}) == "on <host>"
+
+
+def test_a_sentence_of_a_report_has_no_blanks():
+    assert worded("drain {{ host }} and ask call {{ seq }} of {{ group }}", {"group": "dp"}) == (
+        "drain the host at fault and ask the stalled call of dp"
+    )
+    assert worded("see rank {{ rank }} on host {{ host }}", {"rank": "5", "host": "n1"}) == "see rank 5 on host n1"
+
+
+def test_every_placeholder_has_its_words():
+    assert "<" not in worded(" ".join(f"{{{{ {name} }}}}" for name in schema.PLACEHOLDERS), {})
+
+
+def test_a_step_reads_as_one_line():
+    step = Step(text="Look", command="py-spy dump --pid {{ pid }}", where="host {{ host }}", expect="a lock")
+    assert step_line(step, {"pid": "7", "host": "n1"}) == "Look: run `py-spy dump --pid 7` on host n1: expect a lock"
+    assert "fill in <pid> first" in step_line(step, {})
+    assert "changes the machine" in step_line(Step(command="reboot", read_only=False), {})
+    assert code("a`b") == "``a`b``"
+
+
+def test_search_and_explain():
+    assert [e.remedy.id for e in CATALOGUE.search("checkpoint slow")] == ["checkpoint-save-slow"]
+    assert CATALOGUE.search("there is no such thing") == ()
+    assert CATALOGUE.get("nobody") is None
+    entry = CATALOGUE.get("p2p-acs-iommu")
+    assert entry is not None
+    text = explain(entry)
+    assert "## Confirm" in text
+    assert "https://" in text
+
+
+@pytest.mark.parametrize("id_", sorted(ENTRIES))
+def test_what_is_read_unchecked_is_what_the_check_would_give(id_):
+    (path,) = BUILT_IN.glob(f"*/{id_}.toml")
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    whole, plain = schema.remedy().model_validate(data), made(data)
+    for name in ("id", "title", "summary", "status", "prior", "frequency", "general"):
+        assert getattr(plain, name) == getattr(whole, name)
+    for name in ("confirm", "fix", "prevent", "avoid", "sources"):
+        assert [asdict(item) for item in getattr(plain, name)] == [i.model_dump() for i in getattr(whole, name)]
+    for block in ("all", "any", "none"):
+        for mine, other in zip(plain.clauses(block), getattr(whole.conditions, f"{block}_"), strict=True):
+            (name,) = other.model_fields_set
+            held = getattr(other, name)
+            assert (mine.name, mine.arguments) == (
+                catalogue_name(name),
+                {argument: getattr(held, argument) for argument in held.model_fields_set},
+            )
+
+
+def test_the_list_of_checked_files_is_that_of_today():
+    told = "run: python -m nccldoctor.prescribe.catalogue.checked > nccldoctor/prescribe/catalogue/checked.txt"
+    assert (BUILT_IN / "checked.txt").read_text(encoding="ascii") == checked.listing(), told
+
+
+def test_a_built_in_file_that_was_changed_is_checked(tmp_path, monkeypatch):
+    for path in BUILT_IN.glob("process/*.toml"):
+        write(tmp_path, path.read_text(encoding="utf-8"), path.stem)
+    monkeypatch.setattr(load_module, "BUILT_IN", tmp_path)
+    load_module._collect.cache_clear()
+    before = len(load().entries)
+    one = sorted(tmp_path.glob("process/*.toml"))[0]
+    write(tmp_path, one.read_text(encoding="utf-8").replace("summary =", "sumary ="), one.stem)
+    load_module._collect.cache_clear()
+    with pytest.raises(CatalogueError, match="sumary"):
+        load()
+    assert len(load_module.collect().catalogue.entries) == before - 1
+    load_module._collect.cache_clear()
+
+
+def test_files_that_were_checked_cost_no_checker():
+    code = "import sys; from nccldoctor.prescribe.catalogue.load import load; print(len(load().entries), 'pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(CATALOGUE.entries)), "False"]
+
+
+def test_what_a_stack_says_is_asked_in_its_words():
+    from nccldoctor.align.stacks.activity import BUSY
+
+    words = {row.words for row in BUSY}
+    for entry in CATALOGUE.entries:
+        for held in (*entry.remedy.clauses("all"), *entry.remedy.clauses("any")):
+            if held.name == "doing":
+                assert set(held.arguments["what"]) <= words, entry.remedy.id

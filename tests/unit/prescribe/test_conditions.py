@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from builders import fixtures_conditions
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nccldoctor.events import (
+    ExceptionRaised,
+    FailedStack,
+    GpuError,
+    IbError,
+    KernelEvent,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    Progress,
+)
+from nccldoctor.model import SourceKind, Stalled
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
+from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask, survey
+from nccldoctor.prescribe.conditions.environment import release
+from nccldoctor.prescribe.conditions.findings import operation
+from nccldoctor.prescribe.conditions.stacks import matches
+
+
+def look(case, finding=None, name="", **arguments):
+    found = finding or fixtures_conditions.finding()
+    return ask(Context(found, survey(case), (found,)), name, arguments)
+
+
+def test_every_predicate_says_what_it_asks_and_has_a_docstring():
+    for entry in PREDICATES.values():
+        assert entry.doc, entry.name
+        assert 0 < entry.weight < 1
+
+
+def test_finding_asks_class_or_family():
+    assert isinstance(look(fixtures_conditions.case(), name="finding", class_=("not-arrived",)), Met)
+    assert isinstance(look(fixtures_conditions.case(), name="finding", family=("absent",)), Met)
+    assert isinstance(look(fixtures_conditions.case(), name="finding", class_=("died",)), Unmet)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("_ALLGATHER_BASE", "ALLGATHER"), ("all_gather_into_tensor", "ALLGATHER"), ("ALLTOALL_BASE", "all_to_all_single")],
+)
+def test_operation_has_one_spelling(one, other):
+    assert operation(one) == operation(other)
+
+
+def test_operation_keeps_different_operations_apart():
+    assert len({operation(o) for o in ("ALLREDUCE", "REDUCE", "ALLGATHER", "GATHER", "BROADCAST", "ALLTOALL")}) == 6
+
+
+def test_stalled_call_compares_operation_and_size():
+    one = fixtures_conditions.finding(stalled=Stalled("_ALLGATHER_BASE", 7, numel_in=1))
+    assert isinstance(look(fixtures_conditions.case(), one, "stalled-call", op=("ALLGATHER",), numel=("one",)), Met)
+    assert isinstance(look(fixtures_conditions.case(), one, "stalled-call", op=("ALLREDUCE",)), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), one, "stalled-call", numel=("more",)), Unmet)
+    unsized = fixtures_conditions.finding(stalled=Stalled("ALLREDUCE", 7))
+    assert isinstance(look(fixtures_conditions.case(), unsized, "stalled-call", numel=("one",)), NotCheckable)
+
+
+def test_waiting_needs_to_know_who_is_in():
+    assert isinstance(look(fixtures_conditions.case(), name="waiting", are="all-but-one"), Met)
+    assert isinstance(look(fixtures_conditions.case(), name="waiting", are="some"), Unmet)
+    unknown = fixtures_conditions.finding(stalled=Stalled("ALLREDUCE", 7))
+    assert isinstance(look(fixtures_conditions.case(), unknown, "waiting", are="all-but-one"), NotCheckable)
+
+
+def test_culprit_rank_zero():
+    assert isinstance(
+        look(fixtures_conditions.case(), fixtures_conditions.finding(ranks=[0]), "culprit-rank", is_="zero"), Met
+    )
+    assert isinstance(
+        look(fixtures_conditions.case(), fixtures_conditions.finding(ranks=[0, 5]), "culprit-rank", is_="zero"), Unmet
+    )
+    assert isinstance(
+        look(fixtures_conditions.case(), fixtures_conditions.finding(ranks=[]), "culprit-rank", is_="zero"),
+        NotCheckable,
+    )
+
+
+def test_all_ranks_of_one_host():
+    assert isinstance(
+        look(
+            fixtures_conditions.case(), fixtures_conditions.finding(ranks=range(4, 8)), "culprit-hosts", are="one-host"
+        ),
+        Met,
+    )
+    assert isinstance(
+        look(fixtures_conditions.case(), fixtures_conditions.finding(ranks=[4, 5]), "culprit-hosts", are="one-host"),
+        Unmet,
+    )
+    assert isinstance(
+        look(
+            fixtures_conditions.case(), fixtures_conditions.finding(ranks=[1, 5]), "culprit-hosts", are="several-hosts"
+        ),
+        Met,
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "function", "file", "holds"),
+    [
+        ("_try_get_data (torch/utils/data/dataloader.py:1251)", ("_try_get_data",), (), True),
+        ("Trainer.save (/opt/train/loop.py:9)", ("save",), (), True),
+        ("autosave (/opt/train/loop.py:9)", ("save",), (), False),
+        ("cuModuleLoadDataEx (libcuda.so)", ("cuModuleLoad*",), (), True),
+        ("at::native::item (libtorch.so)", ("item",), (), True),
+        ("save (/opt/train/loop.py:9)", ("save",), ("torch/serialization.py",), False),
+        ("write (torch/serialization.py:9)", (), ("torch/serialization.py",), True),
+        ("<module> (/opt/train/loop.py:9)", (), (), False),
+    ],
+)
+def test_a_frame_matches_whole_names(frame, function, file, holds):
+    assert matches(frame, function, file) is holds
+
+
+def test_stack_frame_reads_main_threads_of_the_culprit_only():
+    loader = "_try_get_data (torch/utils/data/dataloader.py:1251)"
+    case = fixtures_conditions.case(
+        [
+            fixtures_conditions.stack(5, loader),
+            fixtures_conditions.stack(5, "save (x.py:1)", main=False),
+            fixtures_conditions.stack(2, "evaluate (e.py:1)"),
+        ]
+    )
+    assert isinstance(look(case, name="stack-frame", function=("_try_get_data",)), Met)
+    assert isinstance(look(case, name="stack-frame", function=("save",)), Unmet)
+    assert isinstance(look(case, name="stack-frame", function=("evaluate",)), Unmet)
+    assert isinstance(look(case, name="stack-frame", of="victims", function=("evaluate",)), Met)
+
+
+def test_stack_frame_without_a_stack_names_what_is_missing():
+    answer = look(fixtures_conditions.case(), name="stack-frame", function=("save",))
+    assert isinstance(answer, NotCheckable)
+    assert "stack of rank 5" in answer.says
+
+
+def test_call_site_reads_the_watchdogs_stack():
+    failed = FailedStack(
+        place=fixtures_conditions.at(), text="", rank=0, frames=("all_gather_object (d.py:1)", "evaluate (e.py:2)")
+    )
+    assert isinstance(look(fixtures_conditions.case([failed]), name="call-site", function=("evaluate",)), Met)
+    assert isinstance(look(fixtures_conditions.case([failed]), name="call-site", function=("generate",)), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), name="call-site", function=("generate",)), NotCheckable)
+
+
+def test_call_site_reads_recorded_stacks_of_that_call_alone():
+    words = Vocabulary(
+        (("0", "default_pg"),), ("all_reduce",), (), (), ((), (("backward", "t.py", 1),), (("evaluate", "e.py", 2),))
+    )
+    calls = Calls.build(
+        {"dump": [0, 0], "entry": [0, 1], "seq": [49, 50], "op": [0, 0], "stack": [1, 2], "group": [0, 0]}
+    )
+    head = DumpHead(0, "dump_0", "dict", "2.9", 2, False, "nccl", "", (), (), True)
+    case = dataclasses.replace(
+        fixtures_conditions.case(),
+        batch=Batch((head,), calls, words),
+        call_rank=np.zeros(2, np.int32),
+        call_group=np.full(2, -1, np.int32),
+    )
+    met = look(case, name="call-site", function=("evaluate",))
+    assert isinstance(met, Met)
+    assert met.where == "dump_0#entries[1]"
+    assert isinstance(look(case, name="call-site", function=("backward",)), Unmet)
+
+
+def test_an_event_counts_for_its_rank_and_its_time():
+    oom = OutOfMemory(place=fixtures_conditions.at(line=5), text="CUDA out of memory", rank=5, scope="device")
+    early = fixtures_conditions.case(
+        [oom, fixtures_conditions.timeout()], [fixtures_conditions.LATE_FROM, fixtures_conditions.TIMEOUT_AT]
+    )
+    late = fixtures_conditions.case(
+        [oom, fixtures_conditions.timeout()], [fixtures_conditions.TIMEOUT_AT + 60, fixtures_conditions.TIMEOUT_AT]
+    )
+    question = {"kind": "out-of-memory", "of": "culprit", "before": "timeout"}
+    assert isinstance(look(early, name="event", **question), Met)
+    assert isinstance(look(late, name="event", **question), Unmet)
+    assert isinstance(look(early, fixtures_conditions.finding(ranks=[2]), "event", **question), NotCheckable)
+
+
+def test_an_event_without_a_clock_falls_back_to_its_line():
+    def raised(line):
+        return ExceptionRaised(
+            place=fixtures_conditions.at(line=line),
+            text="KeyError",
+            rank=5,
+            type="KeyError",
+            message="'x'",
+            origin="own",
+        )
+
+    before = look(
+        fixtures_conditions.case([raised(10), fixtures_conditions.timeout(line=900)]),
+        name="exception",
+        before="timeout",
+    )
+    after = look(
+        fixtures_conditions.case([fixtures_conditions.timeout(line=900), raised(950)]),
+        name="exception",
+        before="timeout",
+    )
+    assert isinstance(before, Met)
+    assert isinstance(after, Unmet)
+
+
+def test_an_echo_is_no_own_exception():
+    echo = ExceptionRaised(
+        place=fixtures_conditions.at(), text="", rank=5, type="DistBackendError", message="NCCL error", origin="echo"
+    )
+    assert isinstance(look(fixtures_conditions.case([echo]), name="exception"), Unmet)
+    assert isinstance(
+        look(fixtures_conditions.case([echo]), name="exception", origin="any", type_=("DistBackend",)), Met
+    )
+
+
+def test_kernel_facts_need_a_kernel_log_of_the_right_host():
+    stuck = KernelEvent(
+        place=fixtures_conditions.at("dmesg", 4, 1),
+        text="blocked for more than 120 seconds",
+        host="node1.cluster",
+        what="blocked-task",
+    )
+    other = dataclasses.replace(stuck, host="node0")
+    both = (SourceKind.LOG, SourceKind.KERNEL_LOG)
+    question = {"kind": "kernel", "of": "culprit-host", "what": ("blocked-task",)}
+    assert isinstance(look(fixtures_conditions.case([stuck], kinds=both), name="event", **question), Met)
+    assert isinstance(look(fixtures_conditions.case([other], kinds=both), name="event", **question), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), name="event", **question), NotCheckable)
+
+
+def test_gpu_error_by_number():
+    fault = GpuError(place=fixtures_conditions.at("dmesg", 4, 1), text="NVRM: Xid 79", host="node1", xid=79)
+    case = fixtures_conditions.case([fault], kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
+    assert isinstance(look(case, name="gpu-error", xid=(79,)), Met)
+    assert isinstance(look(case, name="gpu-error", xid=(48, 95)), Unmet)
+    assert isinstance(look(case, name="gpu-error", xid=(48,), sxid=True), Unmet)
+
+
+def test_ib_error_compares_the_status_and_not_digits_of_the_line():
+    error = IbError(
+        place=fixtures_conditions.at(), text="12:12:12 completion failed, status 5", rank=5, status=5, what="completion"
+    )
+    assert isinstance(look(fixtures_conditions.case([error]), name="ib-error", status=(12,)), Unmet)
+    assert isinstance(look(fixtures_conditions.case([error]), name="ib-error", status=(5,)), Met)
+
+
+def test_exit_by_code_or_signal():
+    killed = ProcessExit(
+        place=fixtures_conditions.at(), text="rank 5 exitcode -9", rank=5, exitcode=-9, signal="SIGKILL"
+    )
+    case = fixtures_conditions.case([killed])
+    assert isinstance(look(case, name="exit", signal=("SIGKILL",)), Met)
+    assert isinstance(look(case, name="exit", code=(0,)), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), name="exit", code=(0,)), NotCheckable)
+
+
+def phase(what, line, detail="", rank=5):
+    return Phase(
+        place=fixtures_conditions.at(line=line), text=f"{what} at line {line}", rank=rank, what=what, detail=detail
+    )
+
+
+def test_a_phase_counts_only_while_it_is_the_last_thing_said():
+    step = Progress(place=fixtures_conditions.at(line=20), text="step 40", rank=5, step=40)
+    saving = phase("checkpoint", 10)
+    assert isinstance(look(fixtures_conditions.case([saving]), name="phase", what=("checkpoint",)), Met)
+    assert isinstance(look(fixtures_conditions.case([saving, step]), name="phase", what=("checkpoint",)), Unmet)
+    assert isinstance(
+        look(fixtures_conditions.case([phase("checkpoint", 10, "done: saved")]), name="phase", what=("checkpoint",)),
+        Unmet,
+    )
+    assert isinstance(
+        look(fixtures_conditions.case([step]), fixtures_conditions.finding(ranks=[2]), "phase", what=("checkpoint",)),
+        NotCheckable,
+    )
+
+
+def test_a_phase_without_a_rank_is_rank_zeros():
+    sampling = fixtures_conditions.case([phase("sampling", 10, rank=None)])
+    assert isinstance(look(sampling, fixtures_conditions.finding(ranks=[0]), "phase", what=("sampling",)), Met)
+    assert isinstance(look(sampling, fixtures_conditions.finding(ranks=[5]), "phase", what=("sampling",)), NotCheckable)
+
+
+def test_a_bar_can_tell_a_phase():
+    bar = Progress(
+        place=fixtures_conditions.at(),
+        text="Validation: 40%",
+        rank=5,
+        step=4,
+        total=10,
+        label="Validation DataLoader 0",
+    )
+    assert isinstance(look(fixtures_conditions.case([bar]), name="phase", what=("evaluation",)), Met)
+
+
+def test_moment():
+    def at(seq):
+        return fixtures_conditions.finding(stalled=Stalled("ALLREDUCE", seq))
+
+    assert isinstance(look(fixtures_conditions.case(), at(1), "moment", is_="first-call"), Met)
+    assert isinstance(look(fixtures_conditions.case(), at(5000), "moment", is_="first-steps"), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), at(5000), "moment", is_="late"), Met)
+    end = Progress(place=fixtures_conditions.at(), text="", rank=0, step=99, total=100)
+    middle = dataclasses.replace(end, step=50)
+    assert isinstance(look(fixtures_conditions.case([end]), name="moment", is_="epoch-end"), Met)
+    assert isinstance(look(fixtures_conditions.case([middle]), name="moment", is_="epoch-end"), Unmet)
+
+
+def test_setting_and_version():
+    case = fixtures_conditions.case(
+        [fixtures_conditions.setting("NCCL_P2P_DISABLE", '"1"')], torch="2.7.0+cu126", nccl="2.26.2"
+    )
+    assert isinstance(look_setting(case, "NCCL_P2P_DISABLE", ("1",)), Met)
+    assert isinstance(look_setting(case, "NCCL_P2P_DISABLE", ("0",)), Unmet)
+    assert isinstance(look_setting(fixtures_conditions.case(), "NCCL_P2P_DISABLE", ()), NotCheckable)
+    assert isinstance(look(case, name="version", of="torch", from_="2.7.0", below="2.7.1"), Met)
+    assert isinstance(look(case, name="version", of="nccl", below="2.26"), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), name="version", of="nccl", below="2.26"), NotCheckable)
+
+
+def look_setting(case, name, value):
+    found = fixtures_conditions.finding()
+    return ask(Context(found, survey(case)), "setting", {"name": (name,), "value": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("2.9.1+cu128", (2, 9, 1)),
+        ("2.13.0a0", (2, 13, 0)),
+        ("22705", (2, 27, 5)),
+        ("~2.2", (2, 2, 0)),
+        ("", (0, 0, 0)),
+        ("x", (0, 0, 0)),
+    ],
+)
+def test_release(text, numbers):
+    assert release(text) == numbers
+
+
+@given(st.text(max_size=80))
+def test_release_reads_anything(text):
+    assert len(release(text)) == 3
+
+
+def test_suspects_stand_in_for_a_culprit_that_is_not_named():
+    found = fixtures_conditions.finding(ranks=[], suspects=Ranks([3, 5]))
+    case = fixtures_conditions.case([fixtures_conditions.stack(3, "save (torch/serialization.py:1)")])
+    assert isinstance(look(case, found, "stack-frame", function=("save",)), Met)

@@ -1,0 +1,244 @@
+"""A site's own remedies: laid over ours field by field, named in the report, and harmless where they are broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import nccldoctor
+from nccldoctor.cli.app import cli
+from nccldoctor.prescribe.catalogue.load import Folder, collect, load
+from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use
+from nccldoctor.prescribe.catalogue.words import fill, fill_command
+
+OWN = """id = "our-loader"
+title = "The cache server of hall 3"
+summary = "Its loaders hang."
+status = "established"
+prior = 1.0
+fix = ["Call the hall."]
+
+[[conditions.all]]
+finding = { class = ["not-arrived", "frozen", "straggler"] }
+[[conditions.all]]
+stack-frame = { of = "culprit", function = ["_try_get_data"] }
+
+[[sources]]
+url = "https://example.org/hall-3"
+seen = 2026-11-20
+"""
+STACK = """Process 4711: python train.py
+Thread 4711 (idle): "MainThread"
+    poll (selectors.py:415)
+    _try_get_data (torch/utils/data/dataloader.py:1251)
+    train (train.py:90)
+"""
+TIMEOUT = (
+    "[rank{rank}]:[E1120 10:11:00.{rank}00000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=4321, OpType=ALLREDUCE, NumelIn=65536, NumelOut=65536, Timeout(ms)=600000) "
+    "ran for 600012 milliseconds before timing out.\n"
+)
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    for rank in range(4):
+        text = "".join(f"[rank{rank}]: step {n} loss 0.5\n" for n in (1, 2, 3))
+        put(folder, f"rank_{rank}.log", text + (TIMEOUT.format(rank=rank) if rank != 2 else ""))
+    return put(folder, "stack_rank_2.txt", STACK)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory and configuration folder."""
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "cwd"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(cli, [*map(str, words)])
+
+
+def test_a_remedy_of_the_site_is_used_and_named(hung, tmp_path):
+    ours = put(tmp_path / "ours", "lateness/our-loader.toml", OWN)
+    diagnosis = nccldoctor.analyze(hung, catalogue=[ours]).diagnosis
+    assert diagnosis.remedies[0].id == "our-loader"
+    assert diagnosis.remedies[0].origin == "ours"
+    assert diagnosis.remedies[0].title.endswith("(remedy of ours)"), "every report shows whose it is"
+    assert {r.origin for r in diagnosis.remedies[1:]} <= {"built-in"}
+    result = run("analyze", hung, "--catalogue", ours, "-o", tmp_path / "report.md")
+    assert "our-loader (remedy of ours)" in result.stdout
+    assert "remedy of ours" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_known_id_is_changed_field_by_field(tmp_path):
+    ours = put(
+        tmp_path / "ours",
+        "lateness/dataloader-stall.toml",
+        'id = "dataloader-stall"\nfix = ["Ask storage, room 12."]\n',
+    )
+    before, after = load().get("dataloader-stall"), load([ours]).get("dataloader-stall")
+    assert [step.text for step in after.remedy.fix] == ["Ask storage, room 12."]
+    for field in ("title", "summary", "prior", "conditions", "confirm", "prevent", "avoid", "sources"):
+        assert getattr(after.remedy, field) == getattr(before.remedy, field)
+    assert after.origin == "ours, over built-in"
+    again = put(tmp_path / "mine", "lateness/dataloader-stall.toml", 'id = "dataloader-stall"\ntitle = "Again"\n')
+    both = load([ours, again]).get("dataloader-stall")
+    assert (both.remedy.title, both.remedy.fix[0].text) == ("Again", "Ask storage, room 12.")
+
+
+def test_a_disabled_remedy_is_gone_and_can_come_back(tmp_path):
+    ours = put(tmp_path / "ours", "gpu/gpu-ecc.toml", 'id = "gpu-ecc"\ndisabled = true\n')
+    assert load([ours]).get("gpu-ecc") is None
+    assert len(load([ours]).entries) == len(load().entries) - 1
+    mine = put(tmp_path / "mine", "gpu/gpu-ecc.toml", 'id = "gpu-ecc"\ndisabled = false\ntitle = "Back"\n')
+    assert load([ours, mine]).get("gpu-ecc").remedy.title == "Back"
+
+
+def test_the_settings_file_of_the_working_directory_wins(hung, tmp_path, elsewhere):
+    put(tmp_path / "here", "lateness/our-loader.toml", OWN)
+    put(tmp_path / "there", "lateness/our-loader.toml", OWN.replace("hall 3", "hall 9"))
+    put(tmp_path / "config", "nccldoctor/nccldoctor.toml", f'[catalogue]\nfolders = ["{tmp_path}/there"]\n')
+    assert in_use().catalogue.get("our-loader").remedy.title.endswith("hall 9")
+    put(elsewhere, "nccldoctor.toml", '[catalogue]\nfolders = ["../here"]\n')
+    assert in_use().catalogue.get("our-loader").remedy.title.endswith("hall 3")
+    assert nccldoctor.analyze(hung).diagnosis.remedies[0].origin == "here"
+    assert "our-loader" in run("catalogue", "list").stdout
+    assert "hall 3" in run("explain", "our-loader").stdout
+
+
+class _Point(EntryPoint):
+    def load(self):
+        if self.value == "broken":
+            raise ImportError("no \x1b[2Jsuch module")
+        return self.value
+
+
+def test_installed_packages_offer_remedies_and_a_broken_one_harms_nobody(hung, tmp_path, monkeypatch):
+    put(tmp_path / "packaged", "lateness/our-loader.toml", OWN)
+    points = [_Point("acme", str(tmp_path / "packaged"), ENTRY_POINTS), _Point("bad", "broken", ENTRY_POINTS)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    held = in_use()
+    assert held.catalogue.get("our-loader").origin == "acme"
+    assert len(held.mistakes) == 1
+    assert held.mistakes[0].startswith("bad: ")
+    assert "\x1b" not in held.mistakes[0]
+    diagnosis = nccldoctor.analyze(hung).diagnosis
+    assert diagnosis.remedies[0].origin == "acme"
+    assert any("bad: " in problem for row in diagnosis.coverage for problem in row.problems)
+
+
+HOSTILE = {
+    "lateness/typo.toml": OWN.replace("our-loader", "typo").replace("stack-frame", "stack-farme"),
+    "lateness/deep.toml": 'id = "deep"\nfix = ' + "[" * 20_000,
+    "lateness/huge.toml": "#" * 300_000,
+    "lateness/not-utf8.toml": None,
+    "lateness/dataloader-stall.toml": 'id = "dataloader-stall"\nprior = 7\n',
+    "gardening/rose.toml": OWN.replace("our-loader", "rose"),
+    "lateness/\x1b[2Jname.toml": OWN,
+    "lateness/link.toml": OWN.replace("our-loader", "link").replace("https://example.org", "javascript:alert(1)//"),
+}
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Path:
+    folder = tmp_path / "hostile"
+    for name, text in HOSTILE.items():
+        put(folder, name, text or "")
+    (folder / "lateness/not-utf8.toml").write_bytes(b'id = "\xff"')
+    os.mkfifo(folder / "lateness/pipe.toml")
+    (folder / "lateness/loop.toml").symlink_to("loop.toml")
+    return put(folder, "lateness/our-loader.toml", OWN)
+
+
+def test_lint_lists_every_mistake_by_file_and_line(hostile):
+    result = run("catalogue", "lint", hostile)
+    assert result.exit_code == 2
+    for expected in (
+        "lateness/typo.toml:11:",
+        "lateness/deep.toml:1:",
+        "lateness/huge.toml:1: larger",
+        "lateness/not-utf8.toml:1:",
+        "lateness/dataloader-stall.toml:2: prior",
+        "gardening/rose.toml:1: unknown topic",
+        "lateness/link.toml:14:",
+        "lateness/pipe.toml:1: no plain file",
+        "lateness/loop.toml:1:",
+    ):
+        assert f"hostile/{expected}" in result.stderr, expected
+    assert "\x1b" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_lint_of_good_remedies_is_quiet(tmp_path):
+    assert run("catalogue", "lint", put(tmp_path / "ours", "lateness/our-loader.toml", OWN)).exit_code == 0
+    assert run("catalogue", "lint").exit_code == 0
+
+
+def test_analyze_keeps_what_is_right_and_says_what_was_left_out(hung, hostile):
+    diagnosis = nccldoctor.analyze(hung, catalogue=[hostile]).diagnosis
+    assert diagnosis.remedies[0].id == "our-loader"
+    stall = next(r for r in diagnosis.remedies if r.id == "dataloader-stall")
+    assert stall.origin == "built-in", "a broken change leaves the remedy as it was"
+    row = next(row for row in diagnosis.coverage if row.input == "remedies")
+    assert any("hostile/lateness/typo.toml:11:" in problem for problem in row.problems)
+    result = run("analyze", hung, "--catalogue", hostile, "--format", "json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["remedies"][0]["id"] == "our-loader"
+
+
+@pytest.mark.parametrize(
+    "text", ["[catalogue]\nfolders = 7\n", "not toml", "[catalog]\nfolders = []\n", "catalogue = 3\n", "#" * 70_000]
+)
+def test_a_broken_settings_file_is_a_mistake_and_no_end(elsewhere, text):
+    put(elsewhere, "nccldoctor.toml", text)
+    held = in_use()
+    assert len(held.mistakes) == 1
+    assert held.mistakes[0].startswith("nccldoctor.toml:")
+    assert len(held.catalogue.entries) == len(load().entries)
+    assert run("catalogue", "lint").exit_code == 2
+
+
+def test_a_folder_of_too_many_files_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("nccldoctor.prescribe.catalogue.load.MOST_FILES", 3)
+    for number in range(5):
+        put(tmp_path / "many", f"lateness/x{number}.toml", OWN.replace("our-loader", f"x{number}"))
+    held = collect([Folder("many", tmp_path / "many")])
+    assert sum(e.origin == "many" for e in held.catalogue.entries) == 3
+    assert any("more than 3 files" in text for text in held.mistakes)
+
+
+NAMES = ["node; rm -rf ~", "$(reboot)", "`id`", "a'b\"c", "x\ny", "--help", "\x1b]0;title\x07", "a" * 5000, "нода"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_host_name_never_becomes_a_command(name):
+    command, unknown = fill_command("ssh {{ host }} uptime", {"host": name})
+    words = shlex.split(command)
+    assert unknown == ()
+    assert [words[0], words[-1]] == ["ssh", "uptime"]
+    assert len(words) == 3, "one word, whatever it holds"
+    assert command.isprintable()
+    assert len(command) < 700
+
+
+def test_a_host_name_never_becomes_markup():
+    said = fill("on {{ host }}", {"host": "<script>[x](javascript:alert(1))`*_"})
+    assert "<script>" not in said.replace("\\<", "")
+    assert "[x](" not in said.replace("\\[", "").replace("\\]", "")

@@ -1,0 +1,261 @@
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+from builders import fixtures_diagnoses, fixtures_diagnosis_parts
+
+from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports import html
+from nccldoctor.reports.parts import facts, prose, tables, view, wording
+from nccldoctor.reports.parts.quotes import Exhibit, pieces, reasons
+
+BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
+
+
+class Seen(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags = []
+        self.attributes = []
+        self.ids = []
+        self.text = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("make", [*fixtures_diagnoses.EVERY, lambda: fixtures_diagnoses.large(1024)])
+def test_every_page_has_every_block_in_order(make):
+    seen = Seen(html.page(make()))
+
+    assert [name for name in seen.ids if name in BLOCKS] == list(BLOCKS)
+    assert seen.tags.count("h1") == 1
+    assert len(seen.ids) == len(set(seen.ids))
+
+
+@pytest.mark.parametrize("make", fixtures_diagnoses.EVERY)
+def test_the_policy_allows_exactly_the_one_style_and_the_one_script(make):
+    page = html.page(make())
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert (len(styles), len(scripts)) == (1, 1)
+    for kind, text in (("style", styles[0]), ("script", scripts[0])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+
+
+@pytest.mark.parametrize("make", fixtures_diagnoses.EVERY)
+def test_nothing_is_loaded_styled_inline_or_bound_to_an_event(make):
+    for tag, name, value in Seen(html.page(make())).attributes:
+        assert name != "style", tag
+        assert not name.startswith("on"), (tag, name)
+        if name in ("src", "href", "xlink:href", "action", "srcset", "data"):
+            assert tag == "a", (tag, name)
+            assert value.startswith(("#", "https://", "http://")), value
+
+
+def test_hostile_text_adds_no_tag():
+    clean = fixtures_diagnoses.hostile
+    text, fixtures_diagnoses.HOSTILE = fixtures_diagnoses.HOSTILE, "harmless"
+    try:
+        expected = Seen(html.page(clean())).tags
+    finally:
+        fixtures_diagnoses.HOSTILE = text
+    found = Seen(html.page(clean()))
+
+    extra = {"a", "code", "pre", "p", "strong", "em", "mark", "br", "wbr"}
+    assert [t for t in found.tags if t not in extra] == [t for t in expected if t not in extra]
+    page = html.page(clean())
+    page.encode("utf-8")
+    assert not any(bad in page for bad in "\x00\x1b\x07\u202e\u2066\u200b\uffff")
+    assert "hf_verysecret" not in page
+    assert len(page) < 150_000
+
+
+@pytest.mark.parametrize(("world", "limit"), [(8, 150_000), (64, 300_000), (1024, 1_000_000), (16384, 1_000_000)])
+def test_a_page_stays_small(world, limit):
+    assert len(html.page(fixtures_diagnoses.large(world)).encode()) <= limit
+
+
+def test_the_same_diagnosis_gives_the_same_bytes():
+    assert html.page(fixtures_diagnoses.lagging()) == html.page(fixtures_diagnoses.lagging())
+
+
+def test_every_reason_links_to_its_evidence():
+    page = html.page(fixtures_diagnoses.lagging())
+    seen = Seen(page)
+
+    links = [value[1:] for tag, name, value in seen.attributes if tag == "a" and name == "href" and value[0] == "#"]
+    assert {f"E{n}" for n in range(1, 6)} <= set(links)
+    assert set(links) <= set(seen.ids)
+
+
+def test_reasons_that_say_the_same_are_one_row():
+    base = fixtures_diagnoses.lagging()
+    says = ["rank 0 gave up on ALLREDUCE #7", "no sign of it", "rank 2 gave up on ALLREDUCE #7", "no sign of it"]
+    evidence = tuple(Evidence(Place(0, "a.log", n), f"line {n}", text, True) for n, text in enumerate(says, 1))
+    evidence += (Evidence(Place(0, "a.log", 9), "line 9", "rank 1 gave up on ALLREDUCE #7", False),)
+    shown = html.page(replace(base, findings=(replace(base.verdict, evidence=evidence), *base.findings[1:])))
+    why = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown.split('id="why"')[1].split("</section>")[0]))
+    assert "✓ agrees ranks 0, 2 gave up on ALLREDUCE #7 E1 E3 ✓ agrees no sign of it E2 E4" in why
+    assert "✕ contradicts rank 1 gave up on ALLREDUCE #7 E5" in why
+
+
+def test_ranks_of_which_the_same_was_seen_are_one_reason():
+    says = [f"the newest call of rank {n}" for n in (0, 1, 5)] + ["the last line of rank 2: no complaint"]
+    shown = tuple(Exhibit(f"E{n}", text, "", (), "agrees", "F1") for n, text in enumerate(says, 1))
+
+    assert [reason.says for reason in reasons(shown)] == [
+        "the newest call of ranks 0-1, 5",
+        "the last line of rank 2: no complaint",
+    ]
+
+
+def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
+    base = fixtures_diagnoses.lagging()
+    call = base.verdict.stalled
+    early = replace(call, until=call.since + timedelta(milliseconds=call.timeout_ms // 4))
+    cut = replace(base, findings=(replace(base.verdict, stalled=early), *base.findings[1:]))
+    assert "until the limit of 10 min was reached" in wording.lede(base)
+    assert "limit" not in wording.lede(cut)
+
+
+def test_a_group_that_never_came_up_stalls_in_its_set_up():
+    base = fixtures_diagnoses.lagging()
+    first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
+    found = replace(base, findings=(first,))
+    assert [fact.value for fact in facts.four(found)][1:] == ["group set-up", "not known", "the whole group"]
+    assert wording.lede(found).startswith("No call can start before the group is up")
+
+
+def test_a_step_that_another_one_holds_is_not_told_twice():
+    base = fixtures_diagnoses.lagging()
+    both = Link(Ranks([0, 1]), Ranks([5, 6]), "dp_1", "ALLREDUCE", 7)
+    part = replace(both, for_=Ranks([6]))
+    other = replace(part, group="dp_2")
+    first = replace(base.verdict, chain=(both,))
+    second = replace(base.verdict, id="F2", chain=(part, other))
+    assert list(view.build(replace(base, findings=(first, second))).chain) == [
+        "ranks 0-1 wait in ALLREDUCE #7 of dp_1 for ranks 5-6",
+        "ranks 0-1 wait in ALLREDUCE #7 of dp_2 for rank 6",
+    ]
+
+
+def test_input_that_was_not_there_is_not_complete():
+    base = fixtures_diagnoses.undetermined()
+    shown = tables.coverage(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
+    assert [(row.complete, row.missing) for row in shown] == [(False, "none of a known rank")]
+
+
+def test_empty_blocks_say_so():
+    text = " ".join(Seen(html.page(fixtures_diagnoses.healthy())).text)
+
+    for sentence in (
+        "No rank is shown to wait for another one that is not there.",
+        "No remedy of the catalogue fits what was found.",
+        "No other hypothesis was looked at.",
+        "Nothing, as far as this input tells.",
+    ):
+        assert sentence in text
+
+
+def test_the_story_is_told_in_order_with_one_cause_marked():
+    page = html.page(fixtures_diagnoses.lagging())
+    story = page[page.index('<section id="story"') : page.index('<section id="timeline"')]
+    rows = re.findall(r"<tr.*?</tr>", story)[1:]
+
+    cells = [[re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td.*?</td>", row)] for row in rows]
+    assert cells[0] == [
+        "2026-11-11 03:25:01 UTC",
+        "gpu-a018",
+        "nfs: server stor-03 not responding",
+        "first cause",
+        "dmesg.txt:2",
+    ]
+    assert [row[3] for row in cells] == ["first cause", "not related", "followed", "tear-down"]
+    assert [row[1] for row in cells[1:]] == ["the job", "ranks 0-4, 6-7", "rank 5 on gpu-a018"]
+    assert cells[2][2].endswith("(7 times)")
+    assert cells[1][0] == "no time"
+    assert story.count('class="pill p-culprit"') == 1
+    assert "How to read this" in story
+    assert 'href="#story"' in page
+
+
+def test_a_long_story_is_cut_and_keeps_its_cause():
+    story = fixtures_diagnosis_parts.telling("trouble")
+    long = replace(fixtures_diagnoses.lagging(), story=(*story[2:] * 40, story[0]))
+    page = html.page(long)
+
+    assert "and 57 more in the JSON" in page
+    assert page.count(">first cause<") == 1
+
+
+def test_without_a_story_there_is_no_place_for_one():
+    page = html.page(fixtures_diagnoses.healthy())
+
+    assert 'id="story"' not in page
+    assert "#story" not in page
+
+
+def test_key_words_of_quotes_are_marked():
+    page = html.page(fixtures_diagnoses.lagging())
+
+    assert "<mark>18723</mark>" in page
+    assert "<mark>rank 5</mark>" in page
+    assert "<em>Rank 5</em>" in page
+
+
+def test_a_small_number_is_marked_only_where_it_is_the_calls():
+    verdict = fixtures_diagnoses.lagging().verdict
+    finding = replace(verdict, stalled=replace(verdict.stalled, seq=7))
+
+    marked = [p.text for p in pieces("the 7 others wait in #7, SeqNum=7, for rank 5", finding) if p.key]
+
+    assert marked == ["#7", "7", "rank 5"]
+
+
+def test_shapes_carry_their_colours():
+    page = html.page(fixtures_diagnoses.lagging())
+    body = page[page.index("<body") :]
+
+    for shape in re.findall(r"<(?:rect|circle|polygon)\b[^>]*>", body):
+        assert " fill=" in shape, shape
+    for line in re.findall(r"<path\b[^>]*>", body):
+        assert " fill=" in line, line
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<b>x</b>", "![x](http://e/x.png)", "[x](javascript:alert(1))", "<https://e>", "http://e", "# t\n---\n> q"],
+)
+def test_prose_of_the_catalogue_has_no_links_images_or_html(text):
+    assert not re.search(r"<(?!/?(p|code|pre|ol|ul|li|strong|em|br)\b)", str(prose.html(text)))
+
+
+def test_a_text_that_is_one_code_span_becomes_a_block():
+    assert str(prose.html("`ls -l`")) == "<pre><code>ls -l\n</code></pre>\n"
+    assert str(prose.html("run `ls`")) == "<p>run <code>ls</code></p>\n"
+
+
+def test_the_card_of_a_notebook_is_scoped_and_has_no_script():
+    card = html.card(fixtures_diagnoses.hostile())
+
+    assert "<script" not in card
+    for rule in re.findall(r"(?:^|[}\n])\s*([^{}@]+)\{", re.search(r"<style>(.*?)</style>", card, re.DOTALL)[1]):
+        assert ".nccldoctor-card" in rule

@@ -1,0 +1,47 @@
+"""How long a stall lasted: from the recorder's clock to lines of the launcher, whose zone nothing tells."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders.cases import Tape, wall, world
+
+import nccldoctor
+from nccldoctor.reports.parts import facts
+
+FOUR = world(4)
+
+
+def job(folder: Path, ended: timedelta) -> Path:
+    """Rank 3 misses a call; nobody's line has a time but the launcher's table, which is ``ended`` after that call."""
+    folder.mkdir()
+    for rank in range(4):
+        tape = Tape(rank, FOUR).calls(9)
+        (folder / f"nccl_trace_rank_{rank}").write_bytes((tape if rank == 3 else tape.call(done=False)).data())
+    at = f"{wall(0) + ended:%Y-%m-%d_%H:%M:%S}"
+    (folder / "launcher.log").write_text(
+        "============================================================\ntrain.py FAILED\n"
+        "------------------------------------------------------------\nFailures:\n  <NO_OTHER_FAILURES>\n"
+        "------------------------------------------------------------\nRoot Cause (first observed failure):\n[0]:\n"
+        f"  time      : {at}\n  host      : node0\n  rank      : 0 (local_rank: 0)\n  exitcode  : -6 (pid: 4000)\n"
+        "  error_file: <N/A>\n  traceback : Signal 6 (SIGABRT) received by PID 4000\n"
+        "============================================================\n"
+    )
+    return folder
+
+
+def test_an_end_soon_after_the_limit_ends_the_stall(tmp_path: Path) -> None:
+    stalled = nccldoctor.analyze(job(tmp_path / "logs", timedelta(minutes=11))).verdict.stalled
+    assert stalled is not None and stalled.since is not None and stalled.until is not None
+    assert timedelta(minutes=10) < stalled.until - stalled.since < timedelta(minutes=12)
+
+
+@pytest.mark.parametrize("hours", [2, 8])
+def test_an_end_by_the_clock_of_another_zone_is_no_length(tmp_path: Path, hours: int) -> None:
+    incident = nccldoctor.analyze(job(tmp_path / "logs", timedelta(hours=hours, minutes=10)))
+    stalled = incident.verdict.stalled
+    assert stalled is not None and stalled.since is not None
+    assert stalled.until is None
+    assert facts.four(incident.diagnosis)[2].value == "not known"

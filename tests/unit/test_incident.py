@@ -1,0 +1,176 @@
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from builders import fixtures_diagnoses
+
+from nccldoctor.events import CollectiveTimeout, Heartbeat
+from nccldoctor.identify.case import Case
+from nccldoctor.identify.groups import Groups
+from nccldoctor.incident import Incident
+from nccldoctor.model import Group, Place, Source, SourceKind
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
+from nccldoctor.reports import json_document
+
+FRAMES = ("calls", "ranks", "events", "findings", "evidence", "groups", "coverage", "remedies")
+
+
+@pytest.fixture
+def incident():
+    calls = Calls.build(
+        {
+            "dump": [0, 0, 0],
+            "entry": [0, 1, 2],
+            "seq": [5, 6, -1],
+            "p2p_seq": [-1, -1, 2],
+            "op": [0, 1, 0],
+            "sizes": [0, 1, -1],
+            "dtypes": [0, 0, -1],
+            "numel_in": [6, -1, 1],
+            "state": [2, 0, 1],
+            "retired": [True, False, False],
+            "created_ns": [1_700_000_000_000_000_001, 1_700_000_001_000_000_000, 0],
+            "timeout_ms": [600_000, -1, -1],
+            "stack": [1, 0, 2],
+        }
+    )
+    words = Vocabulary(
+        groups=(("0", "default_pg"),),
+        ops=("all_reduce", "send 0->1"),
+        sizes=((((2, 3),), ((6,),)), (((),), ())),
+        dtypes=((("Float",), ("Float",)),),
+        stacks=(
+            (),
+            (("all_reduce", "/x/site-packages/torch/d.py", 9), ("step", "/opt/train/t.py", 4)),
+            (("f", "/x/site-packages/torch/a.py", 1),),
+        ),
+    )
+    head = DumpHead(0, "fr/3", "dict", "2.9", 3, False, "nccl", "", (), (), True)
+    case = Case(
+        sources=(Source(0, "fr/3", SourceKind.RECORDER, 5), Source(1, "a.log", SourceKind.LOG, 5)),
+        readings=(),
+        events=(
+            CollectiveTimeout(
+                place=Place(1, "a.log", 5), text="x", rank=3, time=datetime.fromisoformat("2026-01-02T03:04:05+02:00")
+            ),
+            Heartbeat(place=Place(1, "a.log", 6), text="y", time=datetime(1900, 11, 20, 9), step=7),
+        ),
+        batch=Batch((head,), calls, words),
+        dump_rank=(3,),
+        call_rank=np.array([3, 3, -1], np.int32),
+        call_group=np.array([0, -1, 0], np.int32),
+        naming=Groups((Group(0, "0", "default_pg", Ranks([0, 3]), "config"),), {}, {}),
+        world_size=4,
+        seconds=np.array([1.5, np.nan]),
+    )
+    return Incident(fixtures_diagnoses.lagging(), case)
+
+
+def test_calls_have_names_times_and_missing_values(incident):
+    calls = incident.calls
+
+    assert calls["rank"].dtype == "Int64"
+    assert list(calls["rank"])[:2] == [3, 3]
+    assert calls["rank"].isna().tolist() == [False, False, True]
+    assert calls["seq"].tolist()[:2] == [5, 6]
+    assert calls["seq"].isna().tolist() == [False, False, True]
+    assert calls["op"].tolist() == ["all_reduce", "send 0->1", "all_reduce"]
+    assert calls["group"].iloc[0] == "default_pg (0)"
+    assert calls["group"].isna().tolist() == [False, True, False]
+    assert calls["sizes"].iloc[0] == "2x3 -> 6"
+    assert calls["state"].tolist() == ["completed", "scheduled", "started"]
+    assert calls["retired"].tolist() == [True, False, False]
+    assert calls["created"].iloc[0] == pd.Timestamp(1_700_000_000_000_000_001, tz="UTC")
+    assert calls["created"].isna().tolist() == [False, False, True]
+    assert calls["timeout_ms"].iloc[0] == 600_000
+    assert calls["place"].tolist() == ["fr/3#entries[0]", "fr/3#entries[1]", "fr/3#entries[2]"]
+
+
+def test_the_frame_is_the_innermost_of_the_users_own_code(incident):
+    assert incident.calls["frame"].iloc[0] == "step (/opt/train/t.py:4)"
+    assert pd.isna(incident.calls["frame"].iloc[1])
+    assert incident.calls["frame"].iloc[2] == "f (/x/site-packages/torch/a.py:1)"
+
+
+def test_events_keep_their_fields_and_only_true_times(incident):
+    events = incident.events
+
+    assert events["kind"].tolist() == ["collective-timeout", "heartbeat"]
+    assert events["time"].iloc[0] == pd.Timestamp("2026-01-02T01:04:05Z")
+    assert pd.isna(events["time"].iloc[1])
+    assert events["clock"].iloc[1].startswith("1900-11-20")
+    assert events["fields"].iloc[1]["step"] == 7
+    assert events["where"].iloc[0] == "a.log:5"
+
+
+def test_a_redacted_copy_holds_nothing_raw(incident):
+    line = "stor-07.corp.example: anna@stor-07 asked 10.12.0.7 for /home/anna/data/x.idx"
+    event = replace(incident.case.events[0], text=line, host="stor-07")
+    raw = Incident(incident.diagnosis, replace(incident.case, events=(event, *incident.case.events[1:])))
+    copy = raw.redacted(("hosts", "users", "paths", "addresses"))
+
+    told = copy.calls.to_csv() + copy.events.to_csv() + repr(copy.case)
+    for gone in ("stor-07", "anna", "10.12.0.7", "/home", "/opt/train"):
+        assert gone in raw.calls.to_csv() + raw.events.to_csv()
+        assert gone not in told
+    assert "/t.py" in copy.calls["frame"].iloc[0]
+    assert copy.calls["seq"].equals(raw.calls["seq"])
+    assert copy.to_json() == raw.redacted(("addresses", "hosts", "paths", "users")).to_json()
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_access_gives_a_copy(incident, name):
+    first = getattr(incident, name)
+    columns = list(first.columns)
+    del first[columns[0]]
+
+    assert list(getattr(incident, name).columns) == columns
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("make", fixtures_diagnoses.EVERY)
+def test_frames_of_any_diagnosis_are_built(incident, name, make):
+    frame = getattr(Incident(make(), incident.case), name)
+
+    assert not any(str(dtype) == "object" for column, dtype in frame.dtypes.items() if column != "fields")
+
+
+def test_evidence_rows_have_file_and_line(incident):
+    row = incident.evidence.iloc[1]
+
+    assert (row["path"], row["line"], row["where"]) == ("rank_1.log", 812, "rank_1.log:812")
+
+
+def test_it_greets_with_one_line_and_with_a_card(incident):
+    assert repr(incident).count("\n") == 0
+    assert repr(incident).startswith("<Incident not-arrived, confidence high: Rank 5")
+    assert "nccldoctor-card" in incident._repr_html_()
+    assert incident._repr_markdown_() == incident.to_markdown()
+
+
+def test_it_shows_what_the_reports_show(incident):
+    assert incident.to_json() == json_document.to_json(incident.diagnosis)
+    assert incident.verdict is incident.diagnosis.findings[0]
+    assert incident.to_html().startswith("<!DOCTYPE html>")
+    assert "\x1b[" in incident.to_text(color=True)
+    assert "\x1b[" not in incident.to_text()
+    incident.to_text(ascii_only=True).encode("ascii")
+
+
+def test_pandas_and_rich_come_only_when_asked_for():
+    code = (
+        "import sys, diagnoses; from nccldoctor.incident import Incident; "
+        "i = Incident(fixtures_diagnoses.lagging(), None); i.to_json(); i.to_text(); i.to_html(); i.to_markdown(); "
+        "print(sorted({'pandas', 'rich', 'plotly', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent, timeout=60
+    )
+
+    assert done.stdout == "[]\n"
