@@ -8,9 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
 from builders.nccl_job import Comm, Job, coll_logs, comm_dumps, in_pairs, late, pair_of, plain, ras_json, skips, world
 

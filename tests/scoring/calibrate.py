@@ -1,7 +1,7 @@
 """How far confidence may be relied on: ``calibrate.py [--seeds A-B] [FOLDER…]`` prints the table of docs/calibration.md.
 
-Runs simulated jobs (tests/jobs.py), the bundled samples, and any folder of labelled jobs (``truth.json`` beside evidence), and counts
-for each confidence how many verdicts named exactly the culprits with an accepted class.
+Runs simulated jobs (``tests/simulator/jobs.py``), the bundled samples, and any folder of labelled jobs (``truth.json``
+beside evidence), and counts for each confidence how many verdicts named exactly the culprits with an accepted class.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
 from scoring import score_simulator
 from simulator import jobs

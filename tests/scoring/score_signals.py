@@ -1,10 +1,8 @@
 """Scores the parsers on labelled excerpts: ``score_signals.py FOLDER [-v] [--floor PERCENT]``.
 
-``FOLDER`` holds ``<id>/log.txt`` and ``<id>/label.json``; the label's ``other_signals`` list what a reader sees
-beside the
-timeouts, as ``{"kind", "rank", "line"}``. A signal counts as found when an event of a fitting kind begins on the
-line that
-holds its text, or a few lines above it where records have several.
+``FOLDER`` holds ``<id>/log.txt`` and ``<id>/label.json``; the label's ``other_signals`` list what a reader sees beside
+the timeouts, as ``{"kind", "rank", "line"}``. A signal counts as found when an event of a fitting kind begins on the
+line that holds its text, or a few lines above it where records have several.
 """
 
 from __future__ import annotations

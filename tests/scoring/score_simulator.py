@@ -15,6 +15,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
+
 from simulator import jobs
 
 FAMILY_OF_NOBODY = ("unfinished", "none", "undetermined")

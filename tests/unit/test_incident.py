@@ -165,12 +165,17 @@ def test_it_shows_what_the_reports_show(incident):
 
 def test_pandas_and_rich_come_only_when_asked_for():
     code = (
-        "import sys, diagnoses; from nccldoctor.incident import Incident; "
+        "import sys; from builders import fixtures_diagnoses; from nccldoctor.incident import Incident; "
         "i = Incident(fixtures_diagnoses.lagging(), None); i.to_json(); i.to_text(); i.to_html(); i.to_markdown(); "
         "print(sorted({'pandas', 'rich', 'plotly', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parent, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        timeout=60,
     )
 
     assert done.stdout == "[]\n"
