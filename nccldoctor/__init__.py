@@ -2,7 +2,8 @@
 
 ``import nccldoctor as nd; incident = nd.analyze("logs/")`` gives the same result as the command
 ``nccldoctor analyze logs/``. The public names are loaded when they are first used, so that
-``import nccldoctor`` costs next to nothing.
+``import nccldoctor`` costs next to nothing. The logger ``nccldoctor`` reports at level DEBUG what each stage read and
+found; without a handler of yours it is silent.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 if TYPE_CHECKING:
     from nccldoctor.incident import Incident
     from nccldoctor.model import Diagnosis, Evidence, Finding, RemedyAdvice
     from nccldoctor.model.ranks import Ranks
     from nccldoctor.pipeline import analyze
+    from nccldoctor.version import __version__
 
 _HOMES = {
     "analyze": "nccldoctor.pipeline",
@@ -26,6 +26,7 @@ _HOMES = {
     "Finding": "nccldoctor.model",
     "RemedyAdvice": "nccldoctor.model",
     "Ranks": "nccldoctor.model.ranks",
+    "__version__": "nccldoctor.version",
 }
 
 __all__ = ["Diagnosis", "Evidence", "Finding", "Incident", "Ranks", "RemedyAdvice", "__version__", "analyze"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ from nccldoctor.summarise.timeline import timeline
 
 if TYPE_CHECKING:
     from nccldoctor.incident import Incident
+
+_LOG = logging.getLogger("nccldoctor")
+_LOG.addHandler(logging.NullHandler())
 
 Progress = Callable[[int, int], None]
 """Called with the number of inputs read and of all inputs."""
@@ -69,7 +73,10 @@ def analyze(
     found = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
     case = newest_case(one_run(ingest(found, workers, on_progress)))
     facts = align(case)
+    _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
     findings = headlined(diagnose(facts), case)
+    for finding in findings:
+        _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
     known = in_use(catalogue)
     remedies = known.catalogue
     prescription = prescribe(findings, facts, case, remedies)

@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from nccldoctor import __version__
+from nccldoctor.version import __version__
 from nccldoctor.model import (
     Alarm,
     Avoid,

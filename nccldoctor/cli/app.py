@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nccldoctor import __version__
+from nccldoctor.version import __version__
 from nccldoctor.cli import catalogue, env, terminal
 from nccldoctor.model.errors import NccldoctorError
 

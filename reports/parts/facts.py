@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor import __version__
+from nccldoctor.version import __version__
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import line
