@@ -7,7 +7,6 @@ import re
 from datetime import datetime
 from typing import Any
 
-from nccldoctor.version import __version__
 from nccldoctor.model import (
     Alarm,
     Avoid,
@@ -24,6 +23,7 @@ from nccldoctor.model import (
 from nccldoctor.reports import json_figures
 from nccldoctor.reports.parts import rank_rows
 from nccldoctor.reports.parts.sanitize import optional, text
+from nccldoctor.version import __version__
 
 SCHEMA_VERSION = "1.0"
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nccldoctor.version import __version__
 from nccldoctor.cli import catalogue, env, terminal
 from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.version import __version__
 
 if TYPE_CHECKING:
     from nccldoctor.incident import Incident

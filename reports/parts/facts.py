@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.version import __version__
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
