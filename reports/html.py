@@ -1,4 +1,4 @@
-"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.parts.view.View`, and nothing loaded.
+"""The report as one HTML page: templates filled with a :class:`~nccldoctor.reports.page.view.View`, and nothing loaded.
 
 The page forbids itself everything but its one style block and its one script, by their hashes: text of a log that
 got past the escaping would still do nothing.
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports.charts import streams, symbols, timeline, wait_graph
-from nccldoctor.reports.parts import advice, prose, view
+from nccldoctor.reports.page import view
+from nccldoctor.reports.parts import advice, prose
 
 if TYPE_CHECKING:
     from jinja2 import Environment

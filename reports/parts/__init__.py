@@ -1,1 +1,1 @@
-"""The parts that reports share: wording, tables, quotes, advice, redaction."""
+"""The parts that reports share: wording, quotes, advice, redaction."""

@@ -11,7 +11,8 @@ from builders import fixtures_diagnoses, fixtures_diagnosis_parts
 from nccldoctor.model import CauseClass, Coverage, Evidence, Link, Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
-from nccldoctor.reports.parts import facts, prose, tables, view, wording
+from nccldoctor.reports.page import facts, tables, view
+from nccldoctor.reports.parts import prose, wording
 from nccldoctor.reports.parts.quotes import Exhibit, pieces, reasons
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")

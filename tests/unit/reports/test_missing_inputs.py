@@ -8,7 +8,8 @@ from builders import fixtures_diagnoses
 from nccldoctor.model import CauseClass, Confidence, Coverage, Evidence, Group
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html, json_document, markdown, text
-from nccldoctor.reports.parts import advice, facts, missing_inputs, wording
+from nccldoctor.reports.page import facts
+from nccldoctor.reports.parts import advice, missing_inputs, wording
 
 EIGHT = Ranks(range(8))
 

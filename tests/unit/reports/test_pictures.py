@@ -16,7 +16,8 @@ from nccldoctor.model.figures import SEVERITY, Mark, Stretch, Timeline, TimeRow
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.charts import cells, heat, progress, streams, symbols, timeline
-from nccldoctor.reports.parts import rank_rows, view
+from nccldoctor.reports.page import view
+from nccldoctor.reports.parts import rank_rows
 
 FIVE = Ranks([5])
 

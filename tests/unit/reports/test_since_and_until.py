@@ -9,7 +9,7 @@ import pytest
 from builders.cases import Tape, wall, world
 
 import nccldoctor
-from nccldoctor.reports.parts import facts
+from nccldoctor.reports.page import facts
 
 FOUR = world(4)
 

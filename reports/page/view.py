@@ -8,7 +8,8 @@ from nccldoctor.model import Diagnosis, Finding, Link
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import markdown
 from nccldoctor.reports.charts import heat, progress, streams, timeline, wait_graph
-from nccldoctor.reports.parts import advice, event_sequence, facts, missing_inputs, rank_rows, tables, wording
+from nccldoctor.reports.page import facts, tables
+from nccldoctor.reports.parts import advice, event_sequence, missing_inputs, rank_rows, wording
 from nccldoctor.reports.parts.quotes import Exhibit, Piece, Reason, exhibits, pieces, reasons
 from nccldoctor.reports.parts.sanitize import line, visible
 
