@@ -1,4 +1,4 @@
-"""Pages that are made, or that repeat a table of the code: they are current."""
+"""Pages that are built from the catalogue, or that repeat a table of the code."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from pathlib import Path
 
 import pytest
 from builders import fixtures_conditions
+from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
+from nccldoctor.cli.app import cli
 from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.catalogue.load import load
-from nccldoctor.prescribe.catalogue.pages import pages, write
+from nccldoctor.prescribe.catalogue.pages import pages
 from nccldoctor.prescribe.conditions import survey
 from nccldoctor.prescribe.restart import decide
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-HOW = "run: python -m nccldoctor.prescribe.catalogue.pages docs/catalogue"
 
 
-def test_the_catalogue_pages_are_current() -> None:
-    kept = {path.relative_to(DOCS / "catalogue").as_posix(): path for path in (DOCS / "catalogue").rglob("*.md")}
-    wanted = pages(load())
-    assert sorted(kept) == sorted(wanted), HOW
-    for name, text in wanted.items():
-        assert kept[name].read_text(encoding="utf-8") == text, f"{name}: {HOW}"
+def test_no_page_of_a_remedy_is_kept() -> None:
+    ids = {entry.remedy.id for entry in load().entries}
+    assert not [path for path in DOCS.rglob("*.md") if path.stem in ids]
 
 
 def test_every_remedy_has_a_page_that_the_index_links() -> None:
@@ -44,14 +42,19 @@ def test_nothing_in_a_page_is_taken_for_html() -> None:
             assert not kinds & {"html_inline", "html_block"}, f"{name}: {token.content}"
 
 
-def test_writing_removes_pages_of_remedies_that_are_gone(tmp_path) -> None:
-    (tmp_path / "gpu").mkdir()
-    (tmp_path / "gpu" / "gone.md").write_text("old")
+def test_pages_are_built_on_demand(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("mine")
-    write(tmp_path, load())
-    assert not (tmp_path / "gpu" / "gone.md").exists()
-    assert (tmp_path / "notes.md").exists()
+    for _ in range(2):
+        result = CliRunner().invoke(cli, ["catalogue", "pages", str(tmp_path)])
+        assert result.exit_code == 0, result.output
     assert len(list(tmp_path.rglob("*.md"))) == len(pages(load())) + 1
+
+
+def test_an_index_of_something_else_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    result = CliRunner().invoke(cli, ["catalogue", "pages", str(tmp_path)])
+    assert result.exit_code == 2
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
 def kernel(cls, text="a line", **fields):

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from nccldoctor.model.errors import CatalogueError
-from nccldoctor.prescribe.catalogue.checked import is_checked
 from nccldoctor.prescribe.catalogue.lines import line_of
-from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, made
+from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, remedy_of
 
 BUILT_IN = Path(__file__).parent
 LARGEST = 256 * 1024
@@ -106,23 +105,21 @@ def collect(folders: Sequence[Folder] = ()) -> Collected:
 
 @cache
 def _collect(folders: tuple[Folder, ...]) -> Collected:
-    found: dict[str, _Held] = {}
+    layers: dict[str, _Layers] = {}
     mistakes: list[str] = []
-    for folder in (Folder(BUILT_IN_NAME, BUILT_IN), *folders):
-        prefix = f"{plain(folder.name)}/"
+    release = Folder(BUILT_IN_NAME, BUILT_IN)
+    for position, folder in enumerate((release, *folders)):
         for path in _files(folder, mistakes):
-            wrong: list[str] = []
-            _lay(path, folder, found, wrong)
-            mistakes += [prefix + text for text in wrong]
-    entries = sorted(
-        (held.entry for held in found.values() if held.entry is not None), key=lambda e: (e.topic, e.remedy.id)
-    )
+            wrong = _lay(path, folder, layers, released=position == 0)
+            mistakes += [f"{plain(folder.name)}/{text}" for text in wrong]
+    entries = [held.entry for held in layers.values() if held.entry is not None]
+    entries.sort(key=lambda entry: (entry.topic, entry.remedy.id))
     return Collected(Catalogue(tuple(entries)), tuple(mistakes))
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The fields of an id so far; no entry where it is taken out."""
+class _Layers:
+    """The fields of one id, all files so far laid over each other; no entry where the last one disabled it."""
 
     data: dict[str, Any] = field(repr=False)
     entry: Entry | None
@@ -143,61 +140,77 @@ def _files(folder: Folder, mistakes: list[str]) -> list[Path]:
     return paths[:MOST_FILES]
 
 
-def _lay(path: Path, folder: Folder, found: dict[str, _Held], mistakes: list[str]) -> None:
-    """Read one file and lay it over what is known of its id."""
+def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bool) -> list[str]:
+    """Lay one file over what is known of its id; returns its mistakes, and changes nothing where there is one."""
     name, topic = plain(path.relative_to(folder.path).as_posix()), path.parent.name
     try:
-        state = path.stat()
-        if not stat.S_ISREG(state.st_mode):
-            raise ValueError("no plain file")
-        if state.st_size > LARGEST:
-            raise ValueError(f"larger than {LARGEST} bytes")
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
         data = tomllib.loads(text)
     except RecursionError:
-        mistakes.append(f"{name}:1: nested too deep")
-        return
+        return [f"{name}:1: nested too deep"]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         line = re.search(r"at line (\d+)", str(error))
-        mistakes.append(f"{name}:{line.group(1) if line else 1}: {plain(str(reason))}")
-        return
-    before = found.get(path.stem)
+        return [f"{name}:{line.group(1) if line else 1}: {plain(str(reason))}"]
+    before = layers.get(path.stem)
     merged, disabled = {**(before.data if before else {}), **data}, data.get("disabled", False)
     merged.pop("disabled", None)
-    wrong = list(_wrong_place(data, path, topic, text, name))
-    if disabled is not False and disabled is not True:
-        wrong.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
-    if disabled is not True and (before is not None or not is_checked(text)):
-        wrong += _refused(merged, text, name)
-    mistakes += wrong
-    if not wrong:
-        remedy = made(merged) if disabled is not True else None
+    mistakes = list(_wrong_place(data, path, topic, text, name))
+    if disabled is not True and disabled is not False:
+        mistakes.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
+    remedy, refused = (None, []) if disabled is True else _remedy(merged, text, name, released=released)
+    mistakes += refused
+    if not mistakes:
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
-        found[path.stem] = _Held(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
+        layers[path.stem] = _Layers(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
+    return mistakes
+
+
+def _text(path: Path) -> str:
+    """The content of a plain file of bearable size. Raises OSError or ValueError."""
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode):
+        raise ValueError("no plain file")
+    if state.st_size > LARGEST:
+        raise ValueError(f"larger than {LARGEST} bytes")
+    return path.read_text(encoding="utf-8")
+
+
+def _remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:
+    """A remedy, or the mistakes in its fields.
+
+    The tests validate every built-in file in full, so that a run only checks their keys: importing pydantic takes
+    longer than reading all of them.
+    """
+    if not released and (mistakes := _refused(data, text, name)):
+        return None, mistakes
+    try:
+        return remedy_of(data), []
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None, _refused(data, text, name) or [f"{name}:1: not a remedy"]
 
 
 def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
-    """What is wrong with a remedy, and on which line."""
+    """All mistakes of a remedy by the schema, each with its line."""
     from pydantic import ValidationError
 
     from nccldoctor.prescribe.catalogue.schema import remedy
 
-    wrong: list[str] = []
+    mistakes: list[str] = []
     try:
         remedy().model_validate(data)
     except ValidationError as error:
-        for one in error.errors(include_url=False, include_input=False):
-            at = tuple(part for part in one["loc"] if part != "[key]")
-            wrong.append(f"{name}:{line_of(text, at)}: {plain('.'.join(map(str, at)))}: {plain(one['msg'])}")
-    return wrong
+        for problem in error.errors(include_url=False, include_input=False):
+            at = tuple(part for part in problem["loc"] if part != "[key]")
+            mistakes.append(f"{name}:{line_of(text, at)}: {plain('.'.join(map(str, at)))}: {plain(problem['msg'])}")
+    return mistakes
 
 
 def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: str) -> Iterator[str]:
     """The file must be called by its id, in the folder of a topic."""
     if data.get("id") != path.stem:
-        said = plain(repr(data.get("id")))
-        yield f"{name}:{line_of(text, ('id',))}: id is {said}, the file is called {plain(repr(path.stem))}"
+        given = plain(repr(data.get("id")))
+        yield f"{name}:{line_of(text, ('id',))}: id is {given}, the file is called {plain(repr(path.stem))}"
     if topic not in TOPICS:
         yield f"{name}:1: unknown topic {plain(repr(topic))}; known are {', '.join(TOPICS)}"
 

@@ -1,20 +1,20 @@
-"""A page for each built-in remedy, for the documentation.
+"""Builds a Markdown page for each remedy and an index: ``nccldoctor catalogue pages DIR``.
 
-``python -m nccldoctor.prescribe.catalogue.pages docs/catalogue`` writes them, and an index; a test compares them.
+The pages are made from the TOML files whenever they are wanted; none is kept in the repository.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
-from nccldoctor.prescribe.catalogue.load import Catalogue, load
+from nccldoctor.model.errors import OutputError
+from nccldoctor.prescribe.catalogue.load import Catalogue
 from nccldoctor.prescribe.catalogue.remedy import TOPICS
 from nccldoctor.prescribe.catalogue.words import explain
 
 INDEX = "README.md"
-
+TITLE = "# All remedies"
 
 _SPAN = re.compile(r"`+[^`]*`+|<([a-z]+(?: [a-z]+)?)>")
 
@@ -26,27 +26,28 @@ def page(text: str) -> str:
 
 def pages(catalogue: Catalogue) -> dict[str, str]:
     """The text of each page by its path below the folder, with the index."""
-    out = {f"{entry.topic}/{entry.remedy.id}.md": page(explain(entry)) for entry in catalogue.entries}
-    lines = ["# All remedies", "", "Made by `python -m nccldoctor.prescribe.catalogue.pages docs/catalogue`.", ""]
+    index = [TITLE, "", "Built by `nccldoctor catalogue pages DIR`.", ""]
     for topic in TOPICS:
-        lines += [f"## {topic}", ""]
-        held = [entry for entry in catalogue.entries if entry.topic == topic]
-        lines += [f"- [{entry.remedy.title}]({topic}/{entry.remedy.id}.md)" for entry in held]
-        lines.append("")
-    return {INDEX: "\n".join(lines), **dict(sorted(out.items()))}
+        entries = [entry for entry in catalogue.entries if entry.topic == topic]
+        index += [f"## {topic}", "", *(f"- [{e.remedy.title}]({topic}/{e.remedy.id}.md)" for e in entries), ""]
+    texts = {f"{entry.topic}/{entry.remedy.id}.md": page(explain(entry)) for entry in catalogue.entries}
+    return {INDEX: "\n".join(index), **texts}
 
 
-def write(folder: Path, catalogue: Catalogue) -> None:
-    """Write all pages, and remove those of remedies that are gone."""
-    wanted = pages(catalogue)
-    for topic in TOPICS:
-        for old in sorted((folder / topic).glob("*.md")):
-            if f"{topic}/{old.name}" not in wanted:
-                old.unlink()
-    for name, text in wanted.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+def write(folder: Path, catalogue: Catalogue) -> int:
+    """Write all pages; the number of them.
 
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]), load())
+    Raises :class:`OutputError` where the folder cannot be written, or holds an index of something else.
+    """
+    texts = pages(catalogue)
+    try:
+        if (folder / INDEX).exists() and not (folder / INDEX).read_text("utf-8", "replace").startswith(TITLE):
+            raise OutputError(
+                f"{folder / INDEX} is there already, and is no index of remedies", "choose another folder"
+            )
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}", "choose another folder") from error
+    return len(texts)

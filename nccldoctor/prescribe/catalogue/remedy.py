@@ -1,4 +1,4 @@
-"""A remedy as the rest of the program reads it: plain values, made of a remedy file whose content was checked."""
+"""A remedy as plain values, built from the content of a remedy file without pydantic."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from nccldoctor.prescribe.conditions.base import catalogue_name
 
 TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
 """The folders of the catalogue."""
+BLOCKS = {"all", "any", "none"}
+"""The tables under ``conditions``: all must be met, one must be met, none may be met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,15 @@ class Remedy:
         return self.conditions.get(block, ())
 
 
-def made(data: Mapping[str, Any]) -> Remedy:
-    """The remedy in the content of a file that the schema accepts."""
+def remedy_of(data: Mapping[str, Any]) -> Remedy:
+    """The remedy in the content of a TOML file.
+
+    Only names are checked, not ranges or words. Raises KeyError, TypeError, ValueError or AttributeError where a key,
+    predicate or argument is missing or unknown.
+    """
+    unknown = [key for key in data if key not in Remedy.__slots__]
+    if unknown or not data["sources"] or not data["conditions"].keys() <= BLOCKS:
+        raise ValueError(f"unknown or missing keys: {unknown}")
     return Remedy(
         id=data["id"],
         title=data["title"].strip(),
@@ -87,8 +96,8 @@ def made(data: Mapping[str, Any]) -> Remedy:
         confirm=_steps(data.get("confirm", ())),
         fix=_steps(data.get("fix", ())),
         prevent=_steps(data.get("prevent", ())),
-        avoid=tuple(Warn(item["what"].strip(), item["why"].strip()) for item in data.get("avoid", ())),
-        sources=tuple(Reference(item["url"], item["seen"]) for item in data["sources"]),
+        avoid=tuple(Warn(**_trimmed(table)) for table in data.get("avoid", ())),
+        sources=tuple(Reference(**_trimmed(table)) for table in data["sources"]),
     )
 
 

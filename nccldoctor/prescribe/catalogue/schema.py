@@ -1,7 +1,6 @@
-"""What a remedy file may hold. pydantic is imported here and nowhere else: only files that were not checked before pay for it.
+"""Validates a remedy file and writes its JSON Schema: the only module that imports pydantic.
 
-``python -m nccldoctor.prescribe.catalogue.schema`` prints the JSON Schema that is kept in ``nccldoctor/schema/remedy.json``; a
-test compares the two.
+``nccldoctor catalogue schema`` prints the schema; it follows from the models and from the signatures of the predicates.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 from datetime import date
 from functools import cache
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -222,7 +220,3 @@ def json_schema() -> str:
     schema = remedy().model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json_schema())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -9,15 +10,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from nccldoctor.cli.app import cli
 from nccldoctor.model.errors import CatalogueError
-from nccldoctor.prescribe.catalogue import checked, schema
 from nccldoctor.prescribe.catalogue import load as load_module
+from nccldoctor.prescribe.catalogue import schema
 from nccldoctor.prescribe.catalogue.lines import line_of
 from nccldoctor.prescribe.catalogue.load import BUILT_IN, load
-from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, made
-from nccldoctor.prescribe.catalogue.schema import clause, json_schema
+from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, remedy_of
+from nccldoctor.prescribe.catalogue.schema import clause
 from nccldoctor.prescribe.catalogue.words import code, explain, fill, fill_command, step_line, worded
 from nccldoctor.prescribe.conditions.base import catalogue_name
 from nccldoctor.prescribe.settings import look_up
@@ -103,18 +106,9 @@ def test_commands_that_change_something_say_so():
                 assert not step.read_only, f"{entry.remedy.id}: {step.command}"
 
 
-def test_the_json_schema_in_the_package_is_current():
-    kept = BUILT_IN.parents[1] / "schema" / "remedy.json"
-    assert kept.read_text(encoding="utf-8") == json_schema(), (
-        "run: python -m nccldoctor.prescribe.catalogue.schema > nccldoctor/schema/remedy.json"
-    )
-
-
 def test_the_json_schema_accepts_the_files_and_refuses_a_typo():
-    import json
-    import tomllib
-
-    validator = Draft202012Validator(json.loads(json_schema()))
+    printed = CliRunner().invoke(cli, ["catalogue", "schema"]).stdout
+    validator = Draft202012Validator(json.loads(printed))
     plain = tomllib.loads(GOOD.replace("2026-11-20", '"2026-11-20"'))
     assert validator.is_valid(plain)
     plain["conditions"]["any"][0]["exception"]["mesage"] = ["x"]
@@ -253,7 +247,7 @@ def test_search_and_explain():
 def test_what_is_read_unchecked_is_what_the_check_would_give(id_):
     (path,) = BUILT_IN.glob(f"*/{id_}.toml")
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    whole, plain = schema.remedy().model_validate(data), made(data)
+    whole, plain = schema.remedy().model_validate(data), remedy_of(data)
     for name in ("id", "title", "summary", "status", "prior", "frequency", "general"):
         assert getattr(plain, name) == getattr(whole, name)
     for name in ("confirm", "fix", "prevent", "avoid", "sources"):
@@ -268,27 +262,42 @@ def test_what_is_read_unchecked_is_what_the_check_would_give(id_):
             )
 
 
-def test_the_list_of_checked_files_is_that_of_today():
-    told = "run: python -m nccldoctor.prescribe.catalogue.checked > nccldoctor/prescribe/catalogue/checked.txt"
-    assert (BUILT_IN / "checked.txt").read_text(encoding="ascii") == checked.listing(), told
+@pytest.fixture
+def changed(tmp_path, monkeypatch):
+    """Lays one changed remedy in place of the built-in catalogue, and returns its mistakes in an ordinary run."""
 
+    def mistakes(right: str, wrong: str) -> tuple[str, ...]:
+        write(tmp_path, GOOD.replace(right, wrong))
+        monkeypatch.setattr(load_module, "BUILT_IN", tmp_path)
+        load_module._collect.cache_clear()
+        return load_module.collect().mistakes
 
-def test_a_built_in_file_that_was_changed_is_checked(tmp_path, monkeypatch):
-    for path in BUILT_IN.glob("process/*.toml"):
-        write(tmp_path, path.read_text(encoding="utf-8"), path.stem)
-    monkeypatch.setattr(load_module, "BUILT_IN", tmp_path)
-    load_module._collect.cache_clear()
-    before = len(load().entries)
-    one = sorted(tmp_path.glob("process/*.toml"))[0]
-    write(tmp_path, one.read_text(encoding="utf-8").replace("summary =", "sumary ="), one.stem)
-    load_module._collect.cache_clear()
-    with pytest.raises(CatalogueError, match="sumary"):
-        load()
-    assert len(load_module.collect().catalogue.entries) == before - 1
+    yield mistakes
     load_module._collect.cache_clear()
 
 
-def test_files_that_were_checked_cost_no_checker():
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("summary =", "sumary ="),
+        ("class =", "clas ="),
+        ("exception =", "exeption ="),
+        ("conditions.any", "conditions.some"),
+        ("seen =", "sen ="),
+    ],
+)
+def test_a_misspelt_key_of_a_built_in_file_is_a_mistake_in_any_run(changed, right, wrong):
+    assert any("process/disk-full.toml:" in mistake for mistake in changed(right, wrong))
+
+
+def test_lint_validates_the_built_in_files_in_full(changed):
+    assert not changed("prior = 0.5", "prior = 5"), "an ordinary run trusts the values"
+    result = CliRunner().invoke(cli, ["catalogue", "lint"])
+    assert result.exit_code == 2
+    assert "built-in/process/disk-full.toml:5: prior" in result.stderr
+
+
+def test_built_in_files_are_read_without_pydantic():
     code = "import sys; from nccldoctor.prescribe.catalogue.load import load; print(len(load().entries), 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(len(CATALOGUE.entries)), "False"]
