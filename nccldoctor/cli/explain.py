@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 from dataclasses import fields
-from importlib import import_module
-from importlib.util import find_spec
 
+from nccldoctor.diagnose.rules import load
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import CauseClass
 from nccldoctor.model.errors import NccldoctorError
@@ -40,9 +39,8 @@ def _cause(name: str) -> str:
     if name not in set(CauseClass):
         return ""
     cause = CauseClass(name)
-    home = f"nccldoctor.diagnose.rules.{cause.name.lower()}"
-    said = inspect.getdoc(import_module(home)) if find_spec(home) else None
-    return f"{cause} (cause class, family {cause.family})\n\n{said or 'No rule of its own.'}\n"
+    said = "\n\n".join(dict.fromkeys(rule.explanation for rule in load() if rule.cause is cause))
+    return f"{cause} (cause class, family {cause.family})\n\n{said}\n"
 
 
 def _kind(name: str) -> str:

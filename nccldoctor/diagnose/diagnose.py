@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from logging import DEBUG
 
-from nccldoctor.align.evidence import stalled_of
+from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counted, left_behind
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Hypothesis
 from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
 from nccldoctor.diagnose.nccl_counters_check import heard
-from nccldoctor.diagnose.rules import RULES
+from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.signs.absence import outside_by_stack, waits_by_stack
 from nccldoctor.diagnose.signs.silence import stood_still
 from nccldoctor.diagnose.signs.still_running import still_open, went_on
@@ -21,6 +23,8 @@ from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, 
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
+
+_LOG = logging.getLogger("nccldoctor")
 
 ORDER = [Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW, Confidence.CANNOT_TELL]
 
@@ -101,11 +105,17 @@ def _unborn(facts: Facts) -> bool:
 
 
 def _judge(facts: Facts, stall: Stall) -> Hypothesis:
-    """The first rule that holds."""
-    for rule in RULES:
-        draft: Hypothesis | None = rule.judge(facts, stall)
-        if draft is not None and draft.evidence:
-            return heard(facts, draft)
+    """The hypothesis of the first rule that holds and shows evidence."""
+    about = (
+        f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})" if _LOG.isEnabledFor(DEBUG) else ""
+    )
+    for rule in load():
+        hypothesis = rule.judge(facts, stall)
+        if hypothesis is not None and hypothesis.evidence:
+            _LOG.debug("%s: %s holds: %s", about, rule.cause, hypothesis.headline)
+            return heard(facts, hypothesis)
+        reason = "does not hold" if hypothesis is None else "shows no evidence"
+        _LOG.debug("%s: %s falls through, it %s", about, rule.cause, reason)
     raise AssertionError("the last rule always holds")
 
 
@@ -128,7 +138,7 @@ def _joined(facts: Facts, drafts: list[Hypothesis]) -> Hypothesis:
         key=lambda d: (
             not d.ranks,
             ORDER.index(d.ceiling),
-            [m.CAUSE for m in RULES].index(d.cause),
+            list(CauseClass).index(d.cause),
             min(d.ranks, default=0),
         ),
     )

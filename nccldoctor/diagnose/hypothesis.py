@@ -1,7 +1,8 @@
-"""What a rule hands back: a conclusion about one stall, with its evidence, before it is numbered and weighed against others."""
+"""What a rule is, and what it hands back: a conclusion about one stall, before it is weighed against others."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,8 +18,9 @@ MOST_QUOTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers; ``victims``
-    are those who wait where no call tells, in the set-up of a group.
+    """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers.
+
+    ``victims`` are ranks that wait without a stuck call to name, as in the set-up of a group.
     """
 
     cause: CauseClass
@@ -33,5 +35,32 @@ class Hypothesis:
     victims: Ranks = Ranks()
 
 
-Rule = Callable[[Facts, Stall], Hypothesis | None]
-"""Looks at one stall and concludes something, or nothing."""
+Judge = Callable[[Facts, Stall], Hypothesis | None]
+"""Looks at one stall; returns a hypothesis, or None where the rule does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A way to explain a stall. It is asked before the first rule of class ``before``, the class it concludes if not said otherwise."""
+
+    cause: CauseClass
+    judge: Judge
+    before: CauseClass
+    explanation: str
+
+
+RULES: list[Rule] = []
+"""All rules that were imported, unordered; see :func:`nccldoctor.diagnose.rules.load`."""
+
+
+def rule(cause: CauseClass, *, before: CauseClass | None = None) -> Callable[[Judge], Judge]:
+    """Register a ``judge`` function. The docstring of its module is what ``nccldoctor explain CLASS`` prints.
+
+    A plug-in that recognises a broken switch, say, writes ``@rule(CauseClass.NETWORK, before=CauseClass.HARDWARE)``.
+    """
+
+    def register(judge: Judge) -> Judge:
+        RULES.append(Rule(cause, judge, before or cause, inspect.getdoc(inspect.getmodule(judge)) or ""))
+        return judge
+
+    return register

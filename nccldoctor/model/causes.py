@@ -18,25 +18,29 @@ class Family(StrEnum):
 
 
 class CauseClass(StrEnum):
-    """The classes of the contract; one file in ``rules/`` each."""
+    """The classes of the contract, each with a rule in ``diagnose/rules/``.
 
-    NOT_ARRIVED = "not-arrived"
-    FROZEN = "frozen"
-    DIED = "died"
+    Rules are asked in the order of this list, the most telling first: the first one that holds explains a stall. An Xid on rank 7,
+    say, comes before "rank 7 never issued ALLREDUCE #18", which only describes what followed from it.
+    """
+
+    INIT = "init"
+    HARDWARE = "hardware"
+    NETWORK = "network"
     RAISED = "raised"
+    EXTRA_CALL = "extra-call"
+    MISSED_CALL = "missed-call"
     OP_MISMATCH = "op-mismatch"
     SIZE_MISMATCH = "size-mismatch"
     DTYPE_MISMATCH = "dtype-mismatch"
-    MISSED_CALL = "missed-call"
-    EXTRA_CALL = "extra-call"
+    DIED = "died"
+    DEVICE_STALLED = "device-stalled"
     ORDER_INVERSION = "order-inversion"
     UNMATCHED_P2P = "unmatched-p2p"
-    DEVICE_STALLED = "device-stalled"
-    UNFINISHED = "unfinished"
-    NETWORK = "network"
-    HARDWARE = "hardware"
-    INIT = "init"
     STRAGGLER = "straggler"
+    NOT_ARRIVED = "not-arrived"
+    UNFINISHED = "unfinished"
+    FROZEN = "frozen"
     NONE = "none"
     UNDETERMINED = "undetermined"
 
@@ -46,26 +50,19 @@ class CauseClass(StrEnum):
         return _FAMILY[self]
 
 
-_FAMILY = {
-    **dict.fromkeys(("not-arrived", "frozen", "died", "raised"), Family.ABSENT),
-    **dict.fromkeys(
-        (
-            "op-mismatch",
-            "size-mismatch",
-            "dtype-mismatch",
-            "missed-call",
-            "extra-call",
-            "order-inversion",
-            "unmatched-p2p",
-        ),
-        Family.DISAGREE,
+_FAMILIES = {
+    Family.ABSENT: ("not-arrived", "frozen", "died", "raised"),
+    Family.DISAGREE: (
+        *("op-mismatch", "size-mismatch", "dtype-mismatch", "missed-call", "extra-call"),
+        *("order-inversion", "unmatched-p2p"),
     ),
-    **dict.fromkeys(("device-stalled", "unfinished", "network", "hardware"), Family.INSIDE),
-    "init": Family.SETUP,
-    "straggler": Family.SLOW,
-    "none": Family.NONE,
-    "undetermined": Family.UNDETERMINED,
+    Family.INSIDE: ("device-stalled", "unfinished", "network", "hardware"),
+    Family.SETUP: ("init",),
+    Family.SLOW: ("straggler",),
+    Family.NONE: ("none",),
+    Family.UNDETERMINED: ("undetermined",),
 }
+_FAMILY = {cause: family for family, causes in _FAMILIES.items() for cause in causes}
 
 
 class Confidence(StrEnum):

@@ -1,54 +1,36 @@
-"""The rules, in the order of the contract's table: for each stall, the first one that holds decides.
+"""The rules: for each stall the first one that holds decides.
 
-One file per cause class. To add one, write ``judge(facts, stall) -> Draft | None`` and ``CAUSE`` in a file named
-after the class, with a docstring that says what it means, how we know and what would refute it, and put it in its place in this list.
+To add one, write a file in this folder with a docstring (what the class means, how we know, what would refute it) and a function
+``judge(facts, stall)`` with the decorator ``@rule(CauseClass.…)``. No list of rules exists: the folder is the list. An installed
+package adds rules of its own with an entry point of the group ``nccldoctor.rules`` that names their module.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+import logging
+import pkgutil
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
 
-from nccldoctor.diagnose.rules import (
-    device_stalled,
-    died,
-    dtype_mismatch,
-    extra_call,
-    frozen,
-    hardware,
-    init,
-    missed_call,
-    network,
-    none,
-    not_arrived,
-    op_mismatch,
-    order_inversion,
-    raised,
-    size_mismatch,
-    straggler,
-    undetermined,
-    unfinished,
-    unmatched_p2p,
-)
+from nccldoctor.diagnose.hypothesis import RULES, Rule
+from nccldoctor.model import CauseClass
 
-RULES: tuple[ModuleType, ...] = (
-    init,
-    hardware,
-    network,
-    raised,
-    extra_call,
-    missed_call,
-    op_mismatch,
-    size_mismatch,
-    dtype_mismatch,
-    died,
-    device_stalled,
-    order_inversion,
-    unmatched_p2p,
-    straggler,
-    not_arrived,
-    unfinished,
-    frozen,
-    none,
-    undetermined,
-)
-"""Most telling first. ``undetermined`` always holds."""
+ENTRY_POINTS = "nccldoctor.rules"
+
+_LOG = logging.getLogger("nccldoctor")
+
+
+@cache
+def load() -> tuple[Rule, ...]:
+    """All rules in the order of asking: that of :class:`CauseClass`, and within a class those of other packages first."""
+    for module in sorted(pkgutil.iter_modules(__path__), key=lambda found: found.name):
+        import_module(f"{__name__}.{module.name}")
+    own = len(RULES)
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: (found.name, found.value)):
+        try:
+            point.load()
+        except Exception:  # the package of a stranger may fail in any way
+            _LOG.warning("the rules of %s = %s are left out", point.name, point.value, exc_info=True)
+    order = list(CauseClass)
+    return tuple(sorted((*RULES[own:], *RULES[:own]), key=lambda rule: order.index(rule.before)))

@@ -13,7 +13,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence, Evidence
@@ -31,6 +31,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 """Operations whose root, or whose other ranks, may rightly finish early."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The minority that is still in a call which the majority completed."""
     call = stall.call

@@ -15,7 +15,7 @@ from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import FATAL, Failure
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import lives, nameable, one_host, others_wait
 from nccldoctor.diagnose.signs.silence import broke_first, draft, lost_by_peers, unheard
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
@@ -152,6 +152,7 @@ CAUSE = CauseClass.DIED
 REFUTED = "lines, a dump or a stack of that rank from after its end"
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
     found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]

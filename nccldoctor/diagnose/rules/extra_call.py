@@ -10,7 +10,7 @@ from __future__ import annotations
 from nccldoctor.align.evidence import describe, recorded, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.rules.missed_call import by_shift
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import added, blamed
@@ -21,6 +21,7 @@ from nccldoctor.model.ranks import Ranks, names
 CAUSE = CauseClass.EXTRA_CALL
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """By alignment of streams in the group, else by counting at the next call in another group, else by NCCL's own lines."""
     found = by_shift(facts, stall, missed=False, cause=CAUSE) or _by_count(facts, stall)

@@ -16,7 +16,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import of_the_job
 from nccldoctor.align.nccl_counter_evidence import unanswered
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside, waits_by_stack
 from nccldoctor.diagnose.signs.silence import draft, shows_life, still_connected, unheard
 from nccldoctor.diagnose.signs.still_running import scattered
@@ -39,6 +39,7 @@ GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
 """What a text tells only after all ranks had the time to complain."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):

@@ -12,7 +12,7 @@ from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import others_wait
 from nccldoctor.events import CudaError, GpuError
 from nccldoctor.model import CauseClass, Confidence
@@ -24,6 +24,7 @@ FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
     found = [f for f in facts.failures if f.cause is CAUSE and _fits(facts, f)]

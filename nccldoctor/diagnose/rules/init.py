@@ -16,7 +16,7 @@ from nccldoctor.align.evidence import quote, waiting_evidence
 from nccldoctor.align.exits import CLOSING
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, seen_in
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -156,6 +156,7 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 """Functions of ``torch.distributed`` in which all ranks meet to make a group."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _worked(facts):

@@ -1,4 +1,11 @@
-"""What the three mismatch rules share: who differs at the stalled call, and that the calls around it fit."""
+"""A rank issued another operation, another number of elements or another dtype than its peers at the same place in the sequence.
+
+What it means: one call differs and the calls around it fit, or the history is too short to tell a shift from a difference.
+How we know: recorder entries of the members under one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
+one of 512: rank 7 differs; a tie names nobody. Without dumps, the lines of watchdogs or of a wrapper that compared both ends; for
+operations also tracebacks of which one ends at another place than all others.
+What would refute it: equal entries of all members under that number, or calls that fit when one stream is moved by one call.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +21,8 @@ from nccldoctor.align.mismatches import Mismatch, compare, first_disagreement, r
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
@@ -86,14 +94,25 @@ def at_call(facts: Facts, call: StuckCall) -> Mismatch | None:
     return compare(facts.case, call.group, call.seq, rows_at(facts.case, facts.progress, call.group, call.seq))
 
 
-def judged(facts: Facts, stall: Stall, cause: CauseClass, aspect: str) -> Hypothesis | None:
-    """The verdict of one of the three rules; None where the members differ in another aspect, or merely by a shift."""
-    found = disagreement(facts, stall)
-    if found is not None:
-        if found.aspect != aspect:
-            return None
-        return _from_dumps(facts, found, cause)
-    return _left_over(facts, cause) if aspect == "size" and _size_told(facts) else from_lines(facts, cause, aspect)
+def _rule(cause: CauseClass, aspect: str) -> None:
+    """Register the rule of one aspect."""
+
+    @rule(cause)
+    def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+        """Who differs in this aspect; None where the members differ in another one, or merely by a shift."""
+        found = disagreement(facts, stall)
+        if found is not None:
+            hypothesis = _from_dumps(facts, found, cause) if found.aspect == aspect else None
+        elif aspect == "size" and _size_told(facts):
+            hypothesis = _left_over(facts, cause)
+        else:
+            hypothesis = from_lines(facts, cause, aspect)
+        return hypothesis or (traceback_diffs.judge(facts, stall, cause) if aspect == "op" else None)
+
+
+_rule(CauseClass.OP_MISMATCH, "op")
+_rule(CauseClass.SIZE_MISMATCH, "size")
+_rule(CauseClass.DTYPE_MISMATCH, "dtype")
 
 
 def _size_told(facts: Facts) -> bool:

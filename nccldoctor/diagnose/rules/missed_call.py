@@ -15,7 +15,7 @@ from nccldoctor.align.mismatches import Mismatch, Shift, shift
 from nccldoctor.align.nccl_counter_evidence import cited, counted, expected_count, issued
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.rules.mismatch import disagreement
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.absence import nameable, shown_outside
@@ -103,6 +103,7 @@ CAUSE = CauseClass.MISSED_CALL
 REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """By alignment of streams, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
     return (

@@ -14,7 +14,7 @@ from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import FLUSH, Failure, address
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import others_wait
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
@@ -28,6 +28,7 @@ UNANSWERED = 12
 _KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]

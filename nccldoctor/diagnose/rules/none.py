@@ -11,7 +11,7 @@ from nccldoctor.align.evidence import quote, recorded
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import uncounted
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off, over
 from nccldoctor.diagnose.signs.silence import stood_still
 from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
@@ -24,6 +24,7 @@ NAMED = 2
 """Files named in the headline where something of them is lost."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Nothing to explain."""
     passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)

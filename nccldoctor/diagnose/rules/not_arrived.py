@@ -13,7 +13,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import CLOSING
 from nccldoctor.align.nccl_counter_evidence import counted
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import (
     accounted,
     busy_with,
@@ -65,6 +65,7 @@ CAUSE = CauseClass.NOT_ARRIVED
 REFUTED = "a record of the call on that rank, or an end of it before the stall"
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:

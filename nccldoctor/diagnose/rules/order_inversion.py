@@ -12,7 +12,7 @@ from nccldoctor.align.evidence import describe, recorded, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
 from nccldoctor.model import CauseClass, Confidence, Evidence
@@ -23,6 +23,7 @@ CAUSE = CauseClass.ORDER_INVERSION
 REFUTED = "the same order of both calls on all ranks that are in both groups"
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Who left its own order, else who stands against the majority."""
     if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):

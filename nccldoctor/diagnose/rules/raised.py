@@ -16,7 +16,7 @@ from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import SLACK, Failure
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside
 from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
@@ -30,6 +30,7 @@ _HOST_FULL = re.compile(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot alloc
 _TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
     found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]

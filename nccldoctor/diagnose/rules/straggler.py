@@ -17,7 +17,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, others_wait
 from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
@@ -33,6 +33,7 @@ _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Genera
 REFUTED = "a rank that would not have come at all"
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Who came late, or was still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:

@@ -13,7 +13,7 @@ from nccldoctor.align.evidence import describe, quote, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stacks.activity import doing
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off
 from nccldoctor.diagnose.signs.silence import silent
 from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
@@ -23,6 +23,7 @@ from nccldoctor.model.ranks import Ranks, names, verb
 CAUSE = CauseClass.UNDETERMINED
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis:
     """What is known, and that it is not enough."""
     call = stall.call

@@ -12,7 +12,7 @@ from nccldoctor.align.evidence import describe, stalled_of, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
@@ -51,6 +51,7 @@ def _may_run(facts: Facts) -> bool:
     return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or on_gloo(facts))
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """A call that everybody is in."""
     call = stall.call

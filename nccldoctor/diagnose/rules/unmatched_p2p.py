@@ -12,7 +12,7 @@ from nccldoctor.align.evidence import dump_evidence, recorded, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import seen_in
 from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
 from nccldoctor.diagnose.signs.peer_order import transfers_short
@@ -25,6 +25,7 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
 
 
+@rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
     if stall.kind is StallKind.HIDDEN:

@@ -1,0 +1,75 @@
+"""The shelf of rules: every file of the folder is on it, in the order of the classes, and other packages may add theirs."""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from builders.cases import case
+
+from nccldoctor.align.facts import align
+from nccldoctor.diagnose import rules
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.hypothesis import RULES, rule
+from nccldoctor.model import CauseClass
+
+
+@pytest.fixture
+def reloaded() -> Iterator[None]:
+    rules.load()
+    kept = list(RULES)
+    rules.load.cache_clear()
+    yield
+    RULES[:] = kept
+    rules.load.cache_clear()
+
+
+def test_every_file_of_the_folder_is_on_the_shelf_and_every_class_has_a_rule() -> None:
+    shelf = rules.load()
+    files = {f"{rules.__name__}.{module.name}" for module in pkgutil.iter_modules(rules.__path__)}
+    assert {rule.judge.__module__ for rule in shelf} == files
+    assert [rule.cause for rule in shelf] == list(CauseClass)
+    assert all(rule.explanation for rule in shelf)
+
+
+def _offered(monkeypatch: pytest.MonkeyPatch, load: object) -> None:
+    point = SimpleNamespace(name="acme", value="acme_rules", load=load)
+    monkeypatch.setattr(rules, "entry_points", lambda group: [point] if group == rules.ENTRY_POINTS else [])
+
+
+def test_another_package_takes_a_place_before_the_rule_of_a_class(
+    reloaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> ModuleType:
+        rule(CauseClass.NETWORK, before=CauseClass.HARDWARE)(lambda facts, stall: None)
+        rule(CauseClass.FROZEN)(lambda facts, stall: None)
+        return rules
+
+    _offered(monkeypatch, load)
+    order = [r.cause for r in rules.load()]
+    assert order[:4] == [CauseClass.INIT, CauseClass.NETWORK, CauseClass.HARDWARE, CauseClass.NETWORK]
+    foreign = [r.judge.__module__ == __name__ for r in rules.load() if r.cause is CauseClass.FROZEN]
+    assert foreign == [True, False]
+
+
+def test_a_package_that_fails_to_import_is_logged_and_left_out(
+    reloaded: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def load() -> ModuleType:
+        raise ImportError("no module named acme_rules")
+
+    _offered(monkeypatch, load)
+    assert [r.cause for r in rules.load()] == list(CauseClass)
+    assert "acme = acme_rules are left out" in caplog.text
+
+
+def test_the_debug_log_says_which_rule_was_asked(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="nccldoctor")
+    diagnose(align(case()))
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("init falls through, it does not hold" in line for line in lines)
+    assert "undetermined holds: What was read" in lines[-1]
+    assert len(lines) == len(CauseClass)
