@@ -1,13 +1,14 @@
-"""What a parser is: literals, patterns, samples; and the shelves parsers are put on.
+"""The base classes of parsers and the shelves that they are put on.
 
-To add a log format, write one file in this folder with one :class:`LineParser`, decorated with
-:func:`line_parser`; a generic test runs its samples and checks that no other parser claims them.
+To add a log format, write one module with one :class:`LineParser` decorated with :func:`line_parser`, and
+``wordings/<family>/<module>.toml`` with texts of the format and their events. A test runs every text through all
+parsers: each must give its events and no others.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -80,18 +81,6 @@ class Window(Protocol):
         """Whether ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Some lines of a format and the events they must give: mappings of ``kind`` and the fields to compare.
-
-    ``origin`` is the source of the fact: repository, file, version. Ranks in a sample are what the parser itself can tell.
-    """
-
-    text: str
-    events: tuple[Mapping[str, Any], ...]
-    origin: str = ""
-
-
 class LineParser(ABC):
     """Recognises events in single lines (with a look at their neighbours).
 
@@ -102,7 +91,6 @@ class LineParser(ABC):
     """
 
     literals: ClassVar[tuple[str, ...]]
-    samples: ClassVar[tuple[Sample, ...]] = ()
     sampled: ClassVar[bool] = False
     general: ClassVar[bool] = False
 
@@ -130,8 +118,6 @@ class Parsed:
 
 class FileParser(ABC):
     """Claims a whole file by its first bytes (a py-spy JSON, a torchrun ``error.json``, a RAS document)."""
-
-    samples: ClassVar[tuple[Sample, ...]] = ()
 
     @abstractmethod
     def claims(self, head: bytes, path: str) -> bool:
@@ -185,7 +171,6 @@ __all__ = [
     "LineParser",
     "Mark",
     "Parsed",
-    "Sample",
     "Window",
     "common",
     "file_parser",

@@ -13,7 +13,7 @@ from functools import cache
 
 from nccldoctor.events import Event, FrAnalysis, GroupRef
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _BLOCK = 14
 """Lines of a block from its first to the state of the call."""
@@ -74,49 +74,6 @@ class FrAnalysisParser(LineParser):
         "No errors found for this collective entry",
         "Too many mismatches",
         "=== FR Trace",
-    )
-    samples = (
-        Sample(
-            "Not all ranks joining collective, sequence number: 6\ninternal record id: 5\ngroup info:"
-            " 0:default_pg\ncollective: nccl:all_reduce\nmissing ranks: {2, 5}\ninput sizes: [[24]]\noutput sizes:"
-            " [[24]]\nexpected ranks: 8\ncollective state: scheduled",
-            (
-                {
-                    "kind": "fr-analysis",
-                    "what": "ranks-missing",
-                    "missing": Ranks([2, 5]),
-                    "op": "all_reduce",
-                    "seq": 6,
-                    "group": GroupRef(None, "0", "default_pg"),
-                },
-            ),
-            "pytorch torch/distributed/flight_recorder 2.13",
-        ),
-        Sample(
-            "Collective sequence number: 1106 has errors\ninternal record id: 1105\ngroup info:"
-            " 0:default_pg\ncollective: nccl:all_reduce\ninput sizes: [[24]]\noutput sizes: [[24]]\nworld size:"
-            " 2\nexpected ranks: {0, 1}\ncollective state: scheduled\nerror msg: Culprit rank 1; Error type:"
-            " COLLECTIVE_STATE_MISMATCH, Expected state: 'scheduled' does not match found state: 'completed'",
-            (
-                {
-                    "kind": "fr-analysis",
-                    "what": "mismatch",
-                    "op": "all_reduce",
-                    "seq": 1106,
-                    "missing": Ranks(),
-                    "detail": (
-                        "Culprit rank 1; Error type: COLLECTIVE_STATE_MISMATCH, Expected state: 'scheduled' does not"
-                        " match found state: 'completed'"
-                    ),
-                },
-            ),
-            "pytorch tools/flight_recorder 2.7; pytorch issue 151666",
-        ),
-        Sample(
-            "AssertionError: Missing dump files from ranks {3, 4}",
-            ({"kind": "fr-analysis", "what": "dumps-missing", "missing": Ranks([3, 4])},),
-            "pytorch torch/distributed/flight_recorder 2.13",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

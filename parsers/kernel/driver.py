@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import fields
 from nccldoctor.parsers.kernel.xid import describe, weight
 
@@ -76,70 +76,6 @@ class XidParser(LineParser):
     """Errors of GPUs in the kernel log."""
 
     literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "Unable to determine the device handle")
-    samples = (
-        Sample(
-            "[Sun Oct 11 18:01:05 2026] NVRM: Xid (PCI:0000:3a:00): 48, pid=175986, name=python, DBE (double bit"
-            " error)",
-            (
-                {
-                    "kind": "gpu-error",
-                    "xid": 48,
-                    "device": "0000:3a:00",
-                    "pid": 175986,
-                    "software": False,
-                    "weight": "fault",
-                },
-            ),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "Oct 11 18:01:05 node07 kernel: [1234.5] NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>,"
-            " GPU has fallen off the bus.",
-            ({"kind": "gpu-error", "xid": 79, "host": "node07", "pid": None, "weight": "fault"},),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "[  812.004] NVRM: Xid (0000:03:00): 31, Ch 00000001, MMU Fault",
-            (
-                {
-                    "kind": "gpu-error",
-                    "xid": 31,
-                    "device": "0000:03:00",
-                    "software": True,
-                    "weight": "software",
-                    "time": None,
-                },
-            ),
-            "NVIDIA, Xid messages (form of older drivers)",
-        ),
-        Sample(
-            "NVRM: Xid (PCI:0000:3a:00): 45, pid=175986, name=python, Ch 00000010",
-            ({"kind": "gpu-error", "xid": 45, "weight": "consequence", "software": False},),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Nonfatal XC0 i0 Link 08 (0x004505c6 0x0)",
-            ({"kind": "gpu-error", "xid": 149, "weight": "notice", "device": "0018:01:00"},),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "[33.1] NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
-            ({"kind": "gpu-error", "xid": 79, "device": "0000:18:00"},),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "[33.1] NVRM: The NVIDIA GPU 0000:18:00.0\n[33.1] NVRM: (PCI ID: 10de:2330) installed in this system has\n"
-            "[33.1] NVRM: fallen off the bus and is not responding to commands.",
-            ({"kind": "gpu-error", "xid": 79, "device": "0000:18:00"},),
-            "leptonai/gpud xid matcher",
-        ),
-        Sample(
-            "Unable to determine the device handle for GPU0000:3A:00.0: GPU is lost.  Reboot the system to recover"
-            " this GPU",
-            ({"kind": "gpu-error", "xid": None, "device": "0000:3a:00", "weight": "fault"},),
-            "nvidia-smi; stas00/ml-engineering compute/accelerator/nvidia/debug.md",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
@@ -184,26 +120,6 @@ class SxidParser(LineParser):
     """Errors of NVSwitches. ``Severity`` and ``Data`` lines repeat the number and are not counted again."""
 
     literals = ("SXid (PCI:", "detected NVSwitch")
-    samples = (
-        Sample(
-            "[12.3] nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n[12.3]"
-            " nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Severity 1 Engine instance 30 Sub-engine instance"
-            " 00\n[12.3] nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 20034, Data {0x50610002, 0x10000000}",
-            ({"kind": "gpu-error", "sxid": 20034, "xid": None, "device": "0000:06:00", "weight": "fault"},),
-            "leptonai/gpud sxid/README.md",
-        ),
-        Sample(
-            "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)",
-            ({"kind": "gpu-error", "sxid": 12028, "weight": "notice"},),
-            "leptonai/gpud sxid/README.md",
-        ),
-        Sample(
-            "[Jan 01 2026 00:00:00] [ERROR] [tid 12] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus"
-            " id 00000000:86:00.0 physical id 3 port 30",
-            ({"kind": "gpu-error", "sxid": 20034, "device": "0000:86:00", "weight": "fault"},),
-            "leptonai/gpud sxid/README.md",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each error."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import fields
 
 _NOT_TELLING = {
@@ -43,30 +43,6 @@ class OomKillParser(LineParser):
     """The kernel killed a process because memory ran out: of a container (``CONSTRAINT_MEMCG``) or of the node."""
 
     literals = ("Killed process ", "oom-kill:constraint=")
-    samples = (
-        Sample(
-            "[812.1]"
-            " oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_7,mems_allowed=0-1,"
-            "oom_memcg=/slurm/job_7,"
-            "task_memcg=/slurm/job_7/step_0,task=python,pid=4711,uid=1000\n[812.1]"
-            " Memory cgroup out of memory: Killed process 4711 (python) total-vm:91kB, anon-rss:90kB",
-            ({"kind": "out-of-memory", "scope": "host", "process": "python", "pid": 4711},),
-            "Linux mm/oom_kill.c, 5.0 and later",
-        ),
-        Sample(
-            "Mar  8 02:00:03 gpu-4 kernel: Out of memory: Kill process 88 (pt_main_thread) score 900 or sacrifice"
-            " child\nMar  8 02:00:03 gpu-4 kernel: Killed process 88 (pt_main_thread) total-vm:91kB, anon-rss:90kB,"
-            " file-rss:0kB",
-            ({"kind": "out-of-memory", "process": "pt_main_thread", "pid": 88, "host": "gpu-4"},),
-            "Linux mm/oom_kill.c, 4.14",
-        ),
-        Sample(
-            "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/user.slice,"
-            "task=pt_data_worker,pid=9,uid=0",
-            ({"kind": "out-of-memory", "process": "pt_data_worker", "pid": 9},),
-            "Linux mm/oom_kill.c, 5.0 and later",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
@@ -97,40 +73,6 @@ class StuckTaskParser(LineParser):
     """Tasks in uninterruptible sleep, and CPUs that never came back; ``detail`` ends in what the stack says."""
 
     literals = ("blocked for more than", "soft lockup", "state:D")
-    samples = (
-        Sample(
-            "[99.1] INFO: task python:4711 blocked for more than 120 seconds.\n[99.1]       Not tainted 5.15.0\n[99.1]"
-            " Call Trace:\n[99.1]  __schedule+0x2cd/0x890\n[99.1]  schedule+0x69/0x110\n[99.1] "
-            " nfs_wait_bit_killable+0x1d/0x60 [nfs]\n[99.1]  nfs_wb_all+0x11/0x80 [nfs]",
-            (
-                {
-                    "kind": "kernel",
-                    "what": "blocked-task",
-                    "pid": 4711,
-                    "detail": "python blocked for 120 s in nfs_wait_bit_killable < nfs_wb_all",
-                },
-            ),
-            "Linux kernel/hung_task.c",
-        ),
-        Sample(
-            "watchdog: BUG: soft lockup - CPU#12 stuck for 26s! [pt_main_thread:88]",
-            ({"kind": "kernel", "what": "soft-lockup", "pid": 88, "detail": "pt_main_thread on a CPU stuck for 26 s"},),
-            "Linux kernel/watchdog.c",
-        ),
-        Sample(
-            "[7.0] sysrq: Show Blocked State\n[7.0] task:python          state:D stack:    0 pid: 4711 ppid:     1\n"
-            "[7.0] Call Trace:\n[7.0]  schedule+0x69/0x110\n[7.0]  nfs_wb_all+0x11/0x80 [nfs]",
-            (
-                {
-                    "kind": "kernel",
-                    "what": "blocked-task",
-                    "pid": 4711,
-                    "detail": "python in uninterruptible sleep in nfs_wb_all",
-                },
-            ),
-            "Linux kernel/sched/core.c, 5.15 (sysrq w)",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each report."""
@@ -207,32 +149,6 @@ class KernelEventParser(LineParser):
     """Links, adapters, slots, file systems and the end of the kernel."""
 
     literals = tuple(dict.fromkeys(literal for _, literal, _ in _ROWS))
-    samples = (
-        Sample(
-            "[5.0] mlx5_core 0000:12:00.0 eth2: Link down\n[9.0] mlx5_core 0000:12:00.0 eth2: Link up",
-            (
-                {"kind": "kernel", "what": "link-down", "detail": "mlx5_core 0000:12:00.0 eth2: Link down"},
-                {"kind": "kernel", "what": "link-up"},
-            ),
-            "Linux drivers/net/ethernet/mellanox/mlx5/core/en_main.c",
-        ),
-        Sample(
-            "[5.0] nfs: server filer1 not responding, still trying",
-            ({"kind": "kernel", "what": "nfs", "detail": "nfs: server filer1 not responding, still trying"},),
-            "Linux fs/nfs",
-        ),
-        Sample(
-            "pcieport 0000:4c:00.0: AER: Corrected error received: 0000:4d:00.0\n"
-            "pcieport 0000:4c:00.0: AER: Uncorrected (Fatal) error received: 0000:4d:00.0",
-            ({"kind": "kernel", "what": "pcie"},),
-            "Linux drivers/pci/pcie/aer.c",
-        ),
-        Sample(
-            "pt_main_thread[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2[7f0000+100]",
-            ({"kind": "kernel", "what": "segfault", "pid": 4711},),
-            "Linux arch/x86/mm/fault.c",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """At most one event for a line: the first row that fits."""

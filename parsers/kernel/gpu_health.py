@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from nccldoctor.events import Event, GpuError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 
 @cache
@@ -52,36 +52,6 @@ class GpuHealth(LineParser):
         "Remapping Failure Occurred",
         "Pending   ",
         " by GPU node-",
-    )
-    samples = (
-        Sample(
-            "GPU 00000000:3A:00.0\n    Remapped Rows\n        Correctable Error                 : 0\n"
-            "        Uncorrectable Error               : 2\n        Pending                           : Yes\n"
-            "        Remapping Failure Occurred        : Yes\n",
-            (
-                {"kind": "gpu-error", "device": "0000:3a:00", "weight": "notice", "message": "row remapping pending"},
-                {"kind": "gpu-error", "device": "0000:3a:00", "weight": "fault", "message": "row remapping failed"},
-            ),
-            "nvidia-smi -q -d ROW_REMAPPER, driver 535",
-        ),
-        Sample(
-            "Failed to initialize NVML: Driver/library version mismatch\nNo devices were found\n",
-            (
-                {"kind": "gpu-error", "weight": "notice", "device": None},
-                {"kind": "gpu-error", "weight": "notice", "message": "No devices were found"},
-            ),
-            "nvidia-smi, driver 550",
-        ),
-        Sample(
-            "HW Exception by GPU node-3 (Agent handle: 0x55d0c81a40) reason :GPU Hang\n",
-            ({"kind": "gpu-error", "weight": "fault", "software": False, "device": "node-3", "message": "GPU Hang"},),
-            "ROCm 6.2, ROCR-Runtime",
-        ),
-        Sample(
-            "Memory access fault by GPU node-1 (Agent handle: 0x55d0c81a40) on address 0x7f8000. Reason: Page not present.\n",
-            ({"kind": "gpu-error", "weight": "software", "software": True, "device": "node-1"},),
-            "ROCm 6.2, ROCR-Runtime",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:

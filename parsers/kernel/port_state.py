@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _ABOVE = 16
 """Lines of an adapter's block above the state of its port."""
@@ -37,20 +37,6 @@ class PortState(LineParser):
     """*note* for each port that is not up."""
 
     literals = ("Physical state: ", " physical_state ")
-    samples = (
-        Sample(
-            "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth2\n"
-            "link mlx5_1/1 state DOWN physical_state POLLING netdev eth3\n",
-            ({"kind": "note", "what": "port-down", "detail": "mlx5_1 port 1 is DOWN, POLLING"},),
-            "rdma link, iproute2 6.1",
-        ),
-        Sample(
-            "CA 'mlx5_2'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 10\n",
-            ({"kind": "note", "what": "port-down", "detail": "mlx5_2 port 1 is Down, Polling"},),
-            "ibstat, infiniband-diags",
-        ),
-        Sample("\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n", (), "ibstat, infiniband-diags"),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The line with the physical state speaks for the port; its adapter stands above."""

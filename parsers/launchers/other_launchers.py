@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, TearDown
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
 
 
@@ -91,32 +91,6 @@ class Spawners(LineParser):
         "returned non-zero exit status ",
         "' died with <Signals.",
         "Killing subprocess ",
-    )
-    samples = (
-        Sample(
-            "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL\n",
-            ({"kind": "process-exit", "local_rank": 3, "signal": "SIGKILL", "exitcode": -9, "reporter": "spawn"},),
-            "pytorch torch/multiprocessing/spawn.py 2.13",
-        ),
-        Sample(
-            "mpirun noticed that process rank 5 with PID 4711 on node node17 exited on signal 9 (Killed).\n",
-            (
-                {
-                    "kind": "process-exit",
-                    "rank": 5,
-                    "pid": 4711,
-                    "host": "node17",
-                    "signal": "SIGKILL",
-                    "reporter": "mpirun",
-                },
-            ),
-            "Open MPI 4 orterun help text",
-        ),
-        Sample(
-            "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711\n",
-            ({"kind": "tear-down", "what": "closing-signal", "pid": 4711},),
-            "deepspeed launcher/launch.py 0.14",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, RendezvousError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 
 @cache
@@ -53,15 +53,6 @@ class Rendezvous(LineParser):
         "have been removed from the rendezvous",
         "can't complete rendezvous",
         "is closed, terminating pending rendezvous",
-    )
-    samples = (
-        Sample(
-            "The node 'gpu-17_375028_0' has failed to send a keep-alive heartbeat to the rendezvous 'job1' due to "
-            "an error of type "
-            "RendezvousConnectionError.\n",
-            ({"kind": "rendezvous-error", "node": "gpu-17_375028_0"},),
-            "pytorch torch/distributed/elastic/rendezvous/dynamic_rendezvous.py 2.13",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

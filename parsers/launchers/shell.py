@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, ProcessExit
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named
 
 
@@ -32,13 +32,6 @@ class Shell(LineParser):
         "Illegal instruction",
         "Floating point exception",
         "Terminated",
-    )
-    samples = (
-        Sample(
-            "./run.sh: line 12: 88123 Killed                  python train.py\n",
-            ({"kind": "process-exit", "pid": 88123, "signal": "SIGKILL", "exitcode": 137, "reporter": "shell"},),
-            "bash 5.2 jobs.c",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from functools import cache
 
 from nccldoctor.events import Event, Note, ProcessExit, TearDown
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_named, signal_of
 
 
@@ -73,53 +73,6 @@ class Agent(LineParser):
         "Error waiting on exit barrier",
         "Setting OMP_NUM_THREADS environment variable",
         "Rendezvous complete for workers",
-    )
-    samples = (
-        Sample(
-            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) local_rank: 1 (pid: 402118) "
-            "of binary: "
-            "/usr/bin/python\n",
-            (
-                {
-                    "kind": "process-exit",
-                    "exitcode": -6,
-                    "signal": "SIGABRT",
-                    "local_rank": 1,
-                    "pid": 402118,
-                    "first": True,
-                },
-            ),
-            "pytorch torch/distributed/elastic/multiprocessing/api.py 1.9 to 2.0",
-        ),
-        Sample(
-            "W0703 05:23:00.169000 99742 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
-            "99753 closing "
-            "signal SIGTERM\n",
-            ({"kind": "tear-down", "what": "closing-signal", "pid": 99753, "detail": "SIGTERM"},),
-            "pytorch torch/distributed/elastic/multiprocessing/api.py 2.4",
-        ),
-        Sample(
-            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Error waiting on exit barrier. "
-            "Elapsed: 3.6 seconds\n"
-            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] Traceback (most recent call last):\n"
-            "E0703 05:23:00.169000 99742 torch/distributed/elastic/agent/server/api.py:1004] torch.distributed.DistNetworkError: "
-            "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n",
-            ({"kind": "tear-down", "what": "exit-barrier", "pid": 99742}, {"kind": "store-error", "operation": "recv"}),
-            "pytorch torch/distributed/elastic/agent/server/api.py 2.13: the agent of the store's node left first",
-        ),
-        Sample(
-            "[default] Rendezvous complete for workers. Result:\n  restart_count=0\n  master_addr=node0\n"
-            "  master_port=29500\n"
-            "  group_rank=1\n  group_world_size=2\n  local_ranks=[0, 1]\n  role_ranks=[2, 3]\n  global_ranks=[2, 3]\n",
-            (
-                {
-                    "kind": "note",
-                    "what": "rank-map",
-                    "detail": "global_ranks=2-3 group_rank=1 master_addr=node0 restart_count=0",
-                },
-            ),
-            "pytorch torch/distributed/elastic/agent/server/api.py 2.7",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

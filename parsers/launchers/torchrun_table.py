@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_of
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
@@ -55,30 +55,6 @@ class FailureTable(LineParser):
     """One *process-exit* for each row, and the *exception* that a row quotes."""
 
     literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
-    samples = (
-        Sample(
-            "Failures:\n[0]:\n  time      : 2026-02-16_19:31:03\n  host      : gpu-17\n"
-            "  rank      : 8 (local_rank: 0)\n"
-            "  exitcode  : -15 (pid: 375038)  (SIGTERM)\n  error_file: <N/A>\n"
-            "  traceback : Signal 15 (SIGTERM) received by PID 375038\n"
-            "------------------------------------------------------------\n"
-            "Root Cause (first observed failure):\n[3]:\n  time      : 2026-02-16_19:31:02\n  host      : gpu-17\n"
-            "  rank      : 11 (local_rank: 3)\n  exitcode  : -9 (pid: 375041) \n  error_file: <N/A>\n"
-            "  traceback : Signal 9 (SIGKILL) received by PID 375041\n",
-            (
-                {
-                    "kind": "process-exit",
-                    "rank": 8,
-                    "local_rank": 0,
-                    "exitcode": -15,
-                    "signal": "SIGTERM",
-                    "first": False,
-                },
-                {"kind": "process-exit", "rank": 11, "exitcode": -9, "pid": 375041, "host": "gpu-17", "first": True},
-            ),
-            "pytorch torch/distributed/elastic/multiprocessing/errors/__init__.py 2.13",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import CommInit, Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, parts
 
 _INIT_STAGES = {
@@ -63,68 +63,6 @@ class CommunicatorParser(LineParser):
         "Bootstrap : Using",
         "Bootstrap: Using",
         "Init timings",
-    )
-    samples = (
-        Sample(
-            "node01:104217:105351 [0] NCCL INFO comm 0x5581a8fb4d20 rank 0 nranks 8 cudaDev 0 busId 1000 - Abort"
-            " COMPLETE",
-            (
-                {
-                    "kind": "comm-init",
-                    "what": "abort",
-                    "group_rank": 0,
-                    "nranks": 8,
-                    "bus_id": "0000:01:00",
-                    "pid": 104217,
-                },
-            ),
-            "NVIDIA/nccl src/init.cc, v2.5.6 to v2.30.7",
-        ),
-        Sample(
-            "head-0:88:70144 [4] NCCL INFO ncclCommSplit comm 0x7e13a4c0be20 rank 4 nranks 16 cudaDev 4 nvmlDev 4 busId"
-            " 8b000 parent 0x55d0e71b4c90 splitCount 2 color 882310447 key 4- Init START",
-            (
-                {
-                    "kind": "comm-init",
-                    "what": "start",
-                    "group_rank": 4,
-                    "comm": "0x7e13a4c0be20",
-                    "comm_id": None,
-                    "parent": "0x55d0e71b4c90",
-                    "split": "2:882310447",
-                    "bus_id": "0000:8b:00",
-                    "nvml_dev": 4,
-                    "host": "head-0",
-                },
-            ),
-            "NVIDIA/nccl src/init.cc, v2.24.3 to v2.28.9",
-        ),
-        Sample(
-            "[2026-05-05 06:16:47] w3:21:22 [1] NCCL INFO [Rank 9] ncclCommInitRank comm 0x51 rank 9 nranks 16 cudaDev"
-            " 1 nvmlDev 1 busId 2a000 commId 0x61b1 - Init START",
-            (
-                {
-                    "kind": "comm-init",
-                    "what": "start",
-                    "group_rank": 9,
-                    "comm_id": "0x61b1",
-                    "cuda_dev": 1,
-                    "rank": None,
-                },
-            ),
-            "NVIDIA/nccl src/init.cc, v2.29.2",
-        ),
-        Sample(
-            "node17:66862:66862 [2] NCCL INFO Bootstrap : Using ib0:10.0.0.11<0>",
-            ({"kind": "comm-init", "what": "bootstrap", "address": "10.0.0.11", "host": "node17", "pid": 66862},),
-            "NVIDIA/nccl src/bootstrap.cc, v2.8.3 to v2.23.4",
-        ),
-        Sample(
-            "a:1:2 [0] NCCL INFO Init timings - ncclCommInitRank: rank 5 nranks 8 total 61.02 (kernels 0.2, alloc 0.1,"
-            " bootstrap 60.1)",
-            ({"kind": "note", "what": "init-timings", "group_rank": 5},),
-            "NVIDIA/nccl src/init.cc, v2.23.4",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, IbError, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import fields, parts
 
 
@@ -45,25 +45,6 @@ class IbFailover(LineParser):
         "Unsupported completion status ",
         "find a replacement QP for the failed QP",
         "The error is not fatal. Trying to continue",
-    )
-    samples = (
-        Sample(
-            "n1:7:8 [3] transport/net_ib/p2p_resiliency.cc:62 NCCL WARN NET/IB: The error is fatal (No functional devices left). "
-            "Cannot continue.",
-            ({"kind": "ib-error", "what": "completion", "status": None, "host": "n1", "pid": 7},),
-            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
-        ),
-        Sample(
-            "n1:7:8 [3] NCCL INFO NET/IB: ncclIbResiliencyCheckErrorNotFatal: The error is not fatal. Trying to continue...",
-            ({"kind": "note", "what": "ib-failover"},),
-            "NVIDIA/nccl src/transport/net_ib/p2p_resiliency.cc, v2.29.7",
-        ),
-        Sample(
-            "n1:7:8 [3] p2p.cc:9 NCCL WARN NET/IB: ncclIbTest: Got CQE with error (devIndex=0, req=0x7f, comm=0x7e (send), "
-            "wr_id=3, qp_num=81)",
-            ({"kind": "ib-error", "what": "completion", "status": None, "peer": None},),
-            "NVIDIA/nccl src/transport/net_ib/p2p.cc, v2.32",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
-from nccldoctor.parsers.base import FileParser, Line, LineParser, Parsed, Sample, common, file_parser, line_parser
+from nccldoctor.parsers.base import FileParser, Line, LineParser, Parsed, common, file_parser, line_parser
 from nccldoctor.parsers.json_stream import objects
 
 _KINDS = ("coll", "p2p")
@@ -26,34 +26,6 @@ _METRICS = ("nccl_bus_bandwidth_gbs{", "nccl_collective_exec_time_microseconds{"
 @file_parser
 class InspectorParser(FileParser):
     """One event for each communicator and operation class of a process: its last finished call."""
-
-    samples = (
-        Sample(
-            '{"header": {"id": "0x7f8c", "rank": 2, "n_ranks": 8, "nnodes": 1}, "metadata": '
-            '{"inspector_output_format_version": "v4.0", "dump_timestamp_us": 1767322999000000, "hostname": "node7", '
-            '"pid": 81}, "coll_perf": {"coll": "AllReduce", "coll_sn": 40, "coll_msg_size_bytes": 65536, '
-            '"coll_exec_time_us": 90, "coll_busbw_gbs": 12.5}}{"header": {"id": "0x7f8c", "rank": 2, "n_ranks": 8, '
-            '"nnodes": 1}, "metadata": {"dump_timestamp_us": 1767323000000000, "hostname": "node7", "pid": 81}, '
-            '"coll_perf": {"coll": "AllReduce", "coll_sn": 41, "coll_msg_size_bytes": 65536, "coll_exec_time_us": 110, '
-            '"coll_busbw_gbs": 11.5}}',
-            (
-                {
-                    "kind": "inspector",
-                    "group_rank": 2,
-                    "comm_id": "0x7f8c",
-                    "op": "AllReduce",
-                    "op_count": 41,
-                    "nranks": 8,
-                    "size": 65536,
-                    "micros": 110.0,
-                    "host": "node7",
-                    "pid": 81,
-                    "time": datetime(2026, 1, 2, 3, 3, 20, tzinfo=UTC),
-                },
-            ),
-            "NVIDIA/nccl plugins/profiler/inspector, format v4.0",
-        ),
-    )
 
     def claims(self, head: bytes, path: str) -> bool:
         """JSON objects with the Inspector's own names."""
@@ -145,28 +117,6 @@ class InspectorMetrics(LineParser):
 
     sampled = True
     literals = _METRICS
-    samples = (
-        Sample(
-            'nccl_bus_bandwidth_gbs{version="v5.1",slurm_job_id="4711",node="node7",gpu="GPU0",comm_name="DP Group 0",'
-            'n_nodes="1",nranks="4",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll"} 678.263\n'
-            'nccl_p2p_exec_time_microseconds{node="node7",gpu="GPU1",comm_name="PP",p2p_operation="Send"} 1154.87\n',
-            (
-                {
-                    "kind": "note",
-                    "what": "inspector-bandwidth",
-                    "host": "node7",
-                    "detail": "AllReduce 4-5GB in DP Group 0 on GPU0: 678.263 GB/s",
-                },
-                {
-                    "kind": "note",
-                    "what": "inspector-time",
-                    "host": "node7",
-                    "detail": "Send in PP on GPU1: 1154.87 microseconds",
-                },
-            ),
-            "NVIDIA/nccl plugins/profiler/inspector, Prometheus mode, v5.1",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for a metric."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.xid import describe, weight
 from nccldoctor.parsers.nccl.ib_failover import reads as failover_reads
 from nccldoctor.parsers.nccl.network import reads as network_reads
@@ -71,18 +71,6 @@ class NcclSettingParser(LineParser):
     """Variables that NCCL says it read."""
 
     literals = ("set by environment to",)
-    samples = (
-        Sample(
-            "w3:21:22 [1] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
-            ({"kind": "setting", "name": "NCCL_SOCKET_IFNAME", "value": "eth0", "host": "w3"},),
-            "NVIDIA/nccl src/misc/socket.cc",
-        ),
-        Sample(
-            "w3:21:22 [1] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.",
-            ({"kind": "setting", "name": "NCCL_IB_TIMEOUT", "value": "22"},),
-            "NVIDIA/nccl src/misc/param.cc",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The variable and its value, without the full stop that newer releases print."""
@@ -97,29 +85,6 @@ class NcclWarnParser(LineParser):
 
     general = True
     literals = ("NCCL WARN", "NCCL ATTN", "NCCL DIAG")
-    samples = (
-        Sample(
-            "[2026-05-08 12:01:30] w1:18:19 [4] init.cc:290 (ncclEnqueueCheck) NCCL WARN Duplicate GPU detected : rank"
-            " 1 and rank 0 both on CUDA device 1a000",
-            ({"kind": "nccl-warn", "device": 4, "file": "init.cc", "host": "w1", "pid": 18},),
-            "NVIDIA/nccl src/init.cc, v2.5.6 to v2.29.2; prefix of v2.30.7",
-        ),
-        Sample(
-            "init.cc:290 NCCL WARN Attempt to use communicator before the previous operation returned ncclSuccess",
-            ({"kind": "nccl-warn", "host": None, "file": "init.cc"},),
-            "NVIDIA/nccl src/init.cc, v2.14.3",
-        ),
-        Sample(
-            "w1:18 NCCL DIAG NVLink: inactive link(s) on rank(s) 3",
-            ({"kind": "note", "what": "nccl-diagnostics", "host": "w1", "pid": 18},),
-            "NCCL user guide, troubleshooting, diagnostics (2.31)",
-        ),
-        Sample(
-            "w1:18 NCCL DIAG Xid 79 detected (GPU has fallen off the bus) on host w7. Check the kernel log",
-            ({"kind": "gpu-error", "xid": 79, "host": "w7"},),
-            "NCCL user guide, troubleshooting, diagnostics (2.31)",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """A warning for each WARN or ATTN message that nobody else claims."""
@@ -177,22 +142,6 @@ class TrailParser(LineParser):
 
     sampled = True
     literals = (".cc:",)
-    samples = (
-        Sample(
-            "n1:7:8 [0] NCCL INFO transport/net.cc:306 -> 6\n"
-            "n1:7:8 [0] NCCL INFO proxy.cc:692 -> 3 [Progress Thread]\n"
-            "n1:7:8 [0] init.cc:290 NCCL WARN Duplicate GPU detected\n",
-            (
-                {"kind": "note", "what": "nccl-trail", "detail": "transport/net.cc:306 -> 6 (remote error)"},
-                {
-                    "kind": "note",
-                    "what": "nccl-trail",
-                    "detail": "proxy.cc:692 -> 3 (internal error) [Progress Thread]",
-                },
-            ),
-            "NVIDIA/nccl src/include/checks.h",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each level."""
@@ -209,31 +158,6 @@ class CollCallParser(LineParser):
 
     sampled = True
     literals = (": opCount ", "INFO opCount ")
-    samples = (
-        Sample(
-            "n1:7:8 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x7f60 recvbuff 0x7f60 count 4096 datatype 7 op 0 root"
-            " 0 comm 0x55d0 [nranks=8] stream 0x55aa",
-            (
-                {
-                    "kind": "coll-call",
-                    "op": "AllReduce",
-                    "op_count": 26,
-                    "numel": 4096,
-                    "dtype": "fp32",
-                    "root": 0,
-                    "comm": "0x55d0",
-                    "nranks": 8,
-                },
-            ),
-            "NVIDIA/nccl src/enqueue.cc, v2.4.2 to v2.30.7",
-        ),
-        Sample(
-            "n1:7:8 [0] NCCL INFO opCount 1a sendbuff 0x7f60 recvbuff 0x7f60 size 4 count 4096 datatype 7 op 0 root 0"
-            " comm 0x55d0 [nranks=8] stream 0x55aa",
-            ({"kind": "coll-call", "op": "", "op_count": 26, "numel": 4096},),
-            "NVIDIA/nccl src/enqueue.cu, v2.3.5",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One call for each COLL message; ``op_count`` is hexadecimal in the log."""

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, IbError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
 from nccldoctor.parsers.nccl.sockets import socket_fields
 
@@ -168,87 +168,6 @@ class IbParser(LineParser):
         "Call to ibv_",
         "NET/OFI",
         "libfabric:",
-    )
-    samples = (
-        Sample(
-            "NCCL WARN NET/IB : Got completion from peer 10.0.0.7<33812> with error 12, opcode 0, len 0, vendor"
-            " err 129",
-            (
-                {
-                    "kind": "ib-error",
-                    "what": "completion",
-                    "peer": "10.0.0.7",
-                    "status": 12,
-                    "vendor_err": 129,
-                    "hca": None,
-                },
-            ),
-            "NVIDIA/nccl src/transport/net_ib.cc, v2.10.3",
-        ),
-        Sample(
-            "[2026-05-08 12:01:30] w1:184:185 [4] transport/net_ib.cc:2098 NCCL WARN NET/IB: Got completion from peer"
-            " 10.0.0.11<50000> with status=12 opcode=32698 len=0 vendor err 129 (Send) localGid fe80::c"
-            " remoteGidsfe80::50 hca mlx5_4",
-            (
-                {
-                    "kind": "ib-error",
-                    "status": 12,
-                    "hca": "mlx5_4",
-                    "local_gid": "fe80::c",
-                    "remote_gid": "fe80::50",
-                    "peer": "10.0.0.11",
-                    "host": "w1",
-                    "vendor_err": 129,
-                },
-            ),
-            "NVIDIA/nccl src/transport/net_ib.cc, v2.22.3 to v2.28.9",
-        ),
-        Sample(
-            "w1:184:185 [4] transport/net_ib.cc:95 NCCL WARN NET/IB : mlx5_4:1 Got non-fatal async event: port"
-            " error(10)",
-            (
-                {
-                    "kind": "ib-error",
-                    "what": "port",
-                    "hca": "mlx5_4",
-                    "port": 1,
-                    "message": "port error(10)",
-                    "status": None,
-                },
-            ),
-            "NVIDIA/nccl src/transport/net_ib.cc, v2.23.4",
-        ),
-        Sample(
-            "w1:184:185 [4] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr"
-            " state INIT, next state RTR, local GID index 3, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2",
-            ({"kind": "ib-error", "what": "setup", "hca": "mlx5_2", "port": 1, "remote_gid": "::ffff:10.0.0.2"},),
-            "NVIDIA/nccl src/misc/ibvwrap.cc, v2.24.3",
-        ),
-        Sample(
-            "NET/IB: WQE stall (no CQE): peer=10.0.0.9<4> | local: qpn=8 dev=mlx5_1 port=1 localGid=fe80::1 | remote:"
-            " qpn=9 remoteGid=fe80::2 | stall_thr=5000000000ns age=9000000000ns inflight=3",
-            (
-                {
-                    "kind": "ib-error",
-                    "what": "stall",
-                    "peer": "10.0.0.9",
-                    "hca": "mlx5_1",
-                    "port": 1,
-                    "local_gid": "fe80::1",
-                },
-            ),
-            "text of the library 2.31.2",
-        ),
-        Sample(
-            "get_req_from_imm_data:1411 NCCL WARN NET/OFI Unexpected status (0) for message 58",
-            ({"kind": "ib-error", "what": "fabric", "message": "NET/OFI Unexpected status (0) for message 58"},),
-            "aws/aws-ofi-nccl, issue 927",
-        ),
-        Sample(
-            "libfabric:4517:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
-            ({"kind": "ib-error", "what": "fabric", "message": "err: 5, message: Invalid address"},),
-            "libfabric 1.18 to 1.22, prov/efa/src/rdm",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

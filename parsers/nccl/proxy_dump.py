@@ -14,7 +14,7 @@ from functools import cache
 
 from nccldoctor.events import Event, ProxyDump
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _OPERATIONS = 2000
 """Operations of one dump that are read."""
@@ -41,32 +41,6 @@ class ProxyDumpParser(LineParser):
     """One event for a dump."""
 
     literals = ("ACTIVE OPS",)
-    samples = (
-        Sample(
-            "ACTIVE OPS\n[0-3|811| Recv 5R/0 5R/1]\n|\nv\n[0-4|811| Recv 5R/2]\n| `-> [0-5|812| Send 6D/0]\n|\nv\n[X]\n",
-            (
-                {
-                    "kind": "proxy-dump",
-                    "what": "waits-for-peer",
-                    "peers": Ranks([5]),
-                    "ops": 3,
-                    "states": (("D", 1), ("R", 3)),
-                },
-            ),
-            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
-        ),
-        Sample(
-            "ACTIVE OPS\n[0-3|811| Send 5G/0 6G/1]\n|\nv\n[X]\n",
-            ({"kind": "proxy-dump", "what": "waits-for-gpu", "peers": Ranks(), "ops": 1},),
-            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
-        ),
-        Sample(
-            "ACTIVE OPS\n[X]\n",
-            ({"kind": "proxy-dump", "what": "idle", "ops": 0},),
-            "NVIDIA/nccl src/proxy.cc, v2.10.3 to v2.30.7",
-        ),
-        Sample("ACTIVE OPS  FAILED OPS\n  3  0\n", (), "a table of another program"),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The dump ends at ``[X]``; without it, and without an operation, it is none."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, SocketError
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
 
 
@@ -97,43 +97,6 @@ class SocketParser(LineParser):
         "socketFinalizeAccept",
         "interface found",
         "verify NCCL_OOB_NET_IFNAME",
-    )
-    samples = (
-        Sample(
-            "socketProgressOpt: Call to recv from 10.0.0.3<47712> failed : Broken pipe",
-            ({"kind": "socket-error", "peer": "10.0.0.3", "how": "reset", "echo": False},),
-            "NVIDIA/nccl src/misc/socket.cc, v2.16.2 to v2.30.4",
-        ),
-        Sample(
-            "n1:7:8 [0] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node3<51234>",
-            ({"kind": "socket-error", "peer": "node3", "how": "closed", "echo": True, "host": "n1", "pid": 7},),
-            "NVIDIA/nccl src/misc/socket.cc, v2.16.2",
-        ),
-        Sample(
-            "n1:7:8 [0] NCCL INFO [Service thread] Connection closed by localRank 2",
-            ({"kind": "socket-error", "peer": "localRank 2", "how": "closed", "echo": True},),
-            "NVIDIA/nccl src/proxy.cc, v2.14.3",
-        ),
-        Sample(
-            "n1:7:8 [0] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 10.0.0.4<4401> failed : No route to"
-            " host\nn1:7:8 [0] NCCL WARN socketPollConnect: connect to 10.0.0.4<4401> returned No route to host,"
-            " exceeded error retry count after 34 attempts",
-            (
-                {"kind": "socket-error", "peer": "10.0.0.4", "how": "unreachable"},
-                {"kind": "socket-error", "how": "unreachable"},
-            ),
-            "NVIDIA/nccl src/misc/socket.cc, v2.18.3 and v2.24.3",
-        ),
-        Sample(
-            "n1:7:8 [0] NCCL INFO Call to connect returned Connection refused, retrying",
-            (),
-            "NVIDIA/nccl src/misc/socket.cc, v2.10.3",
-        ),
-        Sample(
-            "n1:7:8 [0] NCCL WARN Bootstrap : no socket interface found",
-            ({"kind": "socket-error", "how": "setup"},),
-            "NVIDIA/nccl src/bootstrap.cc, v2.8.3",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

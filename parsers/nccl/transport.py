@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import fields, messages
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
@@ -48,48 +48,6 @@ class Transport(LineParser):
 
     sampled = True
     literals = (*dict.fromkeys(literal for _, literal, _ in _ROWS), "NCCL CALL ", "NCCL TRACE ")
-    samples = (
-        Sample(
-            "w1:7:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.5<0>\n"
-            "w1:7:9 [0] NCCL INFO Using network IB\n"
-            "w1:7:9 [0] NCCL INFO NET/Plugin: Loaded net plugin AWS Libfabric (v8)\n"
-            "w1:7:9 [0] NCCL INFO comm 0x55aa rank 3 nRanks 8 nNodes 2 localRanks 4 localRank 3 MNNVL 0\n"
-            "w1:7:9 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA\n"
-            "w1:7:9 [0] NCCL INFO Connected all rings\n"
-            "w1:7:9 [0] NCCL INFO Bootstrap timings total 61.2 (create 0.01, send 0.02, recv 60.9, ring 0.1, "
-            "delay 0.0)\n",
-            (
-                {"kind": "note", "what": "network", "host": "w1", "pid": 7},
-                {"kind": "note", "what": "network", "detail": "Using network IB"},
-                {"kind": "note", "what": "network"},
-                {"kind": "note", "what": "node-layout", "group_rank": 3, "rank": None},
-                {"kind": "note", "what": "channel", "detail": "Channel 00/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA"},
-                {"kind": "note", "what": "connected"},
-                {"kind": "note", "what": "bootstrap-timings"},
-            ),
-            "NVIDIA/nccl v2.23.4 to v2.28.3",
-        ),
-        Sample(
-            "w1:7:9 [0] NCCL INFO Call to connect returned Connection refused, retrying\n"
-            "w1:7:9 [0] NCCL INFO socketPollConnect: connect to 10.0.0.3<4771> returned Connection refused, "
-            "retrying (3/34) "
-            "after sleep for 300 msec\n",
-            (
-                {"kind": "note", "what": "connect-retry"},
-                {"kind": "note", "what": "connect-retry"},
-            ),
-            "NVIDIA/nccl src/misc/socket.cc, up to v2.23.4 and from v2.24.3",
-        ),
-        Sample(
-            "w1:7:9 NCCL CALL ncclAllReduce(0x7f,0x7f,4096,7,0,0x55,0x66)\n"
-            "w1:7:9 [0] 12.345678 ncclCommInitRank:33 NCCL TRACE nranks 8\n",
-            (
-                {"kind": "note", "what": "nccl-call", "detail": "ncclAllReduce(0x7f,0x7f,4096,7,0,0x55,0x66)"},
-                {"kind": "note", "what": "nccl-trace"},
-            ),
-            "NVIDIA/nccl src/debug.cc, v2.14.3 and later, debug builds",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each message that a row fits."""

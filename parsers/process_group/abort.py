@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.nccl_error import told_below
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
@@ -57,22 +57,6 @@ class Down(LineParser):
         "Process Group destroyed on",
         "Process Group shutdown on",
     )
-    samples = (
-        Sample(
-            "[rank2]:[E118 16:03:12.754022918 ProcessGroupNCCL.cpp:758] [Rank 2] To avoid data inconsistency, we are "
-            "taking the entire process down.\n"
-            "[rank2]:[F129 15:52:20.423201400 ProcessGroupNCCL.cpp:1614] [PG ID 17 PG GUID 137 Rank 2] [PG ID 17 PG "
-            "GUID 137 Rank 2] Terminating the "
-            "process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.\n"
-            "RuntimeError: NCCL communicator was aborted on rank 0.\n",
-            (
-                {"kind": "tear-down", "rank": 2, "group_rank": 2, "what": "process-down"},
-                {"kind": "tear-down", "rank": 2, "what": "monitor-kills", "detail": "ProcessGroupNCCL watchdog hang."},
-                {"kind": "tear-down", "rank": None, "what": "comm-aborted"},
-            ),
-            "pytorch/pytorch v2.9, v1.13",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """What happens, with the reason where one is given."""
@@ -103,14 +87,6 @@ class Leaving(LineParser):
 
     general = True
     literals = ("group has NOT been destroyed", "destroy_process_group() was not")
-    samples = (
-        Sample(
-            "[rank3]:[W514 23:54:53.081734355 ProcessGroupNCCL.cpp:1496] WARNING: destroy_process_group() was not "
-            "called before program exit, which can leak resources. For more info\n",
-            ({"kind": "note", "rank": 3, "what": "exit-without-destroy"},),
-            "pytorch/pytorch v2.6",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One note."""
@@ -138,23 +114,6 @@ class Reported(LineParser):
         "Received NCCL errors for",
         "NCCLABORTEDCOMM",
         "remote error detected from",
-    )
-    samples = (
-        Sample(
-            "[E ProcessGroupNCCL.cpp:591] [Rank 3] Found key in store: NCCLABORTEDCOMM:0a0b, from rank: 5. This means "
-            "that rank has aborted its NCCL "
-            "communicators previously and is not in a healthy state.. Aborting appropriate communicators\n"
-            "[rank1]:[E106 10:00:00.000000001 ProcessGroupNCCL.cpp:550] [Rank 1] Collective WorkNCCL(SeqNum=7, "
-            "OpType=ALLREDUCE, NumelIn=4, "
-            "NumelOut=4, Timeout(ms)=600000) raised the following async exception: NCCL error: unhandled system "
-            "error, NCCL version 2.21.5\n",
-            (
-                {"kind": "note", "group_rank": 3, "what": "aborted-comm", "detail": "rank 5"},
-                {"kind": "nccl-error", "rank": 1, "message": "NCCL error: unhandled system error, NCCL version 2.21.5"},
-                {"kind": "work-status", "rank": 1, "group_rank": 1, "failed": 7, "last_enqueued": None},
-            ),
-            "pytorch/pytorch v2.0.0, v2.6",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -203,32 +162,6 @@ class CallStack(LineParser):
 
     general = True
     literals = ("Stack trace of the failed collective",)
-    samples = (
-        Sample(
-            "[rank0]:[E703 05:22:58.463020827 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective: \n"
-            "#0 all_reduce from /opt/lib/torch/distributed/distributed_c10d.py:2810\n"
-            "#1 train_step from /opt/train/train.py:188\n",
-            (
-                {
-                    "kind": "failed-stack",
-                    "rank": 0,
-                    "frames": (
-                        "all_reduce (/opt/lib/torch/distributed/distributed_c10d.py:2810)",
-                        "train_step (/opt/train/train.py:188)",
-                    ),
-                },
-            ),
-            "pytorch/pytorch v2.7",
-        ),
-        Sample(
-            "[rank1]:[E619 14:22:51.307275900 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective not "
-            "found, potentially because "
-            "FlightRecorder is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero "
-            "value.\n",
-            ({"kind": "note", "rank": 1, "what": "recorder-off"},),
-            "pytorch/pytorch v2.7",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The frames on the next lines, as long as they count up."""

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from nccldoctor.events import CudaError, Event, GroupRef
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.events import CudaError, Event
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages
 from nccldoctor.parsers.process_group.prefix import member
 
@@ -68,45 +68,6 @@ class CudaErrorParser(LineParser):
         "CUDA failure",
         "cuda runtime error (",
         "CUDA_ERROR_",
-    )
-    samples = (
-        Sample(
-            "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error:"
-            " uncorrectable ECC error encountered",
-            (
-                {
-                    "kind": "cuda-error",
-                    "message": "uncorrectable ECC error encountered",
-                    "software": False,
-                    "group_rank": 1,
-                },
-            ),
-            "pytorch c10/cuda/CUDAException.cpp, 2.1",
-        ),
-        Sample(
-            "what():  [PG ID 2 PG GUID 3(tp) Rank 5] Process group watchdog thread terminated with exception: CUDA"
-            " error: an illegal memory access was encountered",
-            ({"kind": "cuda-error", "software": True, "group_rank": 5, "group": GroupRef(2, "3", "tp")},),
-            "pytorch ProcessGroupNCCL.cpp, 2.5 and later",
-        ),
-        Sample(
-            "n1:7:8 [3] enqueue.cc:1204 NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
-            (
-                {
-                    "kind": "cuda-error",
-                    "message": "an illegal memory access was encountered",
-                    "software": True,
-                    "host": "n1",
-                    "pid": 7,
-                },
-            ),
-            "NVIDIA/nccl src/include/checks.h, v2.19.3",
-        ),
-        Sample(
-            "n1:7:8 [3] init.cc:9 NCCL WARN Cuda failure 'system not yet initialized'",
-            ({"kind": "cuda-error", "software": False},),
-            "NVIDIA/nccl src/include/checks.h, v2.4.2",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

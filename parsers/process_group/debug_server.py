@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.stacks.owner import rank_head
 
 
@@ -28,22 +28,6 @@ class DebugServerParser(LineParser):
     """Ranks that did not answer the debug server: each is a suspect of its own."""
 
     literals = ("PARTIAL DATA:", "=== Rank ")
-    samples = (
-        Sample(
-            "PARTIAL DATA: 6/8 workers responded\n  Rank 2: Connection refused\n  Rank 5: timed out\n\n=== Rank 0:"
-            " http://n:1/handler/pyspy_dump? ===\n",
-            (
-                {"kind": "note", "what": "debug-server-no-answer", "rank": 2, "detail": "Connection refused"},
-                {"kind": "note", "what": "debug-server-no-answer", "rank": 5, "detail": "timed out"},
-            ),
-            "pytorch torch/distributed/debug 2.13",
-        ),
-        Sample(
-            "=== Rank 4: http://n:1/handler/dump_traceback? ===\nError: 408",
-            ({"kind": "note", "what": "debug-server-no-answer", "rank": 4, "detail": "Error: 408"},),
-            "pytorch torch/distributed/debug 2.13",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each rank that is named as silent."""

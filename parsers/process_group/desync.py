@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from nccldoctor.events import DesyncReport, Event, Note
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import joined
 from nccldoctor.parsers.process_group.prefix import member
 
@@ -64,45 +64,6 @@ class Report(LineParser):
         "Store is down while",
         "lagging ranks that caused",
         "ranks that caused the desync",
-    )
-    samples = (
-        Sample(
-            "[rank0]:[E606 07:40:11.279020420 ProcessGroupNCCL.cpp:1937] Rank 0\n"
-            "\t - [0] Timeout at collective: ALLREDUCE, #262\n"
-            "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:\n"
-            "\t     [7] finished collective #129, but didn't join collective #130 (count from 1)\n"
-            "\t - Snapshot of ranks' latest states:\n"
-            "\t   #129 finished ranks:\n"
-            "\t     [7] finished ALLREDUCE\n"
-            "\t   #262 started ranks:\n"
-            "\t     [0, 1, 2] started ALLREDUCE\n",
-            (
-                {
-                    "kind": "desync-report",
-                    "rank": 0,
-                    "group_rank": 0,
-                    "op": "ALLREDUCE",
-                    "seq": 262,
-                    "laggards": Ranks([7]),
-                },
-            ),
-            "pytorch/pytorch TraceUtils.h v2.7",
-        ),
-        Sample(
-            "[E ProcessGroupNCCL.cpp:828] [Rank 1] Watchdog hint\n"
-            "\t - [1] Timeout at collective: BROADCAST, #1\n"
-            "\t - To our best knowledge, ranks [2, 3] are the lagging ranks that caused this timeout. They never "
-            "joined any collectives\n",
-            ({"kind": "desync-report", "group_rank": 1, "seq": 1, "laggards": Ranks([2, 3])},),
-            "pytorch/pytorch TraceUtils.h v2.0.0",
-        ),
-        Sample(
-            "[E ProcessGroupNCCL.cpp:988] Failed to retrieve NCCL_DESYNC_DEBUG report.  Please file an issue. Error: "
-            "traceMap[thisSeq][myRank].second "
-            "== kEventStart INTERNAL ASSERT FAILED\n",
-            ({"kind": "note", "what": "desync-failed"},),
-            "pytorch/pytorch v2.1",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, SocketError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.sockets import how_of
 
 _PEER = r"\[(?P<{0}>[^\[\]\s]{{1,60}})\]:\d{{1,5}}"
@@ -36,26 +36,6 @@ class GlooParser(LineParser):
     """*socket-error*, always an echo: Gloo names the address of the peer that is gone, not why it went."""
 
     literals = ("gloo/transport/", "Gloo connectFullMesh failed")
-    samples = (
-        Sample(
-            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
-            "[10.0.0.3]:18842. This is typically caused by a remote worker crashing.\n",
-            ({"kind": "socket-error", "peer": "10.0.0.3", "how": "closed", "echo": True},),
-            "gloo transport/tcp/pair.cc as built into torch 2.13",
-        ),
-        Sample(
-            "[rank2]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:598] Read error [fd00::3]:18842: "
-            "Connection reset by peer\n",
-            ({"kind": "socket-error", "rank": 2, "peer": "fd00::3", "how": "reset", "echo": True},),
-            "gloo transport/tcp/pair.cc",
-        ),
-        Sample(
-            "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv "
-            "operation to complete\n",
-            (),
-            "gloo transport/tcp/unbound_buffer.cc",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for a line; a mesh that did not come up names the peer it tried last."""

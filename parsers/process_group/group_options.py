@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, GroupRef, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import member
 
 _FIELDS = {
@@ -27,24 +27,6 @@ class Options(LineParser):
     """
 
     literals = ("NCCL initialization options",)
-    samples = (
-        Sample(
-            "[rank3]:[I303 10:00:00.000000001 ProcessGroupNCCL.cpp:905] [PG ID 1 PG GUID 4 Rank 1] ProcessGroupNCCL "
-            "initialization options: size: 4, global rank: 3, TIMEOUT(ms): 600000, USE_HIGH_PRIORITY_STREAM: 0, PG "
-            "Name: 4\n",
-            (
-                {
-                    "kind": "note",
-                    "rank": 3,
-                    "group_rank": 1,
-                    "group": GroupRef(pg_id=1, uid="4"),
-                    "what": "group-options",
-                    "detail": "size=4 global_rank=3 timeout_ms=600000 name=4",
-                },
-            ),
-            "pytorch/pytorch v2.5.1",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One note with what the line tells."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.events import DumpNote, DumpSignal, Event, GroupRef, HeartbeatStuck
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.events import DumpNote, DumpSignal, Event, HeartbeatStuck
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.work_status import counters
@@ -30,37 +30,6 @@ class Stuck(LineParser):
         "Heartbeat monitor timed out",
         "monitor thread timeout",
         "thread detects no heartbeat",
-    )
-    samples = (
-        Sample(
-            "[rank0]:[E129 15:44:20.108980764 ProcessGroupNCCL.cpp:1870] [PG ID 14 PG GUID 117(EXPERT) Rank 0] "
-            "ProcessGroupNCCL's watchdog got "
-            "stuck for 480 seconds without making progress in monitoring enqueued collectives. This typically "
-            "indicates\n",
-            (
-                {
-                    "kind": "heartbeat-stuck",
-                    "rank": 0,
-                    "seconds": 480,
-                    "group": GroupRef(pg_id=14, uid="117", desc="EXPERT"),
-                },
-            ),
-            "pytorch/pytorch v2.9",
-        ),
-        Sample(
-            "[rank1]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 1] Heartbeat monitor timed out! Process will be "
-            "terminated after dumping debug info. "
-            "workMetaList_.size()=97\n",
-            ({"kind": "heartbeat-stuck", "rank": 1, "seconds": None},),
-            "pytorch/pytorch v2.3",
-        ),
-        Sample(
-            "[rank2]:[E ProcessGroupNCCL.cpp:1010] [Rank 2] NCCL monitor thread timeout. Basically, this could be due "
-            "to CUDA or NCCL calls being "
-            "unexpectedly blocking\n",
-            ({"kind": "heartbeat-stuck", "rank": 2, "group_rank": 2},),
-            "pytorch/pytorch v2.2.2",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -91,24 +60,6 @@ class Signal(LineParser):
         "Received a global dump signal",
         "Received a timeout signal",
         " ProcessGroupNCCL.cpp:",
-    )
-    samples = (
-        Sample(
-            "[rank5]:[E716 02:36:19.604989174 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 5] "
-            "Received a dump signal due to a "
-            "collective timeout from  rank 2 and we will try our best to dump the debug info. Last enqueued NCCL "
-            "work: 121, last completed NCCL "
-            "work: 120.This is most likely caused by incorrect usages of collectives\n",
-            ({"kind": "dump-signal", "rank": 5, "from_rank": 2, "last_enqueued": 121, "last_completed": 120},),
-            "pytorch/pytorch v2.7",
-        ),
-        Sample(
-            "[rank0]:[E402 11:31:08.493540501 ProcessGroupNCCL.cpp:1346] [PG 0 Rank 0] Received a timeout signal from "
-            "this local rank and will start "
-            "to dump the debug info. Last enqueued NCCL work: 4, last completed NCCL work: 3.\n",
-            ({"kind": "dump-signal", "rank": 0, "from_rank": None, "last_enqueued": 4, "last_completed": 3},),
-            "pytorch/pytorch v2.3",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -201,45 +152,6 @@ class Notes(LineParser):
         "flight recorder dumps",
         "Failed to broadcast signal",
         "timeout rank ID from",
-    )
-    samples = (
-        Sample(
-            "[rank3]:[E911 18:45:03.178691064 ProcessGroupNCCL.cpp:2106] [PG ID 4 PG GUID 67 Rank 3] First PG on this "
-            "rank to signal dumping.\n"
-            "[rank0]:[E ProcessGroupNCCL.cpp:1025] [PG 0 Rank 0] Future for ProcessGroup abort timed out after 600000 "
-            "ms\n",
-            (
-                {"kind": "dump-note", "rank": 3, "what": "first-to-signal"},
-                {"kind": "dump-note", "rank": 0, "what": "future-timed-out"},
-            ),
-            "pytorch/pytorch v2.7, v2.3",
-        ),
-        Sample(
-            "[rank3]:[I ProcessGroupNCCL.cpp:1300] [PG 0 Rank 3] ProcessGroupNCCL dumping nccl trace to "
-            "/home/user/nccl_trace_rank_3\n"
-            "[rank3]:[I417 03:28:14.050510987 ProcessGroupNCCL.cpp:2573] [PG ID 0 PG GUID 0(default_pg) Rank 3] "
-            "Broadcasting "
-            "signal exception_dump to other ranks via TCPStore.\n"
-            "[rank3]:[E ProcessGroupNCCL.cpp:1300] [PG 0 Rank 3] First PG on this rank that detected no "
-            "heartbeat of its watchdog.\n"
-            "[rank3]:[F ProcessGroupNCCL.cpp:1300] [PG 0 Rank 3] ProcessGroupNCCL's watchdog detected an "
-            "exception from the local rank.\n"
-            "[rank3]:[E ProcessGroupNCCL.cpp:1300] [PG 0 Rank 3] Exception thrown when waitng for future "
-            "ProcessGroup abort: boom\n",
-            (
-                {"kind": "dump-note", "rank": 3, "what": "writing"},
-                {"kind": "dump-note", "rank": 3, "what": "broadcast"},
-                {"kind": "dump-note", "rank": 3, "what": "no-heartbeat"},
-                {"kind": "dump-note", "rank": 3, "what": "local-exception"},
-                {"kind": "dump-note", "rank": 3, "what": "future-failed"},
-            ),
-            "pytorch/pytorch v2.4, v2.7",
-        ),
-        Sample(
-            "[rank6]: 2026-05-02 10:11:12,013 INFO train: flight recorder dump written (no progress, 5606 bytes)\n",
-            ({"kind": "dump-note", "rank": 6, "what": "by-the-job"},),
-            "a training script that calls torch._C._distributed_c10d._dump_fr_trace when it stands still",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import member
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
@@ -41,59 +41,6 @@ class Hints(LineParser):
     """*note* for each of these lines."""
 
     literals = tuple(literal for _, literal, _ in _ROWS)
-    samples = (
-        Sample(
-            "[rank3]:[W417 03:28:14.050510987 ProcessGroupNCCL.cpp:4115] [PG ID 0 PG GUID 0 Rank 3]  using GPU "
-            "3 as device "
-            "used by this process is currently unknown. This can potentially cause a hang\n"
-            "[rank1]:[W417 03:28:14.050510987 ProcessGroupNCCL.cpp:5023] Guessing device ID based on global "
-            "rank. This can "
-            "cause a hang if rank to GPU mapping is heterogeneous.\n"
-            "[W ProcessGroupNCCL.cpp:1569] Rank 2 using best-guess GPU 2 to perform barrier as devices used by "
-            "this process "
-            "are currently unknown.\n",
-            (
-                {"kind": "note", "rank": 3, "what": "device-guessed"},
-                {"kind": "note", "rank": 1, "what": "device-guessed"},
-                {"kind": "note", "rank": None, "what": "device-guessed"},
-            ),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7, 2.8, 1.9",
-        ),
-        Sample(
-            "[rank0]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:4115] An unbatched P2P op (send/recv) was "
-            "called on this "
-            "ProcessGroup with size 8.  In lazy initialization mode, this will result in a new 2-rank NCCL "
-            "communicator\n",
-            ({"kind": "note", "rank": 0, "what": "unbatched-p2p"},),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.9",
-        ),
-        Sample(
-            "[rank4]:[I1120 09:35:10.336386705 NCCLUtils.cpp:75] Rank 4: NCCL communicator ncclComm:0x55 is "
-            "initialized.\n"
-            "[rank4]:[I1120 09:36:10.336386705 ProcessGroupNCCL.cpp:1533] Dump signal received through pipe, "
-            "triggering FR dump.\n",
-            (
-                {"kind": "note", "rank": 4, "what": "communicator-ready"},
-                {"kind": "note", "rank": 4, "what": "dump-by-pipe"},
-            ),
-            "pytorch torch/csrc/distributed/c10d 2.8",
-        ),
-        Sample(
-            "[rank7]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:1771] [PG ID 0 PG GUID 0(default_pg) Rank "
-            "7] Failed to "
-            'check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with '
-            "error: Broken pipe\n",
-            ({"kind": "note", "rank": 7, "what": "store-unreachable"},),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7: noise of a normal end, too",
-        ),
-        Sample(
-            "E1120 13:04:08.104000 4444 torch/distributed/elastic/multiprocessing/errors/error_handler.py:141] "
-            "no error file "
-            "defined for parent, to copy child error file (/home/user/run/attempt_0/1/error.json)\n",
-            ({"kind": "note", "what": "error-file"},),
-            "pytorch torch/distributed/elastic/multiprocessing/errors/error_handler.py 2.4",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The first row that fits."""

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import CollectiveMismatch, Event
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,46 +165,6 @@ class Mismatches(LineParser):
         "Mismatched NCCL ",
         "expects same model across all ranks",
         "appears not to match ",
-    )
-    samples = (
-        Sample(
-            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: "
-            "CollectiveFingerPrint(SequenceNumber=140882, OpType=BROADCAST, TensorShape=[1], TensorDtypes=Long, "
-            "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cuda)), but Rank 0 is running collective: "
-            "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
-            "\t Sequence number: 140882vs 0  Op type: BROADCASTvs REDUCE  Tensor Tensor shapes: 1vs \n",
-            (
-                {
-                    "kind": "collective-mismatch",
-                    "left_rank": 3,
-                    "left": "BROADCAST #140882 [1] Long",
-                    "right_rank": 0,
-                    "right": "REDUCE #0",
-                    "aspects": ("sequence", "op", "shape"),
-                    "op": None,
-                },
-            ),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp 2.1",
-        ),
-        Sample(
-            "  what():  [enforce fail at gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. 24 vs "
-            "16. Received\n",
-            (
-                {
-                    "kind": "collective-mismatch",
-                    "left": "received 24 bytes",
-                    "right": "expected 16 bytes",
-                    "aspects": ("size",),
-                },
-            ),
-            "gloo transport/tcp/pair.cc as built into torch 2.13",
-        ),
-        Sample(
-            "w2:7:9 [3] init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and "
-            "around rank 12. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
-            ({"kind": "collective-mismatch", "left": "a call at or around rank 12", "aspects": ("op",)},),
-            "NVIDIA/nccl src/init.cc, v2.4.8",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from functools import cache
 
 from nccldoctor.events import Event, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.mismatch import Fingerprint, fingerprints
 
 _GUARD = "Monitored Barrier encountered error running collective: "
@@ -49,20 +49,6 @@ class MonitoredBarriers(LineParser):
     """
 
     literals = ("onitoredBarrier", "Monitored Barrier encountered")
-    samples = (
-        Sample(
-            "[Rank 0]: Ranks 3, 5 failed to pass monitoredBarrier in 5000 ms\n",
-            ({"kind": "monitored-barrier", "group_rank": 0, "missing": Ranks([3, 5]), "timeout_ms": 5000},),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupGloo.cpp 2.13",
-        ),
-        Sample(
-            "RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
-            "send/recv from "
-            "rank 0. Please check rank 0 logs for faulty rank.\n",
-            ({"kind": "monitored-barrier", "group_rank": 1, "missing": Ranks(), "reached": Ranks([1])},),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupGloo.cpp 2.7",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""

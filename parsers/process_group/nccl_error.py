@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, NcclError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _STRINGS = (
     ("unhandled cuda error", "ncclUnhandledCudaError"),
@@ -72,23 +72,6 @@ class NcclErrors(LineParser):
         "ncclInvalidArgument: ",
         "ncclInvalidUsage: ",
         "ncclRemoteError: ",
-    )
-    samples = (
-        Sample(
-            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3144, internal error - please "
-            "report this "
-            "issue to the NCCL developers, NCCL version 2.21.5\nncclInternalError: Internal check failed.\n"
-            "Last error:\n"
-            "Attempt to use communicator before the previous operation returned ncclSuccess\n",
-            (
-                {
-                    "kind": "nccl-error",
-                    "code": "ncclInternalError",
-                    "last_error": "Attempt to use communicator before the previous operation returned ncclSuccess",
-                },
-            ),
-            "pytorch torch/csrc/distributed/c10d/NCCLUtils.hpp 2.7, NCCL 2.21.5",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, Note, StoreError
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _SET_UP = "is setting up NCCL communicator"
 
@@ -113,42 +113,6 @@ class Store(LineParser):
         "sendBytes failed on",
         "ailed to recv, got 0 bytes",
         "DistNetworkError: ",
-    )
-    samples = (
-        Sample(
-            "torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId "
-            "from [0] via c10d "
-            "key-value store by key '0', but store->get('0') got error: wait timeout after 1800000ms, keys: "
-            "/default_pg/0//cuda//0\n",
-            (
-                {
-                    "kind": "store-error",
-                    "operation": "unique-id",
-                    "key": "/default_pg/0//cuda//0",
-                    "group_rank": 3,
-                    "peer": 0,
-                },
-            ),
-            "pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 2.7",
-        ),
-        Sample(
-            "Timed out after 61 seconds waiting for clients. 6/8 clients joined.\n",
-            ({"kind": "store-error", "operation": "clients-missing", "missing": 2},),
-            "pytorch torch/csrc/distributed/c10d/TCPStore.cpp 2.13",
-        ),
-        Sample(
-            "[W1120 09:35:10.336386705 TCPStore.cpp:138] [c10d] recvValue failed on SocketImpl(fd=3, addr=[node1]:33, "
-            "remote=[node0]:29500): Failed to recv, got 0 bytes. Connection was likely closed.\n",
-            ({"kind": "store-error", "operation": "recv", "key": None},),
-            "pytorch torch/csrc/distributed/c10d/TCPStore.cpp 2.13",
-        ),
-        Sample(
-            "[W1120 09:35:10.336386705 TCPStore.cpp:138] [c10d] TCP client failed to connect/validate to host "
-            "node0:29500 - "
-            "retrying (try=0, timeout=600000ms, delay=1000ms): Connection refused\n",
-            ({"kind": "note", "what": "connect-retry"},),
-            "pytorch torch/csrc/distributed/c10d/TCPStore.cpp 2.13",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeout, Event, GroupRef
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, member
 
@@ -118,94 +118,6 @@ class Timeout(LineParser):
     """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it."""
 
     literals = ("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:")
-    samples = (
-        Sample(
-            "[rank3]:[E921 03:35:20.399015003 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog caught collective operation "
-            "timeout: "
-            "WorkNCCL(SeqNum=18723, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600017 "
-            "milliseconds before timing out.\n"
-            "[rank3]:[E921 03:35:20.399515003 ProcessGroupNCCL.cpp:1664] [PG 1 (dp) Rank 3] Exception (either an "
-            "error or timeout) detected by "
-            "watchdog at work: 18723, last enqueued NCCL work: 18725, last completed NCCL work: 18722.\n",
-            (
-                {
-                    "kind": "collective-timeout",
-                    "rank": 3,
-                    "group_rank": 3,
-                    "group": GroupRef(uid="1", desc="dp"),
-                    "op": "ALLREDUCE",
-                    "seq": 18723,
-                    "numel_in": 1,
-                    "numel_out": 1,
-                    "timeout_ms": 600000,
-                    "ran_ms": 600017,
-                },
-                {"kind": "work-status", "rank": 3, "failed": 18723, "last_enqueued": 18725, "last_completed": 18722},
-            ),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v2.4.0",
-        ),
-        Sample(
-            "[E ProcessGroupNCCL.cpp:566] [Rank 1] Watchdog caught collective operation timeout: "
-            "WorkNCCL(OpType=BROADCAST, Timeout(ms)=60000) "
-            "ran for 66412 milliseconds before timing out.\n",
-            (
-                {
-                    "kind": "collective-timeout",
-                    "rank": None,
-                    "group_rank": 1,
-                    "op": "BROADCAST",
-                    "seq": None,
-                    "timeout_ms": 60000,
-                    "ran_ms": 66412,
-                },
-            ),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v1.9.0",
-        ),
-        Sample(
-            "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(SeqNum=128, OpType=BROADCAST, "
-            "TensorShape=[1], "
-            "Timeout(ms)=3600000) ran for 3600073 milliseconds before timing out.\n",
-            (
-                {
-                    "kind": "blocking-wait-timeout",
-                    "group_rank": 1,
-                    "op": "BROADCAST",
-                    "seq": 128,
-                    "shape": "1",
-                    "ran_ms": 3600073,
-                },
-            ),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v2.0.0",
-        ),
-        Sample(
-            "[rank4]:[E525 09:12:40.404096040 ProcessGroupNCCL.cpp:756] [Rank 4] Work WorkNCCL(SeqNum=188204, "
-            "OpType=BROADCAST, NumelIn=28, "
-            "NumelOut=28, Timeout(ms)=10800000) timed out in blocking wait.\n",
-            ({"kind": "blocking-wait-timeout", "rank": 4, "seq": 188204, "timeout_ms": 10800000, "ran_ms": None},),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v2.7",
-        ),
-        Sample(
-            "terminate called after throwing an instance of 'c10::DistBackendError'\n"
-            "  what():  [PG ID 2 PG GUID 5(mesh_sp) Rank 2] Process group watchdog thread terminated with exception: "
-            "[Rank 2] Watchdog caught "
-            "collective operation timeout: WorkNCCL(SeqNum=9, OpType=COALESCED, NumelIn=18446744073709551615, "
-            "NumelOut=18446744073709551615, "
-            "Timeout(ms)=1800000) ran for 1800015 milliseconds before timing out.\n",
-            (
-                {"kind": "tear-down", "what": "terminate-called"},
-                {
-                    "kind": "collective-timeout",
-                    "group": GroupRef(pg_id=2, uid="5", desc="mesh_sp"),
-                    "group_rank": 2,
-                    "seq": 9,
-                    "numel_in": None,
-                    "ran_ms": 1800015,
-                },
-                {"kind": "tear-down", "what": "watchdog-terminated"},
-            ),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v2.5.1",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A record with all its fields, or with those that were not cut off."""

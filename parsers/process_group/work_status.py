@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.events import Event, GroupRef, WorkStatus
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.events import Event, WorkStatus
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, mended
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.watchdog import whole_record
@@ -53,39 +53,6 @@ class Status(LineParser):
     """The counters of the group whose call failed; in some builds also a periodic report."""
 
     literals = ("detected by watchdog at", "Timeout at NCCL work", "Work update periodically", " ProcessGroupNCCL.cpp:")
-    samples = (
-        Sample(
-            "[rank5]:[E619 14:22:51.358250911 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0(default_pg) Rank 5]  "
-            "failure detected by watchdog at "
-            "work sequence id: 108833 PG status: last enqueued work: 108835, last completed work: 108832\n",
-            (
-                {
-                    "kind": "work-status",
-                    "rank": 5,
-                    "group": GroupRef(pg_id=0, uid="0", desc="default_pg"),
-                    "failed": 108833,
-                    "last_enqueued": 108835,
-                    "last_completed": 108832,
-                },
-            ),
-            "pytorch/pytorch ProcessGroupNCCL.cpp v2.7",
-        ),
-        Sample(
-            "[rank1]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 1] Timeout at NCCL work: 2951, last enqueued NCCL work: "
-            "2951, last completed NCCL work: 2950.\n",
-            (
-                {
-                    "kind": "work-status",
-                    "rank": 1,
-                    "group": GroupRef(uid="0"),
-                    "failed": 2951,
-                    "last_enqueued": 2951,
-                    "last_completed": 2950,
-                },
-            ),
-            "pytorch/pytorch v2.3",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The counters; a record that is cut before them still tells which call failed."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, ProcessExit, TearDown
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named
 
 
@@ -67,18 +67,6 @@ class Crashes(LineParser):
         "stack smashing detected",
         "*** SIG",
         "Segfault encountered",
-    )
-    samples = (
-        Sample(
-            "libc++abi: terminating due to uncaught exception of type gloo::EnforceNotMet: odd\n",
-            ({"kind": "tear-down", "what": "terminate-called", "detail": "gloo::EnforceNotMet: odd"},),
-            "libc++abi cxa_default_handlers.cpp 17",
-        ),
-        Sample(
-            "Fatal Python error: Segmentation fault\n\nThread 0x00007f10 (most recent call first):\n",
-            ({"kind": "process-exit", "signal": "SIGSEGV", "exitcode": -11, "reporter": "process"},),
-            "CPython Modules/faulthandler.c 3.11",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Gap, Place, Source
-from nccldoctor.parsers.base import FileParser, Line, Mark, Parsed, Sample, file_parser
+from nccldoctor.parsers.base import FileParser, Line, Mark, Parsed, file_parser
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
 
@@ -47,16 +47,6 @@ class _Callstack:
 @file_parser
 class ErrorFile(FileParser):
     """One *exception*: the last of the call stack, with its frames."""
-
-    samples = (
-        Sample(
-            '{"message": {"message": "KeyError: 7", "extraInfo": {"py_callstack": "Traceback (most recent call '
-            "last):\\n"
-            '  File \\"t.py\\", line 3, in main\\n    d[7]\\nKeyError: 7\\n", "timestamp": "1771270263"}}}',
-            ({"kind": "exception", "type": "KeyError", "message": "7", "frame": "main (t.py:3)", "origin": "own"},),
-            "pytorch torch/distributed/elastic/multiprocessing/errors/error_handler.py 2.13",
-        ),
-    )
 
     def claims(self, head: bytes, path: str) -> bool:
         """See :class:`FileParser`."""

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ExceptionRaised, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
 from nccldoctor.parsers.python.tracebacks import Raised, show, user_frame
@@ -61,47 +61,6 @@ class Exceptions(LineParser):
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
 
     literals = (tracebacks.HEADER, "Error: ", "Exception: ", "Error:", "Exception:", "Interrupt", "Expired: ")
-    samples = (
-        Sample(
-            "Traceback (most recent call last):\n"
-            '  File "/opt/train/train.py", line 301, in <module>\n'
-            "    main()\n"
-            '  File "/opt/train/data.py", line 88, in load\n'
-            "    raise FileNotFoundError(path)\n"
-            '  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1751, in _call_impl\n'
-            "    return forward_call(*args, **kwargs)\n"
-            "FileNotFoundError: shard_00005.idx: dataset shard is missing\n",
-            (
-                {
-                    "kind": "exception",
-                    "type": "FileNotFoundError",
-                    "message": "shard_00005.idx: dataset shard is missing",
-                    "frame": "load (/opt/train/data.py:88)",
-                    "origin": "own",
-                },
-            ),
-            "CPython traceback module 3.11",
-        ),
-        Sample(
-            "[rank3]: Traceback (most recent call last):\n"
-            '[rank3]:   File "/opt/train/train.py", line 170, in train_step\n'
-            "[rank3]: AssertionError\n",
-            ({"kind": "exception", "type": "AssertionError", "message": "", "rank": 3, "origin": "own"},),
-            "pytorch torch/distributed/distributed_c10d.py, excepthook of init_process_group, 2.4 to 2.13",
-        ),
-        Sample(
-            "2026-11-20 09:31:24,050 ERROR node1 FileNotFoundError: shard_00005.idx: dataset shard is missing\n",
-            ({"kind": "exception", "type": "FileNotFoundError", "origin": "own", "logged": True},),
-            "Python logging, a job on gloo with torch 2.13",
-        ),
-        Sample(
-            "    work.wait()\n"
-            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
-            "[10.0.0.3]:18842\n",
-            ({"kind": "exception", "type": "RuntimeError", "origin": "echo"},),
-            "gloo transport/tcp/pair.cc as built into torch 2.13",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""

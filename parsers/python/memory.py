@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note, OutOfMemory
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 
 @cache
@@ -101,24 +101,6 @@ class Memory(LineParser):
         "pthread_create failed",
         "Pin memory thread exited",
         "DataLoader timed out after",
-    )
-    samples = (
-        Sample(
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of "
-            "79.15 GiB\n",
-            ({"kind": "out-of-memory", "scope": "device", "device": 3},),
-            "pytorch c10/cuda/CUDACachingAllocator.cpp 2.5 to 2.13",
-        ),
-        Sample(
-            "RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed. \n",
-            ({"kind": "out-of-memory", "scope": "host", "process": "DataLoader worker", "pid": 5123},),
-            "pytorch torch/csrc/DataLoader.cpp 2.9",
-        ),
-        Sample(
-            "OSError: [Errno 24] Too many open files: '/data/x'\n",
-            ({"kind": "note", "what": "fd-exhausted"},),
-            "CPython, errno 24 of Linux",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

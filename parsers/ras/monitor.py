@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, RasStatus
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.prefix import host_part
 
 _PLACES = 64
@@ -39,36 +39,6 @@ class RasMonitor(LineParser):
     """``what`` is the name of the event (*NEW*, *DEAD*, *CONNECTING* …), or *OUTLIER* for a node."""
 
     literals = ("PEER_NEW", "PEER_DEAD", "PEER_CONNECT", "RAS declaring peer", "The outlier node", '"LIFECYCLE"')
-    samples = (
-        Sample(
-            "[2026-01-02 03:04:05] PEER_DEAD: Process 7 on node n3 managing GPU 0",
-            ({"kind": "ras", "what": "DEAD", "host": "n3", "pid": 7},),
-            "NVIDIA/nccl src/ras, v2.29.2, MONITOR",
-        ),
-        Sample(
-            '{"timestamp": "2026-01-02 03:04:05", "group": "LIFECYCLE", "event": "PEER_DEAD", "peer": {"host": "n3", '
-            '"pid": 7, "cuda_devs": [0], "nvml_devs": [0]}, "details": "no answer"}',
-            (
-                {
-                    "kind": "ras",
-                    "what": "DEAD",
-                    "host": "n3",
-                    "pid": 7,
-                    "time": datetime(2026, 1, 2, 3, 4, 5),
-                    "detail": "LIFECYCLE PEER_DEAD no answer",
-                },
-            ),
-            "NVIDIA/nccl src/ras, v2.29.2, MONITOR in JSON",
-        ),
-        Sample(
-            "  The outlier nodes:\n  Node 10.0.0.13 running process 71004\n  Node 10.0.0.14 running processes 1,2\n",
-            (
-                {"kind": "ras", "what": "OUTLIER", "host": "10.0.0.13", "pid": 71004},
-                {"kind": "ras", "what": "OUTLIER", "host": "10.0.0.14", "pid": None},
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""

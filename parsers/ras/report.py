@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, RasStatus
-from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.ras.blocks import block, head
 
 MOST_GPUS = 1 << 17
@@ -63,96 +62,6 @@ class RasParser(LineParser):
         "UNKNOWN  ",
         " INIT  ",
         "(total)",
-    )
-    samples = (
-        Sample(
-            "  Nodes    Processes          GPUs  Processes      GPUs\n"
-            "  (total)   per node   per process    (total)   (total)\n"
-            "      2            4             1          8         8\n",
-            ({"kind": "ras", "what": "TOTAL", "nranks": 8, "detail": "8 GPUs in all"},),
-            "NVIDIA/nccl docs/examples/08_ras, v2.30.7",
-        ),
-        Sample(
-            "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
-            "    #  in group  per comm  per node  per comm  in group\n"
-            "    0         1        16         8       128       128   RUNNING  OK\n",
-            (
-                {
-                    "kind": "ras",
-                    "what": "OK",
-                    "table": 0,
-                    "nranks": 128,
-                    "detail": "group 0: 1 communicator(s) of 128 ranks, RUNNING",
-                },
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.26.2",
-        ),
-        Sample(
-            "#0-0 (5a1c90e4d7723bf1) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 1 -- GPU 0 managed by"
-            " process 71004 on node 10.0.0.13\n",
-            (
-                {
-                    "kind": "ras",
-                    "what": "INCOMPLETE",
-                    "missing": Ranks([1]),
-                    "comm_id": "0x5a1c90e4d7723bf1",
-                    "processes": ((1, "10.0.0.13", 71004),),
-                },
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
-        ),
-        Sample(
-            "#1-0 (5a1c90e4d7723bf1) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  7"
-            " ranks have launched up to operation 812\n  Rank 5 has launched up to operation 811 -- GPU 5 managed by"
-            " process 9 on node n1\n",
-            (
-                {
-                    "kind": "ras",
-                    "what": "MISMATCH",
-                    "missing": Ranks([5]),
-                    "counts": ((5, "AllReduce", 811), (-1, "AllReduce", 812)),
-                    "processes": ((5, "n1", 9),),
-                    "table": 1,
-                },
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
-        ),
-        Sample(
-            "#0-0 (78db) MISMATCH\n  Communicator ranks have different Broadcast operation counts\n  14 ranks have"
-            " launched up to operation 64\n  2 ranks have launched up to operation 60\n  Rank 3 -- GPU 3 managed by"
-            " process 9 on node n1\n  Rank 7 -- GPU 3 managed by process 8 on node n2\n",
-            (
-                {
-                    "kind": "ras",
-                    "missing": Ranks([3, 7]),
-                    "counts": ((3, "Broadcast", 60), (7, "Broadcast", 60), (-1, "Broadcast", 64)),
-                },
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3: members of a larger minority stand below their count",
-        ),
-        Sample(
-            "#0-0 (5a) ERROR\n  Asynchronous errors on 2 ranks\n  Rank 3 reported Unhandled CUDA error -- GPU 3 managed by"
-            " process 9 on node n1\n  Rank 4 reported Remote process error -- GPU 0 managed by process 8 on node n2\n",
-            (
-                {"kind": "ras", "what": "ERROR", "missing": Ranks([3, 4])},
-                {
-                    "kind": "ras",
-                    "what": "ERROR",
-                    "group_rank": 3,
-                    "host": "n1",
-                    "pid": 9,
-                    "detail": "reports Unhandled CUDA error",
-                },
-                {"kind": "ras", "what": "ERROR", "group_rank": 4, "host": "n2", "pid": 8},
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.28.3",
-        ),
-        Sample(
-            "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process 71004 on node"
-            " 10.0.0.13 managing GPU 0\n",
-            ({"kind": "ras", "what": "DEAD", "host": "10.0.0.13", "pid": 71004},),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.27.3",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -13,7 +13,7 @@ from typing import Any
 from nccldoctor.events import Event, RasStatus, Version
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
+from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.json_stream import objects
 from nccldoctor.parsers.ras.blocks import MOST_RANKS, spelled
 
@@ -32,33 +32,6 @@ RESULTS = {
 @file_parser
 class RasJsonParser(FileParser):
     """One event for each communicator, and one for each rank that is missing or reports an error."""
-
-    samples = (
-        Sample(
-            '{"nccl_version": "2.28.7", "timestamp": "2026-01-02 03:04:05", "communicators_count": 1, "communicators":'
-            ' [{"hash": "0x5a", "size": 3, "ranks_count": 2, "missing_ranks_count": 1, "ranks": [{"rank": 0, "host":'
-            ' "n1", "pid": 7, "status": {"init_state": 0, "async_error": 0}, "collective_counts": {"AllReduce":'
-            ' 9}},{"rank": 1, "host": "n1", "pid": 8, "status": {"init_state": 0, "async_error": 6},'
-            ' "collective_counts": {"AllReduce": 8}}],"missing_ranks": [{"rank": 2, "host": "n2", "pid": 9, "status":'
-            ' {"unresponsive": true, "considered_dead": true}}]}]}',
-            (
-                {"kind": "version", "of": "nccl", "version": "2.28.7"},
-                {"kind": "ras", "what": "TOTAL", "nranks": 3},
-                {
-                    "kind": "ras",
-                    "what": "MISMATCH",
-                    "missing": Ranks([2]),
-                    "counts": ((0, "AllReduce", 9), (1, "AllReduce", 8)),
-                    "comm_id": "0x5a",
-                    "nranks": 3,
-                    "processes": ((0, "n1", 7), (1, "n1", 8), (2, "n2", 9)),
-                },
-                {"kind": "ras", "what": "ERROR", "group_rank": 1, "host": "n1", "pid": 8},
-                {"kind": "ras", "what": "DEAD", "group_rank": 2, "host": "n2", "pid": 9},
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.28.7",
-        ),
-    )
 
     def claims(self, head: bytes, path: str) -> bool:
         """A JSON document that speaks of communicators."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_of
 
 _REASONS = (
@@ -60,16 +60,6 @@ class Kubernetes(LineParser):
         "Stopping container ",
         "Exit Code: ",
         "exitCode",
-    )
-    samples = (
-        Sample(
-            "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n",
-            (
-                {"kind": "scheduler", "what": "oom"},
-                {"kind": "process-exit", "exitcode": 137, "signal": "SIGKILL", "reporter": "kubernetes"},
-            ),
-            "kubectl describe pod 1.29",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from typing import Any
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
 
 _TASKS = 4096
@@ -125,39 +125,6 @@ class Scheduler(LineParser):
         "pot Instance ",
         "pot instance ",
         *(name for name in _STATES if name != "DEADLINE"),
-    )
-    samples = (
-        Sample(
-            "srun: error: node17: task 6: Aborted (core dumped)\n",
-            (
-                {
-                    "kind": "process-exit",
-                    "host": "node17",
-                    "task": 6,
-                    "rank": None,
-                    "signal": "SIGABRT",
-                    "exitcode": -6,
-                    "reporter": "srun",
-                },
-            ),
-            "Slurm srun 23.02",
-        ),
-        Sample(
-            "slurmstepd: error: *** JOB 4477 ON node3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***\n",
-            ({"kind": "scheduler", "what": "time-limit", "job": "4477", "host": "node3"},),
-            "Slurm slurmstepd 23.02",
-        ),
-        Sample(
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=4477.0. Some of the step tasks have been OOM "
-            "Killed.\n",
-            ({"kind": "scheduler", "what": "oom", "job": "4477"},),
-            "Slurm slurmstepd 23.02",
-        ),
-        Sample(
-            "slurmstepd: error: Killing step 4477.0\n",
-            ({"kind": "scheduler", "what": "cancelled", "job": "4477"},),
-            "Slurm slurmstepd 20.11",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

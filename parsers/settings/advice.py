@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note, Setting
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _MOST = 40
 """Events taken from one line."""
@@ -80,33 +80,6 @@ class AdviceParser(LineParser):
         "Dataloader Workers",
         "dataloader workers",
     )
-    samples = (
-        Sample(
-            "1. **Increase NCCL Timeout**: Set environment variable `NCCL_TIMEOUT=1200000` (20 minutes)",
-            ({"kind": "note", "what": "advice", "detail": "NCCL_TIMEOUT=1200000"},),
-            "Markdown",
-        ),
-        Sample(
-            "  - `NCCL_TIMEOUT`: Set to 300 seconds (5 minutes)",
-            ({"kind": "note", "what": "advice", "detail": "NCCL_TIMEOUT=300"},),
-            "Markdown",
-        ),
-        Sample(
-            "- Added explicit synchronization barriers at key points",
-            ({"kind": "note", "what": "advice", "detail": "barrier"},),
-            "Markdown",
-        ),
-        Sample(
-            "Changed `.expand()` to `.repeat()` in the encoder:",
-            ({"kind": "note", "what": "advice", "detail": "copy"},),
-            "Markdown",
-        ),
-        Sample(
-            "[rank0]:[W1120 09:35:10.336386705 ProcessGroupNCCL.cpp:984] Tip: add a barrier, or set `NCCL_TIMEOUT=1`",
-            (),
-            "a message of a logger is no note",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each piece of advice on the line."""
@@ -138,18 +111,6 @@ class ReadsParser(LineParser):
     """
 
     literals = ("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_")
-    samples = (
-        Sample(
-            'minutes = int(os.environ.get("NCCL_TIMEOUT_MINUTES", "30"))',
-            ({"kind": "note", "what": "reads-variable", "detail": "NCCL_TIMEOUT_MINUTES"},),
-            "Python os.environ",
-        ),
-        Sample(
-            'torchrun train.py --timeout "${NCCL_TIMEOUT:-600}"',
-            ({"kind": "note", "what": "reads-variable", "detail": "NCCL_TIMEOUT"},),
-            "POSIX shell",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each variable that the line reads."""
@@ -182,22 +143,6 @@ class CodeOptionParser(LineParser):
     """Options of DistributedDataParallel, and ``device_id`` of the process group, where code or a note sets them."""
 
     literals = tuple(f"{name}=" for name in _OPTIONS)
-    samples = (
-        Sample(
-            "model = DDP(model, device_ids=[rank], find_unused_parameters=True, bucket_cap_mb=25)",
-            (
-                {"kind": "setting", "name": "find_unused_parameters", "value": "True"},
-                {"kind": "setting", "name": "bucket_cap_mb", "value": "25"},
-            ),
-            "pytorch torch/nn/parallel/distributed.py",
-        ),
-        Sample(
-            "[rank0]: You can enable unused parameter detection by passing the keyword argument "
-            "`find_unused_parameters=True` to DDP",
-            (),
-            "pytorch reducer.cpp: advice, not a setting",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Each option once; lines of loggers count only where they warn of an option that is set."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Setting
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
 _CALL_LINES = 12
@@ -111,40 +111,6 @@ class TimeoutParser(LineParser):
         "distributed_timeout",
         "dist-timeout",
         "dist_timeout",
-    )
-    samples = (
-        Sample(
-            "dist.init_process_group(backend='nccl', rank=rank, timeout=datetime.timedelta(minutes=30))",
-            ({"kind": "setting", "name": "init_process_group(timeout=)", "value": "1800 s"},),
-            "pytorch torch/distributed/distributed_c10d.py",
-        ),
-        Sample(
-            "    dist.init_process_group(\n        backend='nccl',\n        timeout=datetime.timedelta(seconds=3600)  #"
-            " 1 hour timeout\n    )",
-            ({"kind": "setting", "name": "init_process_group(timeout=)", "value": "3600 s"},),
-            "pytorch torch/distributed/distributed_c10d.py",
-        ),
-        Sample(
-            "torch.distributed.distributed_c10d._DEFAULT_PG_TIMEOUT = datetime.timedelta(minutes=nccl_timeout_minutes)",
-            (
-                {
-                    "kind": "setting",
-                    "name": "_DEFAULT_PG_TIMEOUT",
-                    "value": "datetime.timedelta(minutes=nccl_timeout_minutes)",
-                },
-            ),
-            "pytorch torch/distributed/constants.py",
-        ),
-        Sample(
-            "torchrun train.py --ddp_timeout 5400 --bf16",
-            ({"kind": "setting", "name": "--ddp_timeout", "value": "5400"},),
-            "transformers TrainingArguments",
-        ),
-        Sample(
-            "  distributed_timeout_minutes ..................... 10",
-            ({"kind": "setting", "name": "--distributed-timeout-minutes", "value": "10"},),
-            "Megatron-LM arguments",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Version
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _DOTTED = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?"
 
@@ -58,46 +58,6 @@ class VersionParser(LineParser):
         "NVRM: loading NVIDIA",
         "Python version: ",
         "Python v",
-    )
-    samples = (
-        Sample(
-            "NCCL version 2.27.5+cuda12.4",
-            (
-                {"kind": "version", "of": "nccl", "version": "2.27.5"},
-                {"kind": "version", "of": "cuda", "version": "12.4"},
-            ),
-            "NVIDIA/nccl src/init.cc, v2.3.5 to v2.30.7",
-        ),
-        Sample(
-            "NCCL version 2.26.2 compiled with CUDA 12.4",
-            (
-                {"kind": "version", "of": "nccl", "version": "2.26.2"},
-                {"kind": "version", "of": "cuda", "version": "12.4"},
-            ),
-            "NVIDIA/nccl src/ras/client_support.cc, v2.26.2",
-        ),
-        Sample(
-            "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled system error,"
-            " NCCL version 2.21.5",
-            ({"kind": "version", "of": "nccl", "version": "2.21.5"},),
-            "pytorch ProcessGroupNCCL.cpp, 2.1 and later",
-        ),
-        Sample(
-            "PyTorch version: 2.9.1+cu128",
-            ({"kind": "version", "of": "torch", "version": "2.9.1+cu128"},),
-            "pytorch torch/utils/collect_env.py",
-        ),
-        Sample("[pip3] torch==2.5.1", ({"kind": "version", "of": "torch", "version": "2.5.1"},), "pip freeze"),
-        Sample(
-            "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |",
-            ({"kind": "version", "of": "driver", "version": "550.54.15"},),
-            "nvidia-smi",
-        ),
-        Sample(
-            "Python v3.11.9 (/opt/venv/bin/python3.11)",
-            ({"kind": "version", "of": "python", "version": "3.11.9"},),
-            "py-spy 0.4",
-        ),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:

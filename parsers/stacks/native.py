@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Stack
-from nccldoctor.parsers.base import Line, LineParser, Sample, line_parser
+from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.stacks import frames as sf
 from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of
 
@@ -35,34 +35,6 @@ class GdbParser(LineParser):
     """gdb and cuda-gdb, ``thread apply all bt``. Its thread 1 is the main thread, whose id is the process's."""
 
     literals = ("(LWP ",)
-    samples = (
-        Sample(
-            'Thread 2 (Thread 0x7f11 (LWP 4712) "pt_nccl_watchdg"):\n#0  0x00007f in pthread_cond_wait@@GLIBC_2.3.2 ()'
-            ' from /lib64/libpthread.so.0\nThread 1 (Thread 0x7f10 (LWP 4711) "python"):\n#0  0x00007f in sched_yield'
-            " () from /lib64/libc.so.6\n#1  0x00007f in ncclLaunchKernelBefore_NoUncapturedCuda (comm=0x1) at"
-            " enqueue.cc:12\n#2  main ()",
-            (
-                {
-                    "kind": "stack",
-                    "thread": "pt_nccl_watchdg",
-                    "main": False,
-                    "frames": ("pthread_cond_wait@@GLIBC_2.3.2 (libpthread.so.0)",),
-                },
-                {
-                    "kind": "stack",
-                    "main": True,
-                    "pid": 4711,
-                    "tool": "gdb",
-                    "frames": (
-                        "sched_yield (libc.so.6)",
-                        "ncclLaunchKernelBefore_NoUncapturedCuda (enqueue.cc:12)",
-                        "main (?)",
-                    ),
-                },
-            ),
-            "gdb 14 thread apply all bt",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames."""
@@ -88,26 +60,6 @@ class BareBacktraceParser(LineParser):
     """``bt`` of gdb or cuda-gdb without the head that names its thread: a debugger that attaches stands in the main one."""
 
     literals = ("#0  0x", "#0 0x")
-    samples = (
-        Sample(
-            "(cuda-gdb) bt\n#0  0x00007f in clock_nanosleep () from /lib/x86_64-linux-gnu/libc.so.6\n"
-            "#1  0x00007f in ?? () from /lib/x86_64-linux-gnu/libnccl.so.2\n"
-            "#2  0x00007f in pncclCommInitRankConfig () from /lib/x86_64-linux-gnu/libnccl.so.2",
-            (
-                {
-                    "kind": "stack",
-                    "main": True,
-                    "tool": "gdb",
-                    "frames": (
-                        "clock_nanosleep (libc.so.6)",
-                        "?? (libnccl.so.2)",
-                        "pncclCommInitRankConfig (libnccl.so.2)",
-                    ),
-                },
-            ),
-            "gdb 14 bt, cuda-gdb 12",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack, where no head stands above."""
@@ -123,22 +75,6 @@ class PystackParser(LineParser):
     """pystack prints the innermost frame last."""
 
     literals = ("Traceback for thread ",)
-    samples = (
-        Sample(
-            "Traceback for thread 4711 (python) [Has the GIL] (most recent call last):\n    (Python) File"
-            ' "/opt/train.py", line 12, in <module>\n        main()\n    (Python) File "/opt/train.py", line 9, in'
-            ' main\n        load()\n    (C) File "???", line 0, in read (libc.so.6)',
-            (
-                {
-                    "kind": "stack",
-                    "main": True,
-                    "state": "Has the GIL",
-                    "frames": ("read (libc.so.6)", "main (/opt/train.py:9)", "<module> (/opt/train.py:12)"),
-                },
-            ),
-            "pystack 1.3 remote --native",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames."""

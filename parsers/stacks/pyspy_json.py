@@ -7,7 +7,7 @@ from typing import Any
 
 from nccldoctor.events import Stack
 from nccldoctor.model import Gap, Place, Source
-from nccldoctor.parsers.base import FileParser, Parsed, Sample, file_parser
+from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.stacks.frames import MOST_FRAMES
 
 _MOST_THREADS = 4096
@@ -16,25 +16,6 @@ _MOST_THREADS = 4096
 @file_parser
 class PySpyJsonParser(FileParser):
     """One stack for each thread of the document."""
-
-    samples = (
-        Sample(
-            '[{"pid": 7, "thread_id": 1, "thread_name": "MainThread", "os_thread_id": 7, "active": true, '
-            '"owns_gil": true, "frames": '
-            '[{"name": "read", "filename": "/a/b.py", "short_filename": "b.py", "line": 3}]}]',
-            (
-                {
-                    "kind": "stack",
-                    "pid": 7,
-                    "main": True,
-                    "state": "active+gil",
-                    "frames": ("read (/a/b.py:3)",),
-                    "tool": "py-spy",
-                },
-            ),
-            "py-spy 0.4 dump --json",
-        ),
-    )
 
     def claims(self, head: bytes, path: str) -> bool:
         """A JSON list whose first item has a thread and frames."""

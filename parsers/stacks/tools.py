@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 
 @cache
@@ -31,20 +31,6 @@ class StackTools(LineParser):
     """*note*: ``stack-tool-failed`` and ``device-kernel``."""
 
     literals = ("Error: Permission Denied: Try", "Error: Failed to suspend process", "ncclDevKernel_", "ncclKernel_")
-    samples = (
-        Sample(
-            "Error: Failed to suspend process 4711\nError: Permission Denied: Try running again with elevated "
-            "permissions by going 'sudo env'\n",
-            ({"kind": "note", "what": "stack-tool-failed"}, {"kind": "note", "what": "stack-tool-failed"}),
-            "py-spy 0.4",
-        ),
-        Sample(
-            "*   0      -   0    12 Active 0x00ffffff (24,1,1) (544,1,1) "
-            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)\n",
-            ({"kind": "note", "what": "device-kernel", "detail": "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},),
-            "cuda-gdb 12.4, info cuda kernels; NVIDIA/nccl v2.20",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One note for a line."""

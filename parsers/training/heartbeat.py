@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Heartbeat
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _SAYS = re.compile(r"\b(?:[Hh]eart[ _-]?beat|HEARTBEAT)\b|\b(?:still )?alive\b")
 _NOT = re.compile(
@@ -47,17 +47,6 @@ class Alive(LineParser):
 
     sampled = True
     literals = ("eartbeat", "eart_beat", "eart beat", "EARTBEAT", "alive")
-    samples = (
-        Sample(
-            "[rank 3] Heartbeat: epoch=1 iter=50 global_step=350\n[2026-04-05 15:49:25] INFO train: heartbeat rank=7 "
-            "step: 12\n",
-            (
-                {"kind": "heartbeat", "rank": 3, "epoch": 1, "step": 350},
-                {"kind": "heartbeat", "rank": 7, "epoch": None, "step": 12},
-            ),
-            "hand-written training scripts",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A sentence about being alive that also says where; others speak of settings and monitors."""
@@ -81,14 +70,6 @@ class StepTimes(LineParser):
 
     sampled = True
     literals = ("time (ms) | ",)
-    samples = (
-        Sample(
-            "[2024-01-01 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] time (ms) | fwd_microstep: 33.1 | "
-            "bwd_microstep: 61.0\n",
-            ({"kind": "heartbeat", "rank": 0, "step": None},),
-            "DeepSpeed deepspeed/utils/timer.py 0.12",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One heartbeat."""

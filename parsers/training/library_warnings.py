@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _OMENS: tuple[tuple[str, str, str], ...] = (
     ("forked", "just got forked", r"The current process just got forked"),
@@ -39,36 +39,6 @@ class Omens(LineParser):
 
     sampled = True
     literals = tuple(dict.fromkeys(literal for _, literal, _ in _OMENS))
-    samples = (
-        Sample(
-            "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. "
-            "Disabling parallelism to avoid deadlocks...",
-            ({"kind": "note", "what": "forked"},),
-            "huggingface/tokenizers 0.15",
-        ),
-        Sample(
-            "[rank3]: distributed_c10d.py:2400: UserWarning: Running broadcast on global rank 3 which does not belong to "
-            "the given group.",
-            ({"kind": "note", "what": "not-a-member", "rank": 3},),
-            "pytorch torch/distributed/distributed_c10d.py, 2.0 and later",
-        ),
-        Sample(
-            "Python platform: Linux-5.15.0-1042-nvidia-64k-aarch64-with-glibc2.35\n",
-            ({"kind": "note", "what": "arm-host"},),
-            "python -m torch.utils.collect_env, PyTorch 2.9",
-        ),
-        Sample(
-            "        HW Slowdown                               : Not Active\n"
-            "            HW Thermal Slowdown                   : Active\n",
-            ({"kind": "note", "what": "clocks-held"},),
-            "nvidia-smi -q -d PERFORMANCE, driver 550",
-        ),
-        Sample(
-            "[ 812.1] AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x0041 address=0x20000000 flags=0x0020]",
-            ({"kind": "note", "what": "iommu-fault"},),
-            "Linux drivers/iommu/amd/iommu.c",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The first that the line says."""

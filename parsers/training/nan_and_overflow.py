@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("loss-nan", "oss is nan", r"\b[Ll]oss is (?:nan|NaN)\b.{0,200}"),
@@ -39,39 +39,6 @@ class Numerics(LineParser):
     """*note* for each of these lines."""
 
     literals = tuple(literal for _, literal, _ in _ROWS)
-    samples = (
-        Sample(
-            "[rank2]: Loss is nan, stopping training\n"
-            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\n"
-            "[2024-01-01 12:00:00,000] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 5 "
-            "Skipping step. "
-            "Attempted loss scale: 65536, reducing to 32768\n",
-            (
-                {"kind": "note", "rank": 2, "what": "loss-nan"},
-                {"kind": "note", "what": "gradient-overflow"},
-                {"kind": "note", "rank": 5, "what": "gradient-overflow"},
-            ),
-            "torchvision references, NVIDIA apex, DeepSpeed 0.9",
-        ),
-        Sample(
-            " iteration      122/  250000 | lm loss: 2.504220E+00 | number of nan iterations:   0 |\n"
-            " iteration      123/  250000 | number of skipped iterations:   1 | number of nan iterations:   3 |\n",
-            ({"kind": "note", "what": "loss-nan", "detail": "number of nan iterations:   3"},),
-            "Megatron-LM training.py: counted since the last such line",
-        ),
-        Sample(
-            " 12%|#2        | 10/80 [00:10<01:10]Invalidate trace cache @ step 1: expected module 31, but got "
-            "module 287\n",
-            (
-                {
-                    "kind": "note",
-                    "what": "zero3-trace",
-                    "detail": "Invalidate trace cache @ step 1: expected module 31, but got module 287",
-                },
-            ),
-            "DeepSpeed deepspeed/runtime/zero/partitioned_param_coordinator.py 0.12",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The first row that fits."""

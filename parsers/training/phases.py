@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 
 _THE = r"(?:the |a |your )?"
 _PHRASES: tuple[tuple[str, str, str], ...] = (
@@ -111,29 +111,6 @@ class Doing(LineParser):
 
     sampled = True
     literals = tuple(dict.fromkeys(literal for _, literal, _ in _PHRASES))
-    samples = (
-        Sample(
-            "[rank0]: 2026-11-20 09:30:45,025 INFO node0 process groups ready world_size=8 topology=3d\n"
-            "[rank 2] starting on node17 local_rank=2\n"
-            "2026-04-05 15:48:34,242 - trainer - INFO - Saving checkpoint to /data/ckpt/step_500\n"
-            "2026-04-05 15:49:34,242 - trainer - INFO - Saved checkpoint to /data/ckpt/step_500\n"
-            "[rank0]: 2026-11-20 09:30:45,410 INFO node0 training finished\n",
-            (
-                {"kind": "phase", "rank": 0, "what": "ready"},
-                {"kind": "phase", "rank": 2, "what": "starting", "detail": "starting on node17 local_rank=2"},
-                {"kind": "phase", "what": "checkpoint", "detail": "Saving checkpoint to /data/ckpt/step_500"},
-                {"kind": "phase", "what": "checkpoint", "detail": "done: Saved checkpoint to /data/ckpt/step_500"},
-                {"kind": "phase", "rank": 0, "what": "finished"},
-            ),
-            "hand-written training scripts, transformers, Lightning",
-        ),
-        Sample(
-            "W1120 10:00:00.000000 77 x.py:5] WARNING: destroy_process_group() was not called before program exit\n"
-            "/opt/torch/utils/checkpoint.py:86: UserWarning: None of the inputs have requires_grad=True\n",
-            (),
-            "pytorch/pytorch v2.6",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The first phase that the line speaks of."""
@@ -162,13 +139,6 @@ class EpochOver(LineParser):
 
     sampled = True
     literals = ("poch ", "poch=", "poch:")
-    samples = (
-        Sample(
-            "[rank 3] epoch 4 finished in 812.3 s\n",
-            ({"kind": "phase", "rank": 3, "what": "epoch-end", "detail": "epoch 4 finished in 812.3 s"},),
-            "hand-written training scripts",
-        ),
-    )
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One sentence that says so."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from nccldoctor.events import Event, Progress
-from nccldoctor.parsers.base import Line, LineParser, Sample, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.training.heartbeat import epoch_of
 
 _N = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]?\d{1,3})?"
@@ -139,29 +139,6 @@ class Trainer(LineParser):
         *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
         *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
         *("{'loss'", '{"loss"', "'epoch'", "finish", "processed"),
-    )
-    samples = (
-        Sample(
-            "Epoch 3:  18%|█         | 3685/20000 [0:55:16<5:12:40,  0.50s/it, loss=0.807]\n"
-            " iteration     3020/   20000 | consumed samples:       773120 | elapsed time per iteration (ms): 500.0 | "
-            "learning rate: 1.500E-04 |\n"
-            "{'loss': 3.5534, 'grad_norm': 1.414, 'learning_rate': 2.0e-06, 'epoch': 2.01}\n"
-            "Epoch: [7]  [ 100/1251]  eta: 0:15:17  lr: 0.002  loss: 5.2 (4.7)\n"
-            "[rank0]:[titan] 2025-01-01 12:00:00,123 - root - INFO - step: 10  loss: 7.1 memory: 1GiB tps: 3\n"
-            "[rank5]: 2026-11-20 09:30:45,313 INFO node0 step=4 loss=0.8000 step_time=0.029s\n"
-            "[2024-01-01 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=100, skipped=0, lr=[0.1], "
-            "mom=[0.9]\n",
-            (
-                {"kind": "progress", "step": 3685, "total": 20000, "rate": 2.0, "epoch": 3, "label": "Epoch 3"},
-                {"kind": "progress", "step": 3020, "total": 20000, "rate": 2.0},
-                {"kind": "progress", "step": None, "epoch": 2},
-                {"kind": "progress", "step": 100, "total": 1251, "epoch": 7},
-                {"kind": "progress", "rank": 0, "step": 10},
-                {"kind": "progress", "rank": 5, "step": 4},
-                {"kind": "progress", "rank": 0, "step": 100},
-            ),
-            "tqdm 4.66, Megatron-LM, transformers, torchvision references, torchtitan, DeepSpeed",
-        ),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:

@@ -1,8 +1,8 @@
-"""Every wording of PyTorch, NCCL, the driver, the kernel and the schedulers that is known is recognised as what it is.
+"""Every known wording of PyTorch, NCCL, the driver, the kernel and the schedulers gives its events and no others.
 
-``parsers/wordings/NAME.toml`` holds those of ``parsers/NAME.py``: a text, what it says, and where the wording comes
-from. Texts are made after the sources' templates with values of their own; what they say was written down from the
-sources, not from the parsers' answers.
+``parsers/wordings/FAMILY/MODULE.toml`` holds the texts of ``parsers/FAMILY/MODULE.py``: a text, its events, and the
+source that the wording comes from. Texts follow the sources' templates with values of their own; their events were
+written down from the sources, not from the parsers' answers. A text without events is one that no parser may claim.
 """
 
 from __future__ import annotations
@@ -160,6 +160,23 @@ def test_a_launchers_prefix_changes_nothing(wording: Wording) -> None:
 def test_each_file_of_wordings_belongs_to_a_parser() -> None:
     modules = {module_of(parser) for parser in (*shelf.line_parsers(), *shelf.file_parsers())}
     assert {w.module for w in WORDINGS} <= modules
+
+
+def test_every_parser_reads_a_wording_of_its_module() -> None:
+    for parser in shelf.line_parsers():
+        texts = [w.content for w in WORDINGS if w.module == module_of(parser) and not w.path]
+        assert any(read(text, None, [parser]) for text in texts), type(parser).__name__
+        assert all(len(literal) >= 2 for literal in parser.literals), type(parser).__name__
+    for file_parser in shelf.file_parsers():
+        documents = [w for w in WORDINGS if w.module == module_of(file_parser) and w.path]
+        assert any(file_parser.claims(w.content, w.path) for w in documents if w.path), type(file_parser).__name__
+
+
+def test_one_parser_claims_a_document() -> None:
+    for wording in WORDINGS:
+        if wording.path:
+            claims = [p for p in shelf.file_parsers() if p.claims(wording.content, wording.path)]
+            assert len(claims) <= 1, f"{wording.name}: {claims}"
 
 
 def test_wordings_are_complete_and_told_once() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from builders.cpu_limit import patience
-from builders.signal_window import check_samples, events_of
+from builders.signal_window import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +16,6 @@ from nccldoctor.parsers.kernel import driver, events, prefix
 XID, SXID = driver.XidParser(), driver.SxidParser()
 OOM, STUCK, OTHER = events.OomKillParser(), events.StuckTaskParser(), events.KernelEventParser()
 PARSERS: tuple[LineParser, ...] = (XID, SXID, OOM, STUCK, OTHER)
-
-
-@pytest.mark.parametrize("parser", PARSERS, ids=lambda p: type(p).__name__)
-def test_samples(parser):
-    check_samples(parser)
 
 
 def test_a_burst_is_told_apart():

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 from builders.cpu_limit import patience
-from builders.signal_window import check_samples, events_of
+from builders.signal_window import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,19 +22,6 @@ PARSERS: tuple[LineParser, ...] = (
     network.IbParser(),
     sockets.SocketParser(),
 )
-
-
-@pytest.mark.parametrize("parser", PARSERS, ids=lambda p: type(p).__name__)
-def test_samples(parser):
-    check_samples(parser)
-
-
-def test_nobody_claims_the_sample_of_another():
-    for parser in PARSERS:
-        for sample in parser.samples:
-            for other in PARSERS:
-                if other is not parser:
-                    assert not events_of(other, sample.text), (type(other).__name__, sample.text)
 
 
 def test_prefix_of_all_ages():

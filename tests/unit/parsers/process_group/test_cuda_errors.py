@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.signal_window import check_samples, events_of
+from builders.signal_window import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +11,6 @@ from nccldoctor.parsers.nccl.log import NcclWarnParser
 from nccldoctor.parsers.process_group.cuda_errors import CudaErrorParser, is_software
 
 PARSER = CudaErrorParser()
-
-
-def test_samples():
-    check_samples(PARSER)
 
 
 @pytest.mark.parametrize(
