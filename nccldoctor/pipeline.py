@@ -13,7 +13,7 @@ from nccldoctor.diagnose.headlines import headlined
 from nccldoctor.discover.discover import discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
-from nccldoctor.identify.separate_jobs import one_run
+from nccldoctor.identify.separate_jobs import one_job
 from nccldoctor.identify.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import collector_off, ingest
 from nccldoctor.model import Diagnosis
@@ -71,7 +71,7 @@ def analyze(
     from nccldoctor.prescribe.prescribe import prescribe
 
     found = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    case = newest_case(one_run(ingest(found, workers, on_progress)))
+    case = newest_case(one_job(ingest(found, workers, on_progress)))
     facts = align(case)
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
     findings = headlined(diagnose(facts), case)

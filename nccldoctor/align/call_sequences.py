@@ -22,7 +22,7 @@ MOST_SHARED = 4096
 """Members up to which a group says something about who works alongside whom."""
 
 
-def in_own_order(
+def in_issue_order(
     case: Case, both: ProgressTable, streams: CallSequences, rank: int, calls: Sequence[StuckCall]
 ) -> list[StuckCall]:
     """These calls, first the one that ``rank`` would have issued next: by its own past, else by a peer that shares most groups with it.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from nccldoctor.align.call_sequences import site
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import counted, issued, stalled_by_counts
+from nccldoctor.align.nccl_counter_evidence import counters_of, issue_evidence, stalled_from_counters
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout, Event, WorkStatus
@@ -30,7 +30,7 @@ def quote(event: Event, says: str, *, supports: bool = True, observer: str = "")
     return Evidence(event.place, event.text[:300], says, supports, who)
 
 
-def recorded(facts: Facts, row: int, says: str, *, supports: bool = True) -> Evidence:
+def entry_evidence(facts: Facts, row: int, says: str, *, supports: bool = True) -> Evidence:
     """A recorder entry as evidence; its observer is the dump's rank."""
     case = facts.case
     dump = case.dumps[case.calls.dump[row]]
@@ -56,7 +56,7 @@ def dump_evidence(facts: Facts, rank: int, says: str) -> Evidence | None:
     """A rank's dump as a whole: its newest entry, or the file where it holds none."""
     row = facts.progress.last_row.get(rank)
     if row is not None:
-        return recorded(facts, row, says)
+        return entry_evidence(facts, row, says)
     for dump, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True):
         if owner == rank and rank in facts.progress.recorded:
             return Evidence(Place(dump.source, dump.path), "no call is active in this dump", says, True, f"dump:{rank}")
@@ -133,9 +133,9 @@ def _named(facts: Facts, call: StuckCall) -> Stalled:
             missing=call.missing | call.unknown,
             timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
         )
-    counts = counted(facts, call)
+    counts = counters_of(facts, call)
     if counts is not None:
-        return stalled_by_counts(call, group, counts)
+        return stalled_from_counters(call, group, counts)
     line = next(iter(timeouts_of(facts, call)), None)
     return Stalled(
         op=line.op if line else None,
@@ -169,7 +169,7 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
     for rank in call.inside:
         front = facts.progress.by.get((call.group, rank))
         if front is not None and front.row >= 0 and shown < most:
-            out.append(recorded(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
+            out.append(entry_evidence(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
             shown += 1
         elif front is not None and front.known_by == "status" and shown < most:
             said = f"rank {rank} counts #{front.enqueued} as issued and #{front.completed} as completed"
@@ -177,12 +177,12 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
             shown += 1
     if not out and call.row >= 0:  # a transfer: fronts are of collectives
         rank = int(facts.case.call_rank[call.row])
-        out.append(recorded(facts, call.row, f"rank {rank} issued {what} and it did not complete"))
+        out.append(entry_evidence(facts, call.row, f"rank {rank} issued {what} and it did not complete"))
     out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
     if not out:
         lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
         out += [quote(e, f"rank {e.rank} waits in {what}") for e in lines[:most]]
-    return out or issued(facts, call, what, most)
+    return out or issue_evidence(facts, call, what, most)
 
 
 def describe(facts: Facts, call: StuckCall | None) -> str:
@@ -202,7 +202,7 @@ def _short(group: Group) -> str:
     return group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
 
 
-def owed(facts: Facts, call: StuckCall | None) -> str:
+def describe_missing(facts: Facts, call: StuckCall | None) -> str:
     """What the absent ranks did not issue: the call itself, or the other end of the transfer that a peer waits in."""
     if call is None or call.pair is None or len(call.entered) != 1:
         return describe(facts, call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nccldoctor.align.gloo import lost_peer
+from nccldoctor.align.gloo import is_lost_connection
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -42,7 +42,7 @@ ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminat
 """Tear-down lines with which a process ends itself."""
 
 
-def before_alarm(presence: Liveness, event: Event) -> bool:
+def can_precede_alarm(presence: Liveness, event: Event) -> bool:
     """Whether an event can precede the first complaint; true where either has no time."""
     when, alarm = presence.time(event), presence.first_alarm
     signs = presence.signs(event.rank) if event.rank is not None else None
@@ -64,10 +64,14 @@ def _quoted(alarm: Event, event: Event) -> bool:
 
 def _lost_peer(presence: Liveness, alarm: Event, event: Event) -> bool:
     """Whether the complaint is about a connection to a peer that was gone: in a merged file it may stand before the words of that peer."""
-    return lost_peer(alarm) and event.rank not in (None, alarm.rank) and not presence.signs(event.rank or 0).echoes
+    return (
+        is_lost_connection(alarm)
+        and event.rank not in (None, alarm.rank)
+        and not presence.signs(event.rank or 0).echoes
+    )
 
 
-def aborted_behind(case: Case, event: Event) -> bool:
+def has_aborted_after(case: Case, event: Event) -> bool:
     """Whether a process aborts further down in the same file and nobody gave up on a call: what was caught may have led to it."""
     return any(
         t.what in ABORTS and t.place.source == event.place.source and (t.place.line or 0) > (event.place.line or 0)
@@ -75,13 +79,13 @@ def aborted_behind(case: Case, event: Event) -> bool:
     ) and not any(case.of(CollectiveTimeout))
 
 
-def refused(presence: Liveness, event: CudaError) -> bool:
+def is_fatal_cuda_error(presence: Liveness, event: CudaError) -> bool:
     """Whether a program's own fault ended its use of the device: every later call of the process fails too, so no step follows it."""
     step = presence.signs(event.rank).step_event if event.rank is not None else None
     return event.software and not (step is not None and _follows(presence, step, event))
 
 
-def lethal(presence: Liveness, signs: RankActivity) -> list[ExceptionRaised]:
+def fatal_exceptions(presence: Liveness, signs: RankActivity) -> list[ExceptionRaised]:
     """Own exceptions after which the rank made no more steps; a library's warning with a traceback is not one."""
     later = [signs.step_event, *(p for p in signs.phases if p.what == "finished")]
     return [e for e in signs.own if not any(one is not None and _follows(presence, one, e) for one in later)]
@@ -102,13 +106,13 @@ def _follows(presence: Liveness, step: Event, event: ExceptionRaised | CudaError
     return caught or presence.time(step) > when + SLACK
 
 
-def killed(event: ProcessExit) -> bool:
+def was_killed(event: ProcessExit) -> bool:
     """Whether a signal ended the process that no tear-down of a watchdog sends."""
     code = event.exitcode
     return (event.signal or "").upper() in FATAL.values() or code in FATAL or (code is not None and 128 - code in FATAL)
 
 
-def own_end(case: Case, presence: Liveness, signs: RankActivity, event: ProcessExit) -> bool:
+def is_own_exit(case: Case, presence: Liveness, signs: RankActivity, event: ProcessExit) -> bool:
     """Whether an exit is the rank's own end and not part of the tear-down."""
     code = event.exitcode
     if "Out Of Memory" in event.text:
@@ -120,7 +124,7 @@ def own_end(case: Case, presence: Liveness, signs: RankActivity, event: ProcessE
             return False
     if code > 128:
         code = 128 - code
-    if code in CLOSING or code == 0 or not before_alarm(presence, event):
+    if code in CLOSING or code == 0 or not can_precede_alarm(presence, event):
         return False
     if signs.own or signs.alarms or signs.echoes or _after_cancel(case, event):
         return False

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nccldoctor.align.call_sequences import CallSequences, in_own_order
+from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.failures import Failure, failures
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.liveness import Liveness, presence
-from nccldoctor.align.progress.table import ProgressTable, fronts
+from nccldoctor.align.liveness import Liveness, collect_liveness
+from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.stalls import Stall, StallKind, stalls
-from nccldoctor.align.unrecorded_waits import excuses, needless
-from nccldoctor.align.wait_graph import WaitGraph, waits
+from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_roots
+from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.clocks import QUARTER
@@ -42,16 +42,16 @@ class Facts:
 
 def align(case: Case) -> Facts:
     """Lay the ranks side by side."""
-    both = fronts(case)
-    graph = waits(case, both)
-    signs = presence(case)
+    both = build_progress_table(case)
+    graph = build_wait_graph(case, both)
+    signs = collect_liveness(case)
     order = _order(case, graph, signs)
     streams = CallSequences(case, both)
-    excuse = excuses(case, both, streams, signs, graph)
+    excuse = find_unrecorded_waits(case, both, streams, signs, graph)
     broken = failures(case, signs)
     left = graph.roots - excuse.excused
     ended = Ranks(r for f in broken for r in f.ranks)
-    found = stalls(graph, order, left - (needless(graph, left) - ended))
+    found = stalls(graph, order, left - (redundant_roots(graph, left) - ended))
     ends = tuple(s for s in found if not _passed_on(case, s, signs))
     if excuse.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
@@ -85,7 +85,7 @@ def _led(case: Case, both: ProgressTable, streams: CallSequences, stall: Stall) 
     """The stall with the call first that its rank would have issued next."""
     if stall.kind is not StallKind.ABSENT or len(stall.calls) < 2:
         return stall
-    ordered = in_own_order(case, both, streams, min(stall.ranks), stall.calls)
+    ordered = in_issue_order(case, both, streams, min(stall.ranks), stall.calls)
     return replace(stall, call=ordered[0], calls=tuple(ordered))
 
 

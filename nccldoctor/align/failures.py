@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from nccldoctor.align.exits import CLOSING as CLOSING
 from nccldoctor.align.exits import FATAL as FATAL
 from nccldoctor.align.exits import SLACK as SLACK
-from nccldoctor.align.exits import aborted_behind, killed, lethal, own_end, refused
-from nccldoctor.align.exits import before_alarm as before_alarm
+from nccldoctor.align.exits import can_precede_alarm as can_precede_alarm
+from nccldoctor.align.exits import fatal_exceptions, has_aborted_after, is_fatal_cuda_error, is_own_exit, was_killed
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.events import (
     CommInit,
@@ -86,12 +86,12 @@ def _hardware(case: Case, presence: Liveness) -> Iterator[Failure]:
     """Device errors that no faulty program causes."""
     board: dict[str, list[Event]] = {}
     for event in case.of(GpuError):
-        if not event.software and event.weight == "fault" and before_alarm(presence, event):
+        if not event.software and event.weight == "fault" and can_precede_alarm(presence, event):
             board.setdefault(str(event.rank if event.rank is not None else (event.host, event.device)), []).append(
                 event
             )
     for cuda in case.of(CudaError):
-        if not cuda.software and before_alarm(presence, cuda):
+        if not cuda.software and can_precede_alarm(presence, cuda):
             board.setdefault(str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid)), []).append(cuda)
     for events in board.values():
         first = events[0]
@@ -104,8 +104,8 @@ def _hardware(case: Case, presence: Liveness) -> Iterator[Failure]:
 
 def _network(case: Case, presence: Liveness) -> Iterator[Failure]:
     """Transport errors that are no echo of a dead peer; the end with the port error, else both ends."""
-    ports = [e for e in case.of(IbError) if e.what in ("async", "port") and before_alarm(presence, e)]
-    links = [e for e in case.of(KernelEvent) if e.what == "link-down" and before_alarm(presence, e)]
+    ports = [e for e in case.of(IbError) if e.what in ("async", "port") and can_precede_alarm(presence, e)]
+    links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(presence, e)]
     broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and e.status != FLUSH]
     socket = [e for e in case.of(SocketError) if not e.echo]
     if not (ports or broken or links or socket):
@@ -155,18 +155,20 @@ def address(text: str) -> str:
 def _raised(case: Case, presence: Liveness) -> Iterator[Failure]:
     """Exceptions of a rank's own work that it did not outlive, or that nobody preceded, and what CUDA refuses to a faulty program."""
     candidates: list[tuple[int, ExceptionRaised | CudaError]] = [
-        (r, e) for r, s in sorted(presence.of.items()) for e in lethal(presence, s)
+        (r, e) for r, s in sorted(presence.of.items()) for e in fatal_exceptions(presence, s)
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
-    candidates += [(-1, e) for e in nameless if not e.logged or aborted_behind(case, e)]
-    candidates += [(-1 if e.rank is None else e.rank, e) for e in case.of(CudaError) if refused(presence, e)]
+    candidates += [(-1, e) for e in nameless if not e.logged or has_aborted_after(case, e)]
+    candidates += [
+        (-1 if e.rank is None else e.rank, e) for e in case.of(CudaError) if is_fatal_cuda_error(presence, e)
+    ]
     firsts: dict[int, ExceptionRaised | CudaError] = {}
     for rank, event in candidates:
-        if before_alarm(presence, event):
+        if can_precede_alarm(presence, event):
             firsts.setdefault(rank, event)
     told: dict[int, ExceptionRaised | CudaError | OutOfMemory] = {**firsts}
     if presence.first_alarm is not None and -1 not in told:
-        told.update((-1, e) for e in _bare(case) if before_alarm(presence, e))
+        told.update((-1, e) for e in _bare(case) if can_precede_alarm(presence, e))
     for rank, cause in told.items():
         logged = isinstance(cause, ExceptionRaised) and cause.logged
         yield Failure(
@@ -188,7 +190,7 @@ def _died(case: Case, presence: Liveness) -> Iterator[Failure]:
         if event.scope == "host":
             starved[event.rank].append(event)
     for rank, signs in sorted(presence.of.items()):
-        exit_ = next((e for e in signs.exits if own_end(case, presence, signs, e)), None)
+        exit_ = next((e for e in signs.exits if is_own_exit(case, presence, signs, e)), None)
         memory = starved.get(rank)
         if memory:
             events: tuple[Event, ...] = (*memory, *((exit_,) if exit_ else ()))
@@ -197,18 +199,22 @@ def _died(case: Case, presence: Liveness) -> Iterator[Failure]:
             yield Failure(CauseClass.DIED, Ranks([rank]), (exit_,), presence.time(exit_), certain=exit_.exitcode != 1)
     raised = any("DataLoader worker" in e.message for e in case.of(ExceptionRaised))  # then its rank is known by that
     for event in starved.get(None, []):
-        if event.process in TRAINING and before_alarm(presence, event) and not (raised and event.process == WORKER):
+        if (
+            event.process in TRAINING
+            and can_precede_alarm(presence, event)
+            and not (raised and event.process == WORKER)
+        ):
             near = _on_host(case, event.host)
             yield Failure(CauseClass.DIED, Ranks(), (event,), presence.time(event), near, certain=False)
     for told_of in case.of(ProcessExit):
-        if told_of.rank is None and killed(told_of) and own_end(case, presence, RankActivity(-1), told_of):
+        if told_of.rank is None and was_killed(told_of) and is_own_exit(case, presence, RankActivity(-1), told_of):
             yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
     yield from _dead(case, presence)
     yield from _unsaid(case, presence)
     for told in case.of(SchedulerEvent):
-        if told.what == "time-limit" and before_alarm(presence, told):
+        if told.what == "time-limit" and can_precede_alarm(presence, told):
             yield Failure(CauseClass.DIED, Ranks(), (told,), presence.time(told), certain=False)
-        if told.what == "node-failure" or (told.what in ("preempted", "evicted") and before_alarm(presence, told)):
+        if told.what == "node-failure" or (told.what in ("preempted", "evicted") and can_precede_alarm(presence, told)):
             host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
             ranks = Ranks([told.rank]) if told.rank is not None else _on_host(case, host) or _hostless(case, told)
             yield Failure(CauseClass.DIED, ranks, (told,), presence.time(told), certain=bool(ranks))
@@ -225,7 +231,7 @@ def _dead(case: Case, presence: Liveness) -> Iterator[Failure]:
     for event in told.values():
         signs = presence.signs(event.rank) if event.rank is not None else RankActivity(-1)
         left = signs.alarms or signs.echoes or signs.teardown or signs.exits or signs.finished or signs.own
-        if not left and before_alarm(presence, event):
+        if not left and can_precede_alarm(presence, event):
             ranks = Ranks([event.rank] if event.rank is not None else [])
             near = Ranks() if ranks else _on_host(case, event.host)
             yield Failure(CauseClass.DIED, ranks, (event,), presence.time(event), near, certain=False)

@@ -20,7 +20,7 @@ Key = tuple[str, int, int, int]
 """Names a stuck call: ``("collective", group, seq, 0)`` or ``("p2p", group, sender, receiver)``."""
 
 
-def first_waits(case: Case, fronts: ProgressTable) -> dict[int, list[Key]]:
+def first_pending_calls(case: Case, fronts: ProgressTable) -> dict[int, list[Key]]:
     """The calls that each rank really waits in."""
     open_: dict[int, list[tuple[float, bool, Key]]] = defaultdict(list)
     for front in fronts.by.values():
@@ -29,7 +29,7 @@ def first_waits(case: Case, fronts: ProgressTable) -> dict[int, list[Key]]:
             open_[front.rank].append((place, front.started, ("collective", front.group, front.pending, 0)))
     for rank, transfers in fronts.transfers.items():
         for transfer in transfers:
-            for key in pairs(transfer):
+            for key in pair_keys(transfer):
                 open_[rank].append((float(transfer.position), transfer.started, key))
     out: dict[int, list[Key]] = {}
     rare = _rarity(case, open_)
@@ -94,7 +94,7 @@ def _rarest(case: Case, close: list[tuple[float, bool, Key]], rare: Mapping[Key,
     return [f for f in best if _is_world(case, f[2])] or best
 
 
-def pairs(transfer: Transfer) -> list[Key]:
+def pair_keys(transfer: Transfer) -> list[Key]:
     """One key for each (sender, receiver) of a transfer."""
     out: list[Key] = [("p2p", transfer.group, transfer.rank, peer) for peer in transfer.sends]
     out += [("p2p", transfer.group, peer, transfer.rank) for peer in transfer.receives]

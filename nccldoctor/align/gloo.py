@@ -30,17 +30,17 @@ PASSING = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 """Operations that one member may get through while another is still in them."""
 
 
-def early(name: str) -> bool:
+def can_finish_early(name: str) -> bool:
     """Whether a recorded operation may end on one member before it does on another."""
     return name.split(" ", 1)[0].rpartition(":")[2] in PASSING
 
 
-def waited_in_vain(event: Event) -> bool:
+def is_gloo_timeout(event: Event) -> bool:
     """Whether a rank says that it waited until the limit."""
     return isinstance(event, ExceptionRaised) and TIMED_OUT in event.message
 
 
-def lost_peer(event: Event) -> bool:
+def is_lost_connection(event: Event) -> bool:
     """Whether a rank says that a connection of it broke."""
     return isinstance(event, ExceptionRaised) and any(words in event.message for words in BROKEN)
 
@@ -54,7 +54,7 @@ def last_rows(case: Case) -> dict[int, int]:
     return {int(rank[i]): int(i) for i in last.tolist() if rank[i] >= 0}
 
 
-def left_alone(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Last calls of ranks, ``done`` by their record, that cannot have come to an end: gloo retires a call as well when it fails
     because a peer is gone.
 
@@ -77,7 +77,7 @@ def left_alone(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]
             mine = (case.call_group == group) & (calls.seq <= seq)
             first = int(calls.seq[mine & ~done].min(initial=seq))
             out[mine & (calls.seq >= first)] = True  # what one of them never got through failed on the others, too
-        elif not any(early(words.ops[calls.op[r]]) for r in rows):
+        elif not any(can_finish_early(words.ops[calls.op[r]]) for r in rows):
             alone = bool(case.world - dumped) and not done[rows].all()
             out[rows] = alone or (waiting and _never_issued(case, group, seq))
     return out
@@ -113,7 +113,7 @@ def _again(case: Case, row: int) -> bool:
     return bool(alike.any())
 
 
-def failed(case: Case) -> npt.NDArray[np.bool_]:
+def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
     """Recorded calls that failed: the last ones of their ranks, in which no member of the group came further, and that either raised or
     differ from each other.
     """
@@ -124,7 +124,9 @@ def failed(case: Case) -> npt.NDArray[np.bool_]:
     last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
     last = last[(rank[last] >= 0) & (group[last] >= 0)]
     furthest = {g: int(seq[group == g].max()) for g in np.unique(group[last]).tolist()}
-    raised = {e.rank: e.frame for e in case.of(ExceptionRaised) if e.frame and (waited_in_vain(e) or lost_peer(e))}
+    raised = {
+        e.rank: e.frame for e in case.of(ExceptionRaised) if e.frame and (is_gloo_timeout(e) or is_lost_connection(e))
+    }
     together: dict[int, list[int]] = defaultdict(list)
     for row in last.tolist():
         if int(seq[row]) == furthest[int(group[row])] and case.dumps[case.calls.dump[row]].backend == "gloo":

@@ -126,7 +126,7 @@ class Liveness:
         return self.when.get(id(event), math.nan)
 
 
-def presence(case: Case) -> Liveness:
+def collect_liveness(case: Case) -> Liveness:
     """Collect the signs of life of every rank."""
     when = {id(e): float(s) for e, s in zip(case.events, case.seconds, strict=True)}
     by_rank: dict[int, list[Event]] = defaultdict(list)
@@ -185,7 +185,7 @@ def _carries(event: Event) -> bool:
     return isinstance(event, ExceptionRaised) and event.type.rpartition(".")[2] == "CheckpointException"
 
 
-def of_the_job(event: Event) -> bool:
+def is_manual_dump(event: Event) -> bool:
     """Whether the training script dumped by itself: that answers nobody."""
     return isinstance(event, DumpNote) and event.what == "by-the-job"
 
@@ -206,7 +206,7 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         dump=dump,
         logged=has_file or bool(written),
         alarms=tuple(e for e in events if isinstance(e, ALARMS)),
-        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not of_the_job(e)),
+        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
         own=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
         echoes=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),

@@ -77,7 +77,7 @@ def rows_at(case: Case, fronts: ProgressTable, group: int, seq: int) -> dict[int
     return {int(case.call_rank[row]): int(row) for row in found.tolist()}
 
 
-def compare(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> Mismatch | None:
+def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> Mismatch | None:
     """The first aspect in which the members' entries differ: operation, then number of elements, then dtype."""
     if len(rows) < 2:
         return None
@@ -135,7 +135,7 @@ def _dtypes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
     return out
 
 
-def first_disagreement(case: Case, fronts: ProgressTable, group: int, upto: int) -> Mismatch | None:
+def first_mismatch(case: Case, fronts: ProgressTable, group: int, upto: int) -> Mismatch | None:
     """The earliest number not above ``upto`` under which the group's members differ, as far as the ring reaches back."""
     rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.calls.seq <= upto))
     if len(rows) < 2:
@@ -144,7 +144,7 @@ def first_disagreement(case: Case, fronts: ProgressTable, group: int, upto: int)
     seq = calls.seq[rows]
     low = int(seq.min())
     if upto - low > 4 * len(rows) + 1024:
-        return compare(case, group, upto, rows_at(case, fronts, group, upto))
+        return compare_calls(case, group, upto, rows_at(case, fronts, group, upto))
     cell = (seq - low).astype(np.int64)
     numel = np.where(_uncomparable(case)[calls.op[rows]], 0, calls.numel_in[rows])
     varying = np.array([any(v in n for v in VARYING) for n in case.vocabulary.ops], dtype=bool)[calls.op[rows]]
@@ -155,7 +155,7 @@ def first_disagreement(case: Case, fronts: ProgressTable, group: int, upto: int)
     odd = _unequal(cell, op) | _unequal(cell[sized], ((op << 52) ^ numel)[sized])
     odd |= _unequal(cell[typed], ((op << 52) ^ dtypes)[typed])
     for number in sorted(odd)[:MOST_COMPARED]:
-        found = compare(case, group, low + int(number), rows_at(case, fronts, group, low + int(number)))
+        found = compare_calls(case, group, low + int(number), rows_at(case, fronts, group, low + int(number)))
         if found is not None:
             return found
     return None
@@ -177,7 +177,7 @@ def _uncomparable(case: Case) -> np.ndarray:
     return np.array([plain(n) in ROOTED_INPUT for n in case.vocabulary.ops], dtype=bool)
 
 
-def shift(case: Case, fronts: ProgressTable, streams: CallSequences, found: Mismatch, rank: int) -> Shift | None:
+def find_shift(case: Case, fronts: ProgressTable, streams: CallSequences, found: Mismatch, rank: int) -> Shift | None:
     """Whether ``rank``'s calls in the group equal a majority peer's when moved by one, from where they first differ."""
     mine, theirs = _labelled(case, fronts, streams, found.group, rank), None
     framed = case.calls.stack[found.rows[rank]] > 0

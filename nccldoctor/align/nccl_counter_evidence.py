@@ -28,14 +28,14 @@ LEVEL = 3
 """Fewest members whose lines end at one number, so that it is no accident."""
 
 
-def counted(facts: Facts, call: StuckCall | None) -> NcclCounters | None:
+def counters_of(facts: Facts, call: StuckCall | None) -> NcclCounters | None:
     """The counts that a stuck call is known from; None where PyTorch's own numbers tell."""
     if call is None:
         return None
     return next((one for one in facts.case.nccl_counters if one.group == call.group), None)
 
 
-def stalled_by_counts(call: StuckCall, group: Group, one: NcclCounters) -> Stalled:
+def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> Stalled:
     """The call in the words of the contract."""
     line = one.call
     return Stalled(
@@ -49,9 +49,9 @@ def stalled_by_counts(call: StuckCall, group: Group, one: NcclCounters) -> Stall
     )
 
 
-def issued(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence]:
+def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence]:
     """That ranks inside a call issued it: a line of each, or the report that counts them together."""
-    one = counted(facts, call)
+    one = counters_of(facts, call)
     if one is None:
         return []
     lines: dict[str, tuple[Event, set[int]]] = {}
@@ -59,37 +59,39 @@ def issued(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence
         event = one.said.get(rank)
         if event is not None:
             lines.setdefault(str(event.place), (event, set()))[1].add(rank)
-    return [cited(event, one, f"{_ranks(ranks)} issued {what}") for event, ranks in list(lines.values())[:most]]
+    return [
+        counter_evidence(event, one, f"{_ranks(ranks)} issued {what}") for event, ranks in list(lines.values())[:most]
+    ]
 
 
-def answered(facts: Facts, rank: int) -> list[Evidence]:
+def answered_ras(facts: Facts, rank: int) -> list[Evidence]:
     """That a rank answered RAS while the others waited: at that time, or as one of those that are behind."""
     asked = [
         one
         for one in facts.case.nccl_counters
-        if one.observer == "ras" and rank in one.last and of_the_stall(facts, one)
+        if one.observer == "ras" and rank in one.last and is_of_stall(facts, one)
     ]
-    found = [one for one in asked if rank in one.behind or dated(facts, one)]
-    return [cited(one.said[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
+    found = [one for one in asked if rank in one.behind or has_time(facts, one)]
+    return [counter_evidence(one.said[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
 
 
-def of_the_stall(facts: Facts, one: NcclCounters) -> bool:
+def is_of_stall(facts: Facts, one: NcclCounters) -> bool:
     """Whether the counts are not from before the stalled call; counts without a time may be of any moment."""
     began = facts.liveness.began if not math.isnan(facts.liveness.began) else facts.liveness.alarm
     at = facts.liveness.time(next(iter(one.said.values())))
     return not at < began - SLACK
 
 
-def dated(facts: Facts, one: NcclCounters) -> bool:
+def has_time(facts: Facts, one: NcclCounters) -> bool:
     """Whether it is known when the counts were taken."""
     return not math.isnan(facts.liveness.time(next(iter(one.said.values()))))
 
 
-def waits_unseen(facts: Facts, one: NcclCounters, rank: int) -> bool:
+def may_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
     """Whether a rank may wait for others in a communicator whose members are not known, or whose calls cannot be counted."""
     known = {other.comm for other in facts.case.nccl_counters}
     if one.observer == "ras":
-        return any(uncounted(facts, known))
+        return any(uneven_communicators(facts, known))
     if one.observer == "comm-dump":
         mine = [s for d, r in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if r == rank for s in d.comms]
         return any(state.unfinished >= 0 and state.comm not in known for state in mine)
@@ -98,7 +100,7 @@ def waits_unseen(facts: Facts, one: NcclCounters, rank: int) -> bool:
     return newest is not None and not any(newest in calls for name, calls in named.items() if name in known)
 
 
-def uncounted(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
+def uneven_communicators(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
     """Communicators that RAS calls uneven, without telling which ranks of the job they hold."""
     yield from (e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.counts and e.comm_id not in known)
 
@@ -111,7 +113,7 @@ def expected_count(facts: Facts, one: NcclCounters) -> int | None:
     return numbers[0][0] if numbers else None
 
 
-def left_behind(facts: Facts) -> bool:
+def has_lagging_coll_lines(facts: Facts) -> bool:
     """Whether COLL lines end at one number on most members and earlier on few: hosts of a running job stop at any number, those of a
     job that stands at the same one.
     """
@@ -123,11 +125,11 @@ def left_behind(facts: Facts) -> bool:
     return False
 
 
-def unanswered(facts: Facts, rank: int) -> list[Evidence]:
+def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
     """That RAS had no answer of a rank where others answered."""
     found = [one for one in facts.case.nccl_counters if rank in one.silent]
     return [
-        cited(
+        counter_evidence(
             one.said.get(rank) or next(iter(one.said.values())),
             one,
             f"rank {rank} did not answer RAS, {len(one.members) - len(one.silent)} others did",
@@ -136,7 +138,7 @@ def unanswered(facts: Facts, rank: int) -> list[Evidence]:
     ]
 
 
-def cited(event: Event, one: NcclCounters, says: str, *, supports: bool = True) -> Evidence:
+def counter_evidence(event: Event, one: NcclCounters, says: str, *, supports: bool = True) -> Evidence:
     """What such an observer wrote as evidence: RAS is one of its own, COLL lines are those of their rank, as its dumps are."""
     who = {"coll": f"log:{event.rank}", "comm-dump": f"dump:{event.rank}"}.get(one.observer, one.observer)
     return Evidence(event.place, event.text[:300], says, supports, who)

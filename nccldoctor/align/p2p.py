@@ -28,7 +28,7 @@ class Transfer:
     started: bool
 
 
-def kinds(case: Case, calls: Calls) -> tuple[Mask, Mask]:
+def p2p_masks(case: Case, calls: Calls) -> tuple[Mask, Mask]:
     """Which rows are sends and receives, and which are members of a batch, whose state never changes (pytorch, FlightRecorder)."""
     if not len(calls):
         return np.empty(0, dtype=bool), np.empty(0, dtype=bool)
@@ -57,7 +57,7 @@ def _neighbour(flag: Mask, calls: Calls) -> Mask:
     return before
 
 
-def counted(case: Case, calls: Calls, single: Mask) -> Mask:
+def completed_by_counters(case: Case, calls: Calls, single: Mask) -> Mask:
     """Sends and receives that their group's counters call completed, in dumps that hold active calls alone.
 
     Such a dump leaves out the completed entry that closed a batch, and keeps its members, whose state never changes. The counters
@@ -74,7 +74,7 @@ def counted(case: Case, calls: Calls, single: Mask) -> Mask:
     return out
 
 
-def transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
+def open_transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
     """Sends and receives that did not complete; of a batch, its closing entry with the peers of its members."""
     out: dict[int, list[Transfer]] = defaultdict(list)
     for row in np.flatnonzero(open_).tolist():

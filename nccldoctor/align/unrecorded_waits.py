@@ -13,9 +13,9 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.call_sequences import CallSequences, in_own_order
+from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.gloo import lost_peer, waited_in_vain
+from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.stacks.activity import is_waiting
@@ -44,7 +44,7 @@ class UnrecordedWaits:
     hidden: bool = False
 
 
-def excuses(
+def find_unrecorded_waits(
     case: Case, both: ProgressTable, streams: CallSequences, presence: Liveness, graph: WaitGraph
 ) -> UnrecordedWaits:
     """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
@@ -63,7 +63,7 @@ def excuses(
     return UnrecordedWaits(roots - first, inferred=first != left)
 
 
-def needless(graph: WaitGraph, roots: Ranks) -> Ranks:
+def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
     """Roots of which nothing is left, and which nobody waits for alone: each call that misses one is held up elsewhere anyway.
 
     Files get lost. Of two silent ranks, the one that some call waits for and for nobody else explains what the other one would;
@@ -96,7 +96,7 @@ def _waits_in_vain(presence: Liveness, rank: int) -> bool:
     signs = presence.signs(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(e.operation in SET_UP if isinstance(e, StoreError) else waited_in_vain(e) for e in signs.echoes)
+    return any(e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in signs.echoes)
 
 
 def _says_it_waits(presence: Liveness, rank: int) -> bool:
@@ -104,7 +104,7 @@ def _says_it_waits(presence: Liveness, rank: int) -> bool:
     signs = presence.signs(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(waited_in_vain(e) or lost_peer(e) for e in signs.echoes)
+    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in signs.echoes)
 
 
 def _earliest(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGraph, roots: Ranks) -> Ranks:
@@ -129,7 +129,7 @@ def _past(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGr
     if expected is not None:
         at = streams.position(rank, expected[0])
         return _occurrences(case, streams, rank, at, len(rows)) if at is not None else None
-    for call in in_own_order(case, both, streams, rank, graph.waiting_for(rank)):
+    for call in in_issue_order(case, both, streams, rank, graph.waiting_for(rank)):
         peer = int(case.call_rank[call.row]) if call.row >= 0 else -1
         at = streams.position(peer, call.row) if peer >= 0 else None
         times = _occurrences(case, streams, peer, at, at) if at is not None else None

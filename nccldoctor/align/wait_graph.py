@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nccldoctor.align.first_pending import Key, first_waits, pairs
+from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
 from nccldoctor.align.p2p import Transfer
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.table import ProgressTable
@@ -125,9 +125,9 @@ class WaitGraph:
         return [c for c in self.calls.values() if rank in c.missing or rank in c.unknown]
 
 
-def waits(case: Case, fronts: ProgressTable) -> WaitGraph:
+def build_wait_graph(case: Case, fronts: ProgressTable) -> WaitGraph:
     """Build the graph and find where it ends."""
-    firm = first_waits(case, fronts)
+    firm = first_pending_calls(case, fronts)
     calls = _collectives(case, fronts, firm) | _transfers(case, fronts, firm)
     keys_of = {rank: tuple(k for k in keys if k in calls) for rank, keys in firm.items()}
     roots: set[int] = set()
@@ -244,7 +244,7 @@ def _transfers(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[Ke
     posted: dict[Key, dict[int, Transfer]] = defaultdict(dict)
     for transfers in fronts.transfers.values():
         for transfer in transfers:
-            for key in pairs(transfer):
+            for key in pair_keys(transfer):
                 posted[key].setdefault(transfer.rank, transfer)
     out: dict[Key, StuckCall] = {}
     for key in sorted(posted):

@@ -9,7 +9,7 @@ from logging import DEBUG
 
 from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import counted, left_behind
+from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Hypothesis
 from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
@@ -49,7 +49,7 @@ def _stalls(facts: Facts) -> Sequence[Stall]:
     if quiet and went_on(facts):
         stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)]
     else:
-        stalls = [s for s in facts.stalls if not quiet or (still_open(facts, s) and not counted(facts, s.call))]
+        stalls = [s for s in facts.stalls if not quiet or (still_open(facts, s) and not counters_of(facts, s.call))]
     if stalls:
         return stalls
     if facts.failures:
@@ -78,7 +78,9 @@ def _quiet(facts: Facts) -> bool:
         or facts.failures
         or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.of.values())
     )
-    return logged and not troubled and not _unborn(facts) and not stood_still(facts) and not left_behind(facts)
+    return (
+        logged and not troubled and not _unborn(facts) and not stood_still(facts) and not has_lagging_coll_lines(facts)
+    )
 
 
 def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import (
-    cited,
-    counted,
-    dated,
+    counter_evidence,
+    counters_of,
     expected_count,
-    of_the_stall,
-    unanswered,
-    waits_unseen,
+    has_time,
+    is_of_stall,
+    may_wait_elsewhere,
+    no_ras_answer,
 )
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.log_endings import ended_well
@@ -45,7 +45,7 @@ REFUTED = "another query, or a later line, in which the rank has come further"
 
 def heard(facts: Facts, draft: Hypothesis) -> Hypothesis:
     """The conclusion, with what these observers add to it."""
-    one = counted(facts, draft.call)
+    one = counters_of(facts, draft.call)
     if one is not None:
         return _leads(facts, _bounded(facts, draft, one))
     return _leads(facts, _compared(facts, draft))
@@ -70,7 +70,7 @@ def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
     few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.behind) < len(o.last) for r in o.behind)
     if draft.ranks & one.behind - few:
         return _out_of_step(facts, bounded, one)
-    if draft.cause is not CauseClass.MISSED_CALL and any(waits_unseen(facts, one, r) for r in draft.ranks):
+    if draft.cause is not CauseClass.MISSED_CALL and any(may_wait_elsewhere(facts, one, r) for r in draft.ranks):
         return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
     return bounded
 
@@ -146,12 +146,12 @@ def _named(facts: Facts, draft: Hypothesis, late: Ranks, shown: Sequence[Evidenc
 
 def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     """Ranks behind in some communicator that are ahead of nobody in another, and the lines that count them."""
-    found = [one for one in facts.case.nccl_counters if of_the_stall(facts, one) and not one.moving]
+    found = [one for one in facts.case.nccl_counters if is_of_stall(facts, one) and not one.moving]
     few = [one for one in found if 2 * len(one.behind) < len(one.last)]
     ahead = Ranks(r for one in found if one.behind for r in one.last if r not in one.behind)
     late = Ranks(r for one in few for r in one.behind) - ahead
     shown = tuple(
-        cited(
+        counter_evidence(
             one.said[rank],
             one,
             f"rank {rank} had issued {one.last[rank]} {one.op or 'calls'}, others {max(one.last.values())}",
@@ -165,7 +165,7 @@ def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
 
 def _proven(facts: Facts) -> bool:
     """Whether some counts are of the stall for certain: only then they contradict."""
-    return any(one.steady or dated(facts, one) for one in facts.case.nccl_counters)
+    return any(one.steady or has_time(facts, one) for one in facts.case.nccl_counters)
 
 
 # --- leads -------------------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ def _leads(facts: Facts, draft: Hypothesis) -> Hypothesis:
 
 def _silent(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     """Ranks of which RAS had no answer while the others waited."""
-    lost = Ranks(r for one in facts.case.nccl_counters if of_the_stall(facts, one) for r in one.silent)
+    lost = Ranks(r for one in facts.case.nccl_counters if is_of_stall(facts, one) for r in one.silent)
     for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
-        yield Ranks([rank]), unanswered(facts, rank)[0]
+        yield Ranks([rank]), no_ras_answer(facts, rank)[0]
 
 
 def _by_errors(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:

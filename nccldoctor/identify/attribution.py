@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nccldoctor.events import Event, GpuError, InspectorRecord, ProcessExit, SchedulerEvent, Setting, Stack
-from nccldoctor.identify.processes import OUTSIDE, ProcessTable, bus, learn, short
+from nccldoctor.identify.processes import OUTSIDE, ProcessTable, pci_address, read_processes, short
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
@@ -174,7 +174,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     parsed = local_names(hosts_of_trees(parsed))
     events = [event for one in parsed for event in one.events]
     census = ProcessTable()
-    learn(events, census)
+    read_processes(events, census)
     ranks, known, gaps = source_ranks(parsed, census)
     for one in parsed:
         rank = ranks.get(one.source.id)
@@ -239,7 +239,7 @@ def _rank_of(event: Event, own: int | None, census: ProcessTable, host: str | No
         if rank is not None:
             return rank
     if isinstance(event, GpuError) and host:
-        device = bus(event.device)
+        device = pci_address(event.device)
         return census.by_device.get((host, device)) if device else None
     if isinstance(event, ProcessExit) and event.task is not None:
         return census.by_task.get(event.task)

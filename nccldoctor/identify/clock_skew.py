@@ -35,7 +35,7 @@ _TOGETHER = (
 )
 
 
-def skews(
+def find_skews(
     batch: Batch,
     call_rank: npt.NDArray[np.int32],
     call_group: npt.NDArray[np.int32],
@@ -55,7 +55,7 @@ def skews(
     return tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or "")))
 
 
-def gaps(found: tuple[Skew, ...]) -> list[Gap]:
+def skew_gaps(found: tuple[Skew, ...]) -> list[Gap]:
     """The same as something that a reader must know: which times are not as printed."""
     return [
         Gap(
@@ -68,12 +68,12 @@ def gaps(found: tuple[Skew, ...]) -> list[Gap]:
     ]
 
 
-def ahead(events: Sequence[Event], found: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
+def clock_offsets(events: Sequence[Event], found: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
     """How far ahead the clock of each event is, in seconds: what is to be taken off its time."""
     return np.array([next((s.seconds for s in found if s.holds_for(e)), 0.0) for e in events], dtype=np.float64)
 
 
-def set_right(batch: Batch, call_rank: npt.NDArray[np.int32], found: tuple[Skew, ...]) -> Batch:
+def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], found: tuple[Skew, ...]) -> Batch:
     """The calls with the times that a common clock would have shown."""
     if not found:
         return batch

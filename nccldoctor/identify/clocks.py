@@ -34,7 +34,7 @@ TAKEN_DOWN = 840.0
 """Seconds in which a launcher sees the end of a rank that gave up."""
 
 
-def seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
+def event_seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
     """Epoch seconds for each event, NaN where it has no time. Naive times are moved by the job's zone, if it can be told."""
     year = _year(events, batch)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)

@@ -18,7 +18,7 @@ GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_
 _CALL = re.compile(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 
 
-def world_of(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
+def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
     """The world size: from the default group's members, INIT lines, the launcher's own variables, or RAS."""
     sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
     if sizes:
@@ -56,7 +56,7 @@ def _sizes(event: Event) -> tuple[str | None, int | None, int | None]:
     return (found[1], int(found[2]), int(found[3])) if found else (None, None, None)
 
 
-def complete(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tuple[str, str], Ranks]:
+def fill_silent_members(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tuple[str, str], Ranks]:
     """Members of groups that only their callers tell, with the silent ranks put where the family of groups has a hole.
 
     Groups of one description (all tensor-parallel groups) have one size and share no rank: a group that is short by as many
@@ -80,7 +80,7 @@ def complete(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tu
     return out
 
 
-def callers(batch: Batch, dump_rank: Sequence[int | None]) -> dict[tuple[str, str], Ranks]:
+def callers_by_group(batch: Batch, dump_rank: Sequence[int | None]) -> dict[tuple[str, str], Ranks]:
     """Who recorded calls in each group that has a description, beyond the default one, by (name, description)."""
     out: dict[tuple[str, str], set[int]] = defaultdict(set)
     for dump, rows in batch.calls.by_dump():
@@ -94,14 +94,14 @@ def callers(batch: Batch, dump_rank: Sequence[int | None]) -> dict[tuple[str, st
     return {name: Ranks(ranks) for name, ranks in out.items()}
 
 
-def size_of_world(present: Mapping[tuple[str, str], Ranks]) -> int | None:
+def world_size_from_groups(present: Mapping[tuple[str, str], Ranks]) -> int | None:
     """How many ranks the job must have for its families of groups to be whole, where the last ranks left nothing; None where
     nothing is lacking, or no such number fits.
     """
     heard = Ranks(r for ranks in present.values() for r in ranks)
     above = max(heard, default=-1) + 1
     for size in range(above + 1, above + max(map(len, present.values()), default=0) + 1):
-        whole = complete(present, Ranks(range(size)) - heard)
+        whole = fill_silent_members(present, Ranks(range(size)) - heard)
         families: dict[str, list[Ranks]] = defaultdict(list)
         for (_, desc), ranks in whole.items():
             families[desc].append(ranks)

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.events import Event, GroupRef, StoreError
-from nccldoctor.identify.group_members import complete
+from nccldoctor.identify.group_members import fill_silent_members
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.identify.unnamed_groups import partition
+from nccldoctor.identify.unnamed_groups import infer_groups
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls
@@ -52,7 +52,7 @@ DEFAULT = "0"
 """The name of the default group from 2.3 on; the number of it in 2.2."""
 
 
-def gather(
+def build_groups(
     batch: Batch, dump_rank: Sequence[int | None], events: Sequence[Event], world: Ranks, learned: str
 ) -> tuple[Groups, npt.NDArray[np.int32]]:
     """Build the groups of the job, and the group of each recorded call (-1 where unknown).
@@ -157,7 +157,7 @@ def _recorded(
             present[(uid, desc)].add(rank)
             used.append((dump, code, uid, desc))
     silent = world - (r for d, r in zip(batch.dumps, dump_rank, strict=True) if r is not None and d.entries)
-    whole = complete({name: Ranks(ranks) for name, ranks in present.items()}, silent)
+    whole = fill_silent_members({name: Ranks(ranks) for name, ranks in present.items()}, silent)
     for dump, code, uid, desc in used:
         rank = dump_rank[dump]
         members = whole[(uid, desc)]
@@ -177,7 +177,7 @@ def _numbered(
     if not lists:
         return {}
     out: dict[tuple[int, int, int | None], int] = {}
-    members = partition(batch, lists, dump_rank, world)
+    members = infer_groups(batch, lists, dump_rank, world)
     for dump in lists:
         rank = dump_rank[dump]
         mine = batch.calls.dump == dump

@@ -21,11 +21,11 @@ from nccldoctor.events import (
 from nccldoctor.identify import clock_skew
 from nccldoctor.identify.attribution import Attributed, attribute
 from nccldoctor.identify.case import Case, Reading
-from nccldoctor.identify.clocks import YEARLESS, seconds
-from nccldoctor.identify.group_members import callers, size_of_world, world_of
-from nccldoctor.identify.groups import gather, with_communicators
-from nccldoctor.identify.nccl_counters import NcclCounters, by_dumps, by_lines
-from nccldoctor.identify.nccl_counters_ras import by_reports
+from nccldoctor.identify.clocks import YEARLESS, event_seconds
+from nccldoctor.identify.group_members import callers_by_group, known_world_size, world_size_from_groups
+from nccldoctor.identify.groups import build_groups, with_communicators
+from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
+from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.identify.processes import ProcessTable
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
@@ -38,41 +38,41 @@ def identify(read: Ingested) -> Case:
     """Everything that was read, with each rank, group and clock sorted out. Nothing is judged here."""
     found = attribute(read.parsed, read.batch.dumps)
     settings = _sizes(found.events)
-    size = world_of(read.batch, found.events, settings)
+    size = known_world_size(read.batch, found.events, settings)
     if size is None:
-        size = size_of_world(callers(read.batch, found.dump_rank))
+        size = world_size_from_groups(callers_by_group(read.batch, found.dump_rank))
     ranks = _ranks_seen(found.events, found.dump_rank, found.census, read.batch)
     if size is not None and ranks and max(ranks) >= size:
         size = None
     known = size is not None or _launched_whole(found.events, ranks, Ranks(r for r in found.dump_rank if r is not None))
     world = Ranks(range(size if size is not None else max(ranks, default=-1) + 1))
     learned = "world" if size is not None else "listed" if known and _listed(found.events, world) else "assumed"
-    groups, call_group = gather(read.batch, found.dump_rank, found.events, world, learned)
+    groups, call_group = build_groups(read.batch, found.dump_rank, found.events, world, learned)
     counted = _launches(read.batch, found, len(world) if known else None)
     if not _numbered(read.batch, found.events):
         groups, counted = with_communicators(groups, counted)
     rank_of_dump = np.array([-1 if r is None else r for r in found.dump_rank], dtype=np.int32)
     calls = read.batch.calls
     call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
-    skews = clock_skew.skews(read.batch, call_rank, call_group, found.census.host)
-    times = seconds(found.events, read.batch, found.dump_rank)
+    skews = clock_skew.find_skews(read.batch, call_rank, call_group, found.census.host)
+    times = event_seconds(found.events, read.batch, found.dump_rank)
     recorded = _recorded(read.batch)
     return Case(
         sources=found.sources,
         readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
         events=found.events,
-        batch=clock_skew.set_right(read.batch, call_rank, skews),
+        batch=clock_skew.correct_times(read.batch, call_rank, skews),
         dump_rank=found.dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
         world_size=len(world) if known else None,
-        seconds=times - clock_skew.ahead(found.events, skews) if skews else times,
+        seconds=times - clock_skew.clock_offsets(found.events, skews) if skews else times,
         gaps=(
             *read.gaps,
             *found.gaps,
             *_dump_gaps(read.batch, found.dump_rank),
-            *clock_skew.gaps(skews),
+            *clock_skew.skew_gaps(skews),
         ),
         skews=skews,
         nccl_counters=counted,
@@ -88,9 +88,9 @@ def _launches(batch: Batch, found: Attributed, world: int | None) -> tuple[NcclC
     """What NCCL's own observers counted, the finest counts first."""
     reports = [e for e in found.events if isinstance(e, RasStatus)]
     return (
-        *by_dumps(zip(found.dump_rank, batch.dumps, strict=True)),
-        *by_lines(found.events),
-        *by_reports(reports, found.census.rank_of, world),
+        *counters_from_dumps(zip(found.dump_rank, batch.dumps, strict=True)),
+        *counters_from_lines(found.events),
+        *counters_from_ras(reports, found.census.rank_of, world),
     )
 
 

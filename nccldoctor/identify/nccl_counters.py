@@ -21,7 +21,7 @@ UNEVEN = frozenset({"Send", "Recv", "AlltoAll", "AllToAll", "SendRecv", "PutSign
 """Operations that only some members issue, or that are made of such: a communicator with them counts differently on each rank."""
 
 
-def by_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[NcclCounters]:
+def counters_from_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[NcclCounters]:
     """Communicators that all their members dumped."""
     found: dict[str, dict[int, tuple[CommState, CollCall]]] = defaultdict(dict)
     for rank, dump in dumps:
@@ -104,7 +104,7 @@ def _only_ones(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Lo
     return out
 
 
-def by_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
+def counters_from_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
     """Communicators of which all members' COLL lines were read."""
     told = [e for e in events if isinstance(e, CollCall | CommInit)]
     lines = [e for e in told if isinstance(e, CollCall)]

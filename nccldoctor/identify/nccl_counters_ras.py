@@ -43,7 +43,7 @@ class _Report:
         return out
 
 
-def by_reports(events: Sequence[RasStatus], seats: Seats, world: int | None) -> Iterator[NcclCounters]:
+def counters_from_ras(events: Sequence[RasStatus], seats: Seats, world: int | None) -> Iterator[NcclCounters]:
     """Communicators whose members are known as ranks of the job, by their newest report beside the one before."""
     asked: dict[str, list[_Report]] = defaultdict(list)
     for report in sorted(_reports(events), key=lambda r: _stamp(r[0])):

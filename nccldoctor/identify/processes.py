@@ -66,7 +66,7 @@ def short(host: str) -> str:
     return host if host.replace(".", "").isdigit() else host.split(".", 1)[0]
 
 
-def bus(address: str | None) -> str | None:
+def pci_address(address: str | None) -> str | None:
     """One spelling for a PCI address: ``0000:3a:00`` from ``0000:3a:00.0``, ``00000000:3A:00.0`` or NCCL's ``3a000``.
 
     NCCL prints hex without separators and leading zeros; from the right: one digit function, two device, two bus, the
@@ -85,7 +85,7 @@ def bus(address: str | None) -> str | None:
     return f"{text[:-5][-4:]}:{text[-5:-3]}:{text[-3:-1]}"
 
 
-def learn(events: Iterable[Event], census: ProcessTable) -> None:
+def read_processes(events: Iterable[Event], census: ProcessTable) -> None:
     """Read the lines that tie a rank to a host, a process or a board."""
     inits: list[CommInit | InspectorRecord] = []
     for event in events:
@@ -103,7 +103,7 @@ def learn(events: Iterable[Event], census: ProcessTable) -> None:
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
             rank = event.rank if event.rank is not None else event.group_rank
-            board = (event.nvml_dev, bus(event.bus_id)) if isinstance(event, CommInit) else (None, None)
+            board = (event.nvml_dev, pci_address(event.bus_id)) if isinstance(event, CommInit) else (None, None)
             census.learn(rank, event.host, event.pid, *board)
 
 

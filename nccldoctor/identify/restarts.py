@@ -26,7 +26,7 @@ PAUSE = 10.0
 """Seconds between the end of an attempt and the first sign of the next; clocks of hosts differ by less."""
 
 
-def newest(case: Case) -> Case:
+def newest_attempt(case: Case) -> Case:
     """The case with the events of its newest attempt alone; what was left out is a Gap."""
     sources = {s.id: s for s in case.sources}
     last = _last_attempts(case.sources)

@@ -126,7 +126,7 @@ def main_run(runs: Sequence[Recorded]) -> Recorded:
     return newest if later and 4 * len(newest.dumps) >= len(most.dumps) else most
 
 
-def without(batch: Batch, left: Iterable[int]) -> Batch:
+def without_dumps(batch: Batch, left: Iterable[int]) -> Batch:
     """The batch without some of its dumps."""
     out = set(left)
     kept = [i for i in range(len(batch.dumps)) if i not in out]

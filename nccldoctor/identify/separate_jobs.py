@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
-from nccldoctor.identify.clocks import seconds
+from nccldoctor.identify.clocks import event_seconds
 from nccldoctor.identify.processes import short
-from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without
+from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.recorded_calls import Batch
@@ -35,7 +35,7 @@ def run_id(path: str) -> str | None:
     return found[1] if found else None
 
 
-def one_run(read: Ingested) -> Ingested:
+def one_job(read: Ingested) -> Ingested:
     """What was read, without the files of other runs; what was left out is a Gap."""
     return _one_of_logs(_one_of_dumps(read))
 
@@ -58,7 +58,7 @@ def _one_of_dumps(read: Ingested) -> Ingested:
     gaps = [_gap([paths[i] for i in run.dumps], _why(run, mine)) for run in others]
     return Ingested(
         tuple(one for one in read.parsed if one.source.id not in left),
-        without(read.batch, gone),
+        without_dumps(read.batch, gone),
         (*read.gaps, *gaps),
     )
 
@@ -176,7 +176,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
     gone = [i for i, dump in enumerate(read.batch.dumps) if dump.source in left]
     return Ingested(
         tuple(one for one in read.parsed if one.source.id not in left),
-        without(read.batch, gone) if gone else read.batch,
+        without_dumps(read.batch, gone) if gone else read.batch,
         (*read.gaps, *gaps),
     )
 
@@ -211,7 +211,7 @@ def _learn(unit: _Told, one: Parsed) -> None:
     own = one.source.rank if one.source.local_rank is None else None
     telling = [e for e in one.events if isinstance(e, CallTimeout | Progress | Setting | TearDown | WorkStatus)]
     dated = one.events if one.source.kind is SourceKind.LOG else ()
-    times = [at for at in seconds(dated, Batch.empty(), ()).tolist() if not math.isnan(at)]
+    times = [at for at in event_seconds(dated, Batch.empty(), ()).tolist() if not math.isnan(at)]
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     for event in one.events:
         if event.rank is not None and event.host:

@@ -13,8 +13,8 @@ import numpy as np
 from nccldoctor.events import CollectiveTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
-from nccldoctor.identify.restarts import newest
-from nccldoctor.identify.separate_dumps import FAR, without
+from nccldoctor.identify.restarts import newest_attempt
+from nccldoctor.identify.separate_dumps import FAR, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.model.operations import op_type
@@ -29,16 +29,16 @@ ONE_TENSOR = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "
 
 def newest_case(read: Ingested) -> Case:
     """The newest attempt of what was read, without such dumps."""
-    case = newest(identify(read))
-    strange = foreign_dumps(case)
+    case = newest_attempt(identify(read))
+    strange = stale_dumps(case)
     if not strange:
         return case
     gone = [i for i, rank in enumerate(case.dump_rank) if rank is not None and rank in strange]
-    left = Ingested(read.parsed, without(read.batch, gone), (*read.gaps, *foreign_gaps(case, strange)))
-    return newest(identify(left))
+    left = Ingested(read.parsed, without_dumps(read.batch, gone), (*read.gaps, *stale_gaps(case, strange)))
+    return newest_attempt(identify(left))
 
 
-def foreign_dumps(case: Case) -> Ranks:
+def stale_dumps(case: Case) -> Ranks:
     """The ranks whose own lines contradict their dump, and none of them agrees."""
     lines: dict[int, list[CollectiveTimeout]] = defaultdict(list)
     for event in case.of(CollectiveTimeout):
@@ -54,7 +54,7 @@ def foreign_dumps(case: Case) -> Ranks:
     return Ranks(out)
 
 
-def foreign_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
+def stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
     """What is left out, and why."""
     why = "the call that this rank gave up on by its own lines is not in it, or is another one: a dump of another run or rank; left out"
     return tuple(

@@ -17,7 +17,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import COMPLETED, Batch
 
 
-def partition(
+def infer_groups(
     batch: Batch, lists: Sequence[int], dump_rank: Sequence[int | None], world: Ranks
 ) -> Mapping[tuple[int, int], Ranks]:
     """The members of each (rank, number) beyond the default group, as the likeliest grid has them.

@@ -18,7 +18,7 @@ from datetime import timedelta
 import numpy as np
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import CLOSING, FLUSH, before_alarm
+from nccldoctor.align.failures import CLOSING, FLUSH, can_precede_alarm
 from nccldoctor.align.liveness import ALARMS
 from nccldoctor.events import (
     CommInit,
@@ -129,7 +129,7 @@ class _Scene:
         classes = _can_cause(event)
         if classes is None:
             return None
-        if not before_alarm(self.facts.liveness, event):
+        if not can_precede_alarm(self.facts.liveness, event):
             return StoryRole.CASCADE if self._here(event) else StoryRole.UNRELATED
         if self.cause in classes and self._here(event):
             return StoryRole.INITIATING

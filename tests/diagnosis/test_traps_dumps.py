@@ -8,8 +8,8 @@ import pickle
 
 from builders.cases import START, WORLD, Log, Tape, Team, case, facts, gave_up, group_named, said
 
-from nccldoctor.align.liveness import presence
-from nccldoctor.align.progress.table import fronts
+from nccldoctor.align.liveness import collect_liveness
+from nccldoctor.align.progress.table import build_progress_table
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import DumpSignal, GroupRef, WorkStatus
 from nccldoctor.model import CauseClass, Role
@@ -25,7 +25,7 @@ def test_02_the_group_of_a_timeout_comes_from_the_line_that_names_it_not_from_it
     found = case(
         logs=[Log("r2.log", [gave_up(2, 5, team=PAIR)], rank=2), Log("r3.log", [gave_up(3, 5, team=PAIR)], rank=3)]
     )
-    both = fronts(found)
+    both = build_progress_table(found)
     pair = group_named(found, "7")
     assert {(f.group, f.rank, f.pending) for f in both.by.values()} == {(pair, 2, 5), (pair, 3, 5)}
 
@@ -38,7 +38,7 @@ def test_04_counters_of_the_dump_signal_are_those_of_the_default_group() -> None
             Log("r2.log", [gave_up(2, 9, team=PAIR)], rank=2),
         ]
     )
-    both = fronts(found)
+    both = build_progress_table(found)
     assert both.by[(group_named(found, "7"), 3)].pending == 9
     assert both.by[(group_named(found, "0"), 3)].enqueued == -1
     assert both.by[(group_named(found, "0"), 3)].pending is None
@@ -189,9 +189,9 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
 
 def test_17_it_does_prove_that_the_rank_was_alive() -> None:
     tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1, 2)]
-    found = presence(case(*tapes, Tape(3).other(entries=[], pg_status={})))
+    found = collect_liveness(case(*tapes, Tape(3).other(entries=[], pg_status={})))
     assert found.signs(3).alive
-    assert not presence(case(*tapes)).signs(3).alive
+    assert not collect_liveness(case(*tapes)).signs(3).alive
 
 
 def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
@@ -208,7 +208,7 @@ def test_09_counters_that_a_line_prints_may_be_behind_what_failed() -> None:
     # the newer watchdog mixes p2p and collective numbers: failed 7, enqueued 5, completed 9
     status = said(WorkStatus, 2, 600, group=PAIR.ref, failed=7, last_enqueued=5, last_completed=9)
     found = case(logs=[Log("r2.log", [status], rank=2)])
-    front = fronts(found).by[(group_named(found, "7"), 2)]
+    front = build_progress_table(found).by[(group_named(found, "7"), 2)]
     assert (front.pending, front.enqueued) == (7, 7)
 
 

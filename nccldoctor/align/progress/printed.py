@@ -12,7 +12,7 @@ QUEUED = 64
 """Calls of one group that may wait behind each other when the first of them times out."""
 
 
-def add_lines(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
+def add_watchdog_lines(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
     """What the watchdog printed, where no dump says more: a rank that gave up on call *s* had issued *s* and not finished it."""
     for event in case.events:
         if event.rank is None:

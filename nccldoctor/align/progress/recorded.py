@@ -14,7 +14,9 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import STARTED, Calls, GroupStatus
 
 
-def recorded(case: Case, calls: Calls, collective: Mask, done: Mask) -> dict[tuple[int, int], GroupProgress]:
+def progress_from_entries(
+    case: Case, calls: Calls, collective: Mask, done: Mask
+) -> dict[tuple[int, int], GroupProgress]:
     """Fronts from recorder entries: one pass over the rows, put together by group and rank."""
     rows = np.flatnonzero(collective)
     if not len(rows):
@@ -56,7 +58,7 @@ def _first_open(calls: Calls, rows: npt.NDArray[np.int64], pair: npt.NDArray[np.
     return dict(zip(pairs.tolist(), rows[order][starts].tolist(), strict=True))
 
 
-def timed(case: Case, calls: Calls) -> frozenset[int]:
+def ranks_with_timing(case: Case, calls: Calls) -> frozenset[int]:
     """Ranks whose recorder noted kernel starts (``TORCH_NCCL_ENABLE_TIMING``): there *scheduled* means *not started*."""
     if not len(calls):
         return frozenset()
@@ -64,7 +66,7 @@ def timed(case: Case, calls: Calls) -> frozenset[int]:
     return frozenset(int(r) for r in np.unique(case.call_rank[known]).tolist() if r >= 0)
 
 
-def counts_starts(case: Case) -> frozenset[int]:
+def ranks_counting_starts(case: Case) -> frozenset[int]:
     """Ranks whose counters hold a started call: without timing nobody counts them (pytorch, ``WorkNCCL::isStarted``)."""
     dumps = zip(case.dumps, case.dump_rank, strict=True)
     return frozenset(
@@ -72,7 +74,7 @@ def counts_starts(case: Case) -> frozenset[int]:
     )
 
 
-def add_status(case: Case, by: dict[tuple[int, int], GroupProgress], calls: Calls, p2p: Mask) -> None:
+def add_counters(case: Case, by: dict[tuple[int, int], GroupProgress], calls: Calls, p2p: Mask) -> None:
     """Counters of ``pg_status`` for groups whose calls have left the ring, or were never written (only active ones were).
 
     Not for groups with sends: newer releases mix both counters there. Not for gloo, whose counters count sends too.

@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nccldoctor.align.gloo import failed, last_rows, left_alone
-from nccldoctor.align.p2p import Mask, Transfer, counted, kinds, transfers
+from nccldoctor.align.gloo import abandoned_calls, failed_calls, last_rows
+from nccldoctor.align.p2p import Mask, Transfer, completed_by_counters, open_transfers, p2p_masks
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.align.progress.printed import add_lines
-from nccldoctor.align.progress.recorded import add_status, counts_starts, recorded, timed
+from nccldoctor.align.progress.printed import add_watchdog_lines
+from nccldoctor.align.progress.recorded import (
+    add_counters,
+    progress_from_entries,
+    ranks_counting_starts,
+    ranks_with_timing,
+)
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import COMPLETED
 
@@ -45,28 +50,28 @@ class ProgressTable:
         return out
 
 
-def fronts(case: Case) -> ProgressTable:
+def build_progress_table(case: Case) -> ProgressTable:
     """Read both fronts of every rank in every group."""
     calls = case.calls
     gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
     done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
-    done[failed(case) | left_alone(case, done)] = False
-    p2p, member = kinds(case, calls)
-    done |= counted(case, calls, p2p)
+    done[failed_calls(case) | abandoned_calls(case, done)] = False
+    p2p, member = p2p_masks(case, calls)
+    done |= completed_by_counters(case, calls, p2p)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
     collective = valid & ~member & ~p2p
-    by = recorded(case, calls, collective, done)
-    started = timed(case, calls) | counts_starts(case)
-    add_status(case, by, calls, p2p)
-    open_transfers = transfers(case, calls, valid & p2p & ~member & ~done, member)
-    add_lines(case, by)
+    by = progress_from_entries(case, calls, collective, done)
+    started = ranks_with_timing(case, calls) | ranks_counting_starts(case)
+    add_counters(case, by, calls, p2p)
+    transfers = open_transfers(case, calls, valid & p2p & ~member & ~done, member)
+    add_watchdog_lines(case, by)
     _add_launches(case, by)
     told = frozenset(
         r
         for r, d in zip(case.dump_rank, case.dumps, strict=True)
         if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
     )
-    return ProgressTable(by, open_transfers, done, collective, member, started, told, last_rows(case))
+    return ProgressTable(by, transfers, done, collective, member, started, told, last_rows(case))
 
 
 def _add_launches(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:

@@ -8,7 +8,7 @@ What would refute it: a later snapshot in which its completions moved on.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, recorded, stalled_of, waiting_evidence
+from nccldoctor.align.evidence import describe, entry_evidence, stalled_of, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
@@ -52,7 +52,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         front = facts.progress.by[(call.group, rank)]
         if front.row >= 0:
             evidence.append(
-                recorded(
+                entry_evidence(
                     facts,
                     front.row,
                     f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
@@ -155,5 +155,5 @@ def _peers_passed(facts: Facts, call: StuckCall) -> list[Evidence]:
     for rank in list(call.passed)[:2]:
         front = facts.progress.by.get((call.group, rank))
         if front is not None and front.row >= 0:
-            out.append(recorded(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
+            out.append(entry_evidence(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
     return out

@@ -13,8 +13,8 @@ from itertools import chain
 from nccldoctor.align.evidence import describe, quote
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.liveness import of_the_job
-from nccldoctor.align.nccl_counter_evidence import unanswered
+from nccldoctor.align.liveness import is_manual_dump
+from nccldoctor.align.nccl_counter_evidence import no_ras_answer
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside, waits_by_stack
@@ -150,7 +150,7 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
     left = facts.liveness.dumped | facts.liveness.logged
     alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= left
     only = alone and facts.liveness.first_alarm is not None
-    silent = any(unanswered(facts, r) for r in ranks)
+    silent = any(no_ras_answer(facts, r) for r in ranks)
     said = "did not answer RAS" if silent else "left neither a dump nor a log"
     call = stall.call
     passed = call is not None and bool(call.passed)
@@ -173,6 +173,6 @@ def _answers(facts: Facts, others: Ranks) -> list[Evidence]:
     """That the dump signal went round: this rank alone did not answer."""
     found = [e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others]
     return [
-        quote(e, f"rank {e.rank} {'wrote its dump' if of_the_job(e) else 'answered the dump signal'}")
+        quote(e, f"rank {e.rank} {'wrote its dump' if is_manual_dump(e) else 'answered the dump signal'}")
         for e in found[:1]
     ]

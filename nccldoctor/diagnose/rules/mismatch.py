@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from nccldoctor.align.call_sequences import VARYING, plain
-from nccldoctor.align.evidence import quote, recorded, stalled_of
+from nccldoctor.align.evidence import entry_evidence, quote, stalled_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, compare, first_disagreement, rows_at
+from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
@@ -34,7 +34,7 @@ def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
     """The first number up to the stalled one under which recorded entries of the members differ."""
     for call in (*stall.calls, *_beside(facts, stall)):
         if call.pair is None:
-            found = first_disagreement(facts.case, facts.progress, call.group, call.seq)
+            found = first_mismatch(facts.case, facts.progress, call.group, call.seq)
             if found is not None:
                 return _outvoted(facts, found) if found.tie else found
     return _uneven(facts)
@@ -91,7 +91,7 @@ def _uneven(facts: Facts) -> Mismatch | None:
 
 def at_call(facts: Facts, call: StuckCall) -> Mismatch | None:
     """Whether the members' entries of this very call differ."""
-    return compare(facts.case, call.group, call.seq, rows_at(facts.case, facts.progress, call.group, call.seq))
+    return compare_calls(facts.case, call.group, call.seq, rows_at(facts.case, facts.progress, call.group, call.seq))
 
 
 def _rule(cause: CauseClass, aspect: str) -> None:
@@ -139,12 +139,14 @@ def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
             or free
         ):
             continue
-        if compare(case, group.index, min(numbers), rows) is None:
+        if compare_calls(case, group.index, min(numbers), rows) is None:
             key, nobody = ("collective", group.index, min(numbers), 0), Ranks()
             call = StuckCall(
                 key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
             )
-            shown = [recorded(facts, row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
+            shown = [
+                entry_evidence(facts, row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]
+            ]
             return Hypothesis(
                 cause,
                 f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
@@ -161,7 +163,7 @@ def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
     case = facts.case
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence = [recorded(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
+    evidence = [entry_evidence(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
         quote(e, f"rank {e.rank} gave up on what the majority recorded")

@@ -9,10 +9,10 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, dump_evidence, quote, recorded, stalled_of, waiting_evidence
+from nccldoctor.align.evidence import describe, dump_evidence, entry_evidence, quote, stalled_of, waiting_evidence
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, Shift, shift
-from nccldoctor.align.nccl_counter_evidence import cited, counted, expected_count, issued
+from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
+from nccldoctor.align.nccl_counter_evidence import counter_evidence, counters_of, expected_count, issue_evidence
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
@@ -41,7 +41,7 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
     if len({rank for _, rank in found}) != 1 or unlike(facts):
         return None
     call, rank = found[0]
-    one, other = counted(facts, call), _elsewhere(facts, call, rank)
+    one, other = counters_of(facts, call), _elsewhere(facts, call, rank)
     if one is None or other is None or rank not in one.said:
         return None
     what = describe(facts, call)
@@ -49,11 +49,13 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
         cause,
         f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
         (
-            cited(one.said[rank], one, f"rank {rank} had issued #{one.last[rank]} as its last call, not {what}"),
-            cited(
+            counter_evidence(
+                one.said[rank], one, f"rank {rank} had issued #{one.last[rank]} as its last call, not {what}"
+            ),
+            counter_evidence(
                 other.said[rank], other, f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
             ),
-            *issued(facts, call, what, 2),
+            *issue_evidence(facts, call, what, 2),
         ),
         Confidence.MEDIUM,
         REFUTED,
@@ -66,14 +68,14 @@ def _skipped(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCal
     """The rank that went past a call which most other members are in: the one that is missing from it, or the one that it waits for
     itself in a pair. Both look alike: other pairs tell which of the two is out of step.
     """
-    if counted(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
+    if counters_of(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
         return []
     out = []
     for rank in call.missing:
         held = next((other for other in stall.calls if other is not call and rank in other.inside), None)
         if held is None:
             continue
-        pair = counted(facts, held)
+        pair = counters_of(facts, held)
         often = expected_count(facts, pair) if pair is not None else None
         mine, theirs = _totals(facts, held, held.inside), _totals(facts, held, held.missing)
         if len(held.missing) > len(held.inside) or (often is not None and min(mine, default=0) > often):
@@ -84,12 +86,12 @@ def _skipped(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCal
 
 
 def _totals(facts: Facts, call: StuckCall, ranks: Ranks) -> list[int]:
-    one = counted(facts, call)
+    one = counters_of(facts, call)
     return [one.totals[r] for r in ranks if r in one.totals] if one is not None else []
 
 
 def _goes_on(facts: Facts, call: StuckCall, rank: int) -> bool:
-    one = counted(facts, call)
+    one = counters_of(facts, call)
     return one is not None and rank not in one.rose and any(rank in other.rose for other in facts.case.nccl_counters)
 
 
@@ -123,7 +125,9 @@ def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> 
     if found is None or found.tie:
         return None
     shifts = [
-        s for r in found.minority if (s := shift(facts.case, facts.progress, facts.sequences, found, r)) is not None
+        s
+        for r in found.minority
+        if (s := find_shift(facts.case, facts.progress, facts.sequences, found, r)) is not None
     ]
     if not shifts and missed:
         shifts = [s for r in found.minority if (s := usual_next(facts, found, r)) is not None]
@@ -134,13 +138,13 @@ def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> 
     evidence: list[Evidence] = []
     for item in shifts[:3]:
         evidence.append(
-            recorded(
+            entry_evidence(
                 facts,
                 item.row,
                 f"rank {item.rank} issued this as #{item.seq}; the next {item.length} calls fit its peers' when moved by one",
             )
         )
-        evidence.append(recorded(facts, item.peer_row, f"its peers issued this as #{item.seq}"))
+        evidence.append(entry_evidence(facts, item.peer_row, f"its peers issued this as #{item.seq}"))
     for call in stall.calls[:1]:
         evidence += waiting_evidence(facts, call, 2)
     group = facts.case.groups[first.group]
@@ -240,8 +244,8 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence: list[Evidence] = []
     for rank, (row, due) in list(found.items())[:3]:
-        evidence.append(recorded(facts, row, f"rank {rank} issued this, which no peer did"))
-        evidence.append(recorded(facts, due, f"an earlier step of rank {rank}: what always came there"))
+        evidence.append(entry_evidence(facts, row, f"rank {rank} issued this, which no peer did"))
+        evidence.append(entry_evidence(facts, due, f"an earlier step of rank {rank}: what always came there"))
     passed = next(iter(call.passed))
     last = dump_evidence(facts, passed, f"rank {passed} finished #{call.seq} and went on")
     group = facts.case.groups[call.group]
@@ -262,9 +266,9 @@ def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
     evidence: list[Evidence] = []
     for item in found[:3]:
         evidence.append(
-            recorded(facts, item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due")
+            entry_evidence(facts, item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due")
         )
-        evidence.append(recorded(facts, item.expected, usual(item)))
+        evidence.append(entry_evidence(facts, item.expected, usual(item)))
     evidence += waiting_evidence(facts, first.call)
     return Hypothesis(
         CAUSE,

@@ -7,9 +7,9 @@ What would refute it: a file of this job that was not read.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import quote, recorded
+from nccldoctor.align.evidence import entry_evidence, quote
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import uncounted
+from nccldoctor.align.nccl_counter_evidence import uneven_communicators
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off, over
@@ -64,7 +64,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
 
 def _ras_errs(facts: Facts) -> bool:
     """Whether RAS tells of a process without an answer, of an error, or of counts that differ on it does not say which ranks."""
-    unclear = uncounted(facts, {one.comm for one in facts.case.nccl_counters})
+    unclear = uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters})
     return any(unclear) or any(
         e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus)
     )
@@ -86,7 +86,7 @@ def _well(facts: Facts) -> list[Evidence]:
         if signs.last_event is not None and not isinstance(signs.last_event, Stack):
             out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))
         if row is not None:
-            out.append(recorded(facts, row, f"the newest call of rank {rank}"))
+            out.append(entry_evidence(facts, row, f"the newest call of rank {rank}"))
         if len(out) >= 6:
             return out
     said = [e for e in facts.case.events if not isinstance(e, Stack | Version)]  # stacks are taken of what stands still

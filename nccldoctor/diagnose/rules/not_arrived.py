@@ -8,10 +8,10 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import owed, quote
+from nccldoctor.align.evidence import describe_missing, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import CLOSING
-from nccldoctor.align.nccl_counter_evidence import counted
+from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import (
@@ -108,7 +108,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     ceiling = Confidence.LOW if open_ else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Hypothesis(
         CAUSE,
-        f"{names(alive).capitalize()} never issued {owed(facts, stall.call)}{doing}",
+        f"{names(alive).capitalize()} never issued {describe_missing(facts, stall.call)}{doing}",
         tuple(evidence),
         ceiling,
         REFUTED,
@@ -125,7 +125,7 @@ def _told_apart(facts: Facts, stall: Stall) -> bool:
 
 def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
     """Ranks whose COLL lines stop before the call, where most others are as silent: whether they froze there, nothing tells."""
-    one = counted(facts, stall.call)
+    one = counters_of(facts, stall.call)
     if one is None or one.observer == "ras" or stall.call is None:
         return Ranks()
     spoke = [r for r in stall.call.inside if facts.liveness.signs(r).alarms or facts.liveness.signs(r).echoes]

@@ -8,7 +8,7 @@ What would refute it: the same order on all ranks that are in both groups.
 from __future__ import annotations
 
 from nccldoctor.align.call_sequences import KIND
-from nccldoctor.align.evidence import describe, recorded, waiting_evidence
+from nccldoctor.align.evidence import describe, entry_evidence, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -62,9 +62,11 @@ def _draft(facts: Facts, stall: Stall, found: list[OrderBreak]) -> Hypothesis:
     evidence: list[Evidence] = []
     for item in swapped[:3]:
         evidence.append(
-            recorded(facts, item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due")
+            entry_evidence(
+                facts, item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due"
+            )
         )
-        evidence.append(recorded(facts, item.expected, usual(item)))
+        evidence.append(entry_evidence(facts, item.expected, usual(item)))
     for call in stall.calls[:3]:
         evidence += waiting_evidence(facts, call, 2)
     other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)

@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from nccldoctor.align.evidence import describe, quote, recorded
+from nccldoctor.align.evidence import describe, entry_evidence, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
@@ -61,10 +61,11 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     if not late or len(late) * 2 >= len(times):
         return None
     evidence: list[Evidence] = [
-        recorded(facts, rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others") for r in list(late)[:3]
+        entry_evidence(facts, rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others")
+        for r in list(late)[:3]
     ]
     evidence += [
-        recorded(facts, rows[r], f"rank {r} had been waiting since then")
+        entry_evidence(facts, rows[r], f"rank {r} had been waiting since then")
         for r in [q for q in rows if q not in late][:2]
     ]
     return Hypothesis(

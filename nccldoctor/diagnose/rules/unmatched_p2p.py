@@ -8,7 +8,7 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import dump_evidence, recorded, waiting_evidence
+from nccldoctor.align.evidence import dump_evidence, entry_evidence, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -52,11 +52,11 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         counted = dump_evidence(facts, rank, f"rank {rank} posted one transfer fewer than each rank of its stage")
         evidence += [counted] if counted is not None else []
     for item in found[:3]:
-        evidence.append(recorded(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
-        evidence.append(recorded(facts, item.expected, usual(item)))
+        evidence.append(entry_evidence(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
+        evidence.append(entry_evidence(facts, item.expected, usual(item)))
     for call in open_[:3]:
         evidence += (
-            [recorded(facts, call.row, f"rank {min(call.inside)} waits for the other end")]
+            [entry_evidence(facts, call.row, f"rank {min(call.inside)} waits for the other end")]
             if call.row >= 0 and call.inside
             else []
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nccldoctor.align.evidence import dump_evidence, owed, quote, waiting_evidence
-from nccldoctor.align.exits import before_alarm
+from nccldoctor.align.evidence import describe_missing, dump_evidence, quote, waiting_evidence
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import CLOSING
-from nccldoctor.align.gloo import lost_peer, waited_in_vain
-from nccldoctor.align.liveness import RankActivity, of_the_job
-from nccldoctor.align.nccl_counter_evidence import answered, cited, counted, unanswered
+from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
+from nccldoctor.align.liveness import RankActivity, is_manual_dump
+from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
 from nccldoctor.align.stacks.activity import doing, is_waiting, split
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
@@ -48,7 +48,7 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
     out: list[Evidence] = []
     if call is not None:
         front = facts.progress.by.get((call.group, rank))
-        what = owed(facts, call)
+        what = describe_missing(facts, call)
         if rank in facts.progress.recorded:
             last = (
                 f"its last call there was #{front.enqueued}"
@@ -60,10 +60,10 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
                 out.append(found)
         elif front is not None and front.event is not None and front.enqueued < call.seq:
             says = f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"
-            counts = counted(facts, call)
-            out.append(quote(front.event, says) if counts is None else cited(front.event, counts, says))
+            counts = counters_of(facts, call)
+            out.append(quote(front.event, says) if counts is None else counter_evidence(front.event, counts, says))
         elif front is None:
-            out += unanswered(facts, rank)
+            out += no_ras_answer(facts, rank)
     out += [
         quote(e, f"PyTorch's desync report names {names(e.laggards)}")
         for e in facts.case.of(DesyncReport)
@@ -135,7 +135,7 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
     out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
     own = own_dumps(facts, rank) if signs.dump == "none" else []
     out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
-    out += answered(facts, rank)
+    out += answered_ras(facts, rank)
     out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
         not out
@@ -153,7 +153,7 @@ def lives(facts: Facts, rank: int) -> list[Evidence]:
 
 def own_dumps(facts: Facts, rank: int) -> list[DumpNote]:
     """The lines with which the training script of a rank says that it dumped by itself."""
-    return [e for e in facts.case.of(DumpNote, rank) if of_the_job(e)]
+    return [e for e in facts.case.of(DumpNote, rank) if is_manual_dump(e)]
 
 
 def own_counters(facts: Facts, rank: int) -> WorkStatus | None:
@@ -191,7 +191,7 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
 
 def _says_it_waited(facts: Facts, rank: int) -> bool:
     """Whether a rank gave up on a call itself, or lost a peer in it: on gloo, where no line names the call."""
-    return any(waited_in_vain(e) or lost_peer(e) for e in facts.liveness.signs(rank).echoes)
+    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.signs(rank).echoes)
 
 
 def _without_excuse(facts: Facts) -> Ranks:
@@ -229,7 +229,7 @@ def _lost_a_peer(facts: Facts, rank: int) -> bool:
     """
     errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
     closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
-    return any(before_alarm(facts.liveness, e) for e in (*errors, *closed))
+    return any(can_precede_alarm(facts.liveness, e) for e in (*errors, *closed))
 
 
 def _left_over(facts: Facts, stall: Stall) -> Ranks:

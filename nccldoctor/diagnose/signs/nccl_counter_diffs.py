@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import OP_TYPES, cited
+from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counter_evidence
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
@@ -222,8 +222,8 @@ def _kinds_draft(
         if clear
         else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
         (
-            cited(one.said[min(odd)], one, f"{names(odd)}: {_listed(one.kinds[min(odd)])}"),
-            cited(one.said[min(rest)], one, f"{names(rest)}: {_listed(one.kinds[min(rest)])}"),
+            counter_evidence(one.said[min(odd)], one, f"{names(odd)}: {_listed(one.kinds[min(odd)])}"),
+            counter_evidence(one.said[min(rest)], one, f"{names(rest)}: {_listed(one.kinds[min(rest)])}"),
         ),
         Confidence.MEDIUM if stands and clear else Confidence.LOW,
         "another query in which the counts are equal",

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.gloo import lost_peer, waited_in_vain
-from nccldoctor.align.liveness import of_the_job
+from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
+from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -47,7 +47,7 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
     said = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _complains(e)}
     ranks = case.world - Ranks(r for r in said if r is not None)
     few = 0 < 3 * len(ranks) <= len(case.world) and frozenset(ranks) <= presence.logged | presence.exited
-    if not few or not any(waited_in_vain(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
+    if not few or not any(is_gloo_timeout(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
         return None
     if any(_left(facts, r) or presence.signs(r).alarms for r in ranks):
         return None
@@ -71,7 +71,7 @@ def broke_first(facts: Facts) -> bool:
     """Whether nobody had waited until the limit when the first connection broke: who gives up and leaves breaks connections, too."""
     told = [e for e in (*facts.case.of(SocketError), *facts.case.of(ExceptionRaised)) if _complains(e)]
     timed = sorted((e for e in told if not math.isnan(facts.liveness.time(e))), key=facts.liveness.time)
-    return _broke(timed[0]) if timed else not any(waited_in_vain(e) for e in told)
+    return _broke(timed[0]) if timed else not any(is_gloo_timeout(e) for e in told)
 
 
 def _left(facts: Facts, rank: int) -> bool:
@@ -83,7 +83,9 @@ def _left(facts: Facts, rank: int) -> bool:
 
 def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
     """That peers lost connections before anybody had waited until the limit: a process had ended."""
-    lost = [e for e in facts.case.of(ExceptionRaised) if lost_peer(e) and e.rank is not None and e.rank not in gone]
+    lost = [
+        e for e in facts.case.of(ExceptionRaised) if is_lost_connection(e) and e.rank is not None and e.rank not in gone
+    ]
     return [quote(e, f"rank {e.rank} lost its connection to a peer") for e in lost[:1]] if broke_first(facts) else []
 
 
@@ -92,7 +94,7 @@ def stood_still(facts: Facts) -> bool:
     for note in facts.case.of(DumpNote):
         signs = facts.liveness.signs(-1 if note.rank is None else note.rank)
         times = [at for e in signs.steps if not math.isnan(at := facts.liveness.time(e))]
-        if not of_the_job(note) or len(times) < 2 or signs.finished:
+        if not is_manual_dump(note) or len(times) < 2 or signs.finished:
             continue
         longest = max(later - earlier for earlier, later in pairwise(sorted(times)))
         if facts.liveness.time(note) - max(times) > max(AT_ONCE, 2 * longest):
@@ -104,7 +106,7 @@ def still_connected(facts: Facts, call: StuckCall) -> list[Evidence]:
     """That ranks inside a call waited until the limit: had the process they waited for ended, connections would have broken at once."""
     if broke_first(facts):
         return []
-    said = [e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and waited_in_vain(e)]
+    said = [e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and is_gloo_timeout(e)]
     return [quote(e, f"rank {e.rank} waited until the limit, and its connections did not break") for e in said[:1]]
 
 
@@ -116,7 +118,7 @@ def _complains(event: Event) -> bool:
 
 
 def _broke(event: Event) -> bool:
-    return lost_peer(event) or isinstance(event, SocketError)
+    return is_lost_connection(event) or isinstance(event, SocketError)
 
 
 def shows_life(facts: Facts, rank: int) -> bool:

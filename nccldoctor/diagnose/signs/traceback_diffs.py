@@ -12,7 +12,7 @@ from functools import cache
 
 from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.gloo import lost_peer, waited_in_vain
+from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.silence import broke_first
@@ -68,7 +68,12 @@ def _wait(facts: Facts, rank: int) -> ExceptionRaised | None:
     """With what a rank gave up, where its traceback tells the place."""
     said = facts.liveness.signs(rank).echoes
     return next(
-        (e for e in said if isinstance(e, ExceptionRaised) and e.code and (waited_in_vain(e) or lost_peer(e))), None
+        (
+            e
+            for e in said
+            if isinstance(e, ExceptionRaised) and e.code and (is_gloo_timeout(e) or is_lost_connection(e))
+        ),
+        None,
     )
 
 

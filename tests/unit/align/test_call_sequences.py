@@ -7,7 +7,7 @@ from typing import Any
 from builders.cases import WORLD, Tape, Team, case
 
 from nccldoctor.align.call_sequences import CallSequences, chain, plain, site
-from nccldoctor.align.progress.table import fronts
+from nccldoctor.align.progress.table import build_progress_table
 
 TORCH = ("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 2800)
 MINE = ("reduce_loss", "/opt/train/train.py", 31)
@@ -22,7 +22,7 @@ def at(*frames: tuple[str, str, int]) -> dict[str, Any]:
 
 def streams(*tapes: Tape) -> CallSequences:
     found = case(*tapes)
-    return CallSequences(found, fronts(found))
+    return CallSequences(found, build_progress_table(found))
 
 
 # ---- call sites

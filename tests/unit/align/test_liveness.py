@@ -7,7 +7,7 @@ import math
 import pytest
 from builders.cases import START, Log, Tape, case, gave_up, said, wall
 
-from nccldoctor.align.liveness import Liveness, presence
+from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import (
     DesyncReport,
     DumpNote,
@@ -34,7 +34,7 @@ from nccldoctor.model.ranks import Ranks
 
 
 def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Liveness:
-    return presence(case(*tapes, logs=logs))
+    return collect_liveness(case(*tapes, logs=logs))
 
 
 def of(rank: int, *events: object) -> Liveness:
@@ -52,7 +52,7 @@ def test_a_dump_is_good_with_calls_or_counters_and_empty_without() -> None:
 
 def test_a_dump_that_cannot_be_read_is_none() -> None:
     broken = Tape(2).call().data()[:40]
-    found = presence(case(Tape(0).call(), (2, broken)))
+    found = collect_liveness(case(Tape(0).call(), (2, broken)))
     assert found.signs(2).dump == "none"
     assert not found.signs(2).alive
 
@@ -210,7 +210,7 @@ def test_signs_hold_what_a_rank_wrote_in_order() -> None:
 
 def test_the_clock_of_an_event() -> None:
     found = case(logs=[Log("a.log", [said(Heartbeat, 0, 3), said(Heartbeat, 0)], rank=0)])
-    clock = presence(found)
+    clock = collect_liveness(found)
     assert clock.time(found.events[0]) == START + 3
     assert math.isnan(clock.time(found.events[1]))
     assert wall(3).timestamp() == START + 3

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.align.call_sequences import CallSequences
-from nccldoctor.align.mismatches import Mismatch, compare, first_disagreement, rows_at, shift
-from nccldoctor.align.progress.table import fronts
+from nccldoctor.align.mismatches import Mismatch, compare_calls, find_shift, first_mismatch, rows_at
+from nccldoctor.align.progress.table import build_progress_table
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
 
 
 def at(found: Case, seq: int, group: int = 0) -> Mismatch | None:
-    return compare(found, group, seq, rows_at(found, fronts(found), group, seq))
+    return compare_calls(found, group, seq, rows_at(found, build_progress_table(found), group, seq))
 
 
 def fourth(*different: tuple[int, str, dict[str, Any]], size: int = 4) -> Case:
@@ -36,7 +36,7 @@ def fourth(*different: tuple[int, str, dict[str, Any]], size: int = 4) -> Case:
 def test_the_same_call_everywhere() -> None:
     found = fourth()
     assert at(found, 4) is None
-    assert first_disagreement(found, fronts(found), 0, 4) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 4) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_sizes_of_an_all_to_all_may_differ() -> None:
     tapes = [Tape(r).call("all_to_all", n=8 + r) for r in range(4)]
     found = case(*tapes)
     assert at(found, 1) is None
-    assert first_disagreement(found, fronts(found), 0, 1) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 1) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_sizes_of_an_all_to_all_may_differ() -> None:
 def test_what_only_a_root_has_may_differ(op: str, root_only: dict[str, Any]) -> None:
     found = case(Tape(0).call(op, **root_only), *(Tape(r).call(op) for r in (1, 2, 3)))
     assert at(found, 1) is None
-    assert first_disagreement(found, fronts(found), 0, 1) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 1) is None
 
 
 def test_the_rest_of_a_rooted_call_must_agree() -> None:
@@ -120,35 +120,35 @@ def test_the_earliest_number_counts_not_the_one_that_hangs() -> None:
         for r in range(4)
     ]
     found = case(*tapes)
-    first = first_disagreement(found, fronts(found), 0, 4)
+    first = first_mismatch(found, build_progress_table(found), 0, 4)
     assert first is not None and (first.seq, first.minority) == (3, Ranks([2]))
 
 
 def test_nothing_above_the_limit_is_looked_at() -> None:
     tapes = [Tape(r).calls(2).call(n=9 if r == 2 else 8) for r in range(4)]
     found = case(*tapes)
-    assert first_disagreement(found, fronts(found), 0, 2) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 2) is None
 
 
 def test_only_what_the_rings_still_hold_is_compared() -> None:
     tapes = [Tape(r).call(n=9 if r == 2 else 8).calls(5) for r in range(4)]
     tapes[2].kept(2)
     found = case(*tapes)
-    assert first_disagreement(found, fronts(found), 0, 6) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 6) is None
 
 
 def test_another_group_is_another_matter() -> None:
     pair = Team("1", "tp", (0, 1))
     tapes = [Tape(r, WORLD, pair).call(n=9 if r == 1 else 8, team=pair).call() for r in (0, 1)]
     found = case(*tapes, Tape(2).call(), Tape(3).call())
-    assert first_disagreement(found, fronts(found), 0, 9) is None
-    assert first_disagreement(found, fronts(found), 1, 9) is not None
+    assert first_mismatch(found, build_progress_table(found), 0, 9) is None
+    assert first_mismatch(found, build_progress_table(found), 1, 9) is not None
 
 
 def test_numbers_that_jump_far_do_not_cost_memory() -> None:
     tapes = [Tape(r).call().call(collective_seq_id=10**12) for r in range(4)]
     found = case(*tapes)
-    assert first_disagreement(found, fronts(found), 0, 10**12) is None
+    assert first_mismatch(found, build_progress_table(found), 0, 10**12) is None
 
 
 # ---- shifts
@@ -166,10 +166,10 @@ def stream(rank: int, ops: list[str]) -> Tape:
 def moved(rank: int, ops: list[str]) -> Any:
     whole = list(LOOP * 3)
     found = case(*(stream(r, ops if r == rank else whole) for r in range(4)))
-    both = fronts(found)
-    first = first_disagreement(found, both, 0, 99)
+    both = build_progress_table(found)
+    first = first_mismatch(found, both, 0, 99)
     assert first is not None
-    return shift(found, both, CallSequences(found, both), first, rank)
+    return find_shift(found, both, CallSequences(found, both), first, rank)
 
 
 def test_a_skipped_call_is_named_where_it_was_skipped() -> None:

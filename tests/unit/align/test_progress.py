@@ -7,7 +7,7 @@ from builders.cases import WORLD, Log, Tape, Team, case, gave_up, group_named, s
 
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.printed import group_of
-from nccldoctor.align.progress.table import ProgressTable, fronts
+from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
 
 PAIR = Team("7", "tp", (2, 3))
@@ -15,13 +15,13 @@ DEFAULT_REF = GroupRef(pg_id=0, uid="0")
 
 
 def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> ProgressTable:
-    return fronts(case(*tapes, logs=logs))
+    return build_progress_table(case(*tapes, logs=logs))
 
 
 def front_of(*tapes: Tape, rank: int = 0, logs: tuple[Log, ...] = ()) -> GroupProgress:
     """The front of one rank in the default group."""
     found = case(*tapes, logs=logs)
-    return fronts(found).by[(found.naming.by_local[(rank, "0")], rank)]
+    return build_progress_table(found).by[(found.naming.by_local[(rank, "0")], rank)]
 
 
 def log(rank: int, *events: object) -> Log:
@@ -54,7 +54,7 @@ def test_a_call_that_finished_behind_an_open_one_does_not_move_the_completed_fro
 def test_fronts_of_two_groups_do_not_mix() -> None:
     tape = Tape(2, WORLD, PAIR).calls(5).calls(2, team=PAIR).call(team=PAIR, done=False)
     found = case(tape)
-    by = fronts(found).by
+    by = build_progress_table(found).by
     assert (by[(group_named(found, "0"), 2)].enqueued, by[(group_named(found, "0"), 2)].pending) == (5, None)
     assert (by[(group_named(found, "7"), 2)].enqueued, by[(group_named(found, "7"), 2)].pending) == (3, 3)
     assert by[(group_named(found, "7"), 2)].position == 7, "its place in the rank's order over all groups"

@@ -12,7 +12,7 @@ from builders.dumps import dump, entry
 from nccldoctor import pipeline
 from nccldoctor.events import KernelEvent
 from nccldoctor.identify.case import Skew
-from nccldoctor.identify.clock_skew import SHARED, ahead, gaps, set_right, skews
+from nccldoctor.identify.clock_skew import SHARED, clock_offsets, correct_times, find_skews, skew_gaps
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, Vocabulary
@@ -32,7 +32,7 @@ def found(
     columns = {"dump": [rank for rank, _ in rows], "seq": [seq for _, seq in rows], "completed_ns": seen}
     table = Calls.build(columns | {"op": [0] * len(rows)})
     ranks = np.array([rank for rank, _ in rows], dtype=np.int32)
-    return skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), more.get("hosts", HOSTS))  # type: ignore[arg-type]
+    return find_skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), more.get("hosts", HOSTS))  # type: ignore[arg-type]
 
 
 def test_a_host_that_is_ahead_is_named_with_its_ranks() -> None:
@@ -44,7 +44,7 @@ def test_a_host_that_is_ahead_is_named_with_its_ranks() -> None:
 def test_a_host_that_is_behind() -> None:
     (skew,) = found({"node2": -40.0})
     assert skew.host == "node2" and skew.seconds == pytest.approx(-40.0, abs=0.1)
-    (gap,) = gaps((skew,))
+    (gap,) = skew_gaps((skew,))
     assert gap.what == "clock of node2" and gap.why.startswith("40.0 s behind most others'")
 
 
@@ -68,12 +68,12 @@ def test_calls_with_a_root_end_at_different_times() -> None:
 def test_ranks_of_unknown_hosts_are_told_together() -> None:
     (skew,) = found({"node1": 3.0}, hosts={})
     assert skew.host is None and skew.ranks == Ranks([2, 3])
-    assert gaps((skew,))[0].what == "clock of ranks 2-3"
+    assert skew_gaps((skew,))[0].what == "clock of ranks 2-3"
 
 
 def test_no_recorder_no_clock() -> None:
     empty = np.zeros(0, np.int32)
-    assert skews(Batch.empty(), empty, empty, {}) == ()
+    assert find_skews(Batch.empty(), empty, empty, {}) == ()
 
 
 def dumps(folder: Path) -> Path:
@@ -105,14 +105,14 @@ def test_recorded_times_are_set_right(tmp_path: Path) -> None:
 def test_a_time_that_is_none_stays_none() -> None:
     calls = Calls.build({"dump": [0, 0], "seq": [1, 2], "created_ns": [BASE, BASE], "completed_ns": [BASE, 0]})
     batch = Batch((), calls, Vocabulary())
-    right = set_right(batch, np.array([3, 3], np.int32), (Skew(Ranks([3]), None, -2.0, 8),))
+    right = correct_times(batch, np.array([3, 3], np.int32), (Skew(Ranks([3]), None, -2.0, 8),))
     assert right.calls.completed_ns.tolist() == [BASE + 2 * 10**9, 0]
 
 
 def test_lines_of_a_host_have_the_clock_of_its_ranks() -> None:
     place = Place(0, "kern.log", 1)
     lines = [KernelEvent(place=place, text="", host=host) for host in ("node1", "node2", None)]
-    assert ahead(lines, (Skew(Ranks([2, 3]), "node1", 5.0, 8),)).tolist() == [5.0, 0.0, 0.0]
+    assert clock_offsets(lines, (Skew(Ranks([2, 3]), "node1", 5.0, 8),)).tolist() == [5.0, 0.0, 0.0]
 
 
 def test_the_story_is_told_on_one_clock(tmp_path: Path) -> None:

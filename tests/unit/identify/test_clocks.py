@@ -10,7 +10,7 @@ import pytest
 from builders.cases import START, Log, Tape, case, gave_up, said, wall
 
 from nccldoctor.events import Heartbeat, ProcessExit
-from nccldoctor.identify.clocks import YEARLESS, seconds
+from nccldoctor.identify.clocks import YEARLESS, event_seconds
 from nccldoctor.model.recorded_calls import Batch
 
 EAST = timezone(timedelta(hours=5, minutes=45))
@@ -18,7 +18,7 @@ EAST = timezone(timedelta(hours=5, minutes=45))
 
 def alone(*times: datetime | None) -> list[float]:
     """The clock of lines without any dump."""
-    found = seconds([said(Heartbeat, 0, time=t) for t in times], Batch.empty(), [])
+    found = event_seconds([said(Heartbeat, 0, time=t) for t in times], Batch.empty(), [])
     return [float(s) for s in found]
 
 

@@ -7,8 +7,8 @@ from builders.cases import WORLD, Log, Tape, Team, case, gave_up, group_named, i
 
 from nccldoctor.events import CollectiveTimeout, CommInit, GroupRef, Heartbeat, Setting, StoreError, WorkStatus
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.group_members import world_of
-from nccldoctor.identify.groups import gather
+from nccldoctor.identify.group_members import known_world_size
+from nccldoctor.identify.groups import build_groups
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
@@ -169,14 +169,14 @@ def test_what_means_the_default_group(ref: GroupRef | None, default: bool) -> No
 def test_the_default_group_goes_before_all_other_words_on_the_world() -> None:
     read = ingested(Tape(0, EIGHT).call())
     events = [said(CommInit, nranks=4)]
-    assert world_of(read.batch, events, {"WORLD_SIZE": 2}) == 8
+    assert known_world_size(read.batch, events, {"WORLD_SIZE": 2}) == 8
 
 
 def test_the_world_by_communicators_then_by_settings() -> None:
     events = [said(CommInit, nranks=2), said(CommInit, nranks=16)]
-    assert world_of(Batch.empty(), events, {"WORLD_SIZE": 2}) == 16
-    assert world_of(Batch.empty(), [], {"WORLD_SIZE": 2}) == 2
-    assert world_of(Batch.empty(), [], {}) is None
+    assert known_world_size(Batch.empty(), events, {"WORLD_SIZE": 2}) == 16
+    assert known_world_size(Batch.empty(), [], {"WORLD_SIZE": 2}) == 2
+    assert known_world_size(Batch.empty(), [], {}) is None
 
 
 def test_the_world_by_the_sizes_of_a_gather() -> None:
@@ -188,11 +188,11 @@ def test_the_world_by_the_sizes_of_a_gather() -> None:
         assert isinstance(event, CollectiveTimeout)
         return event
 
-    assert world_of(Batch.empty(), [line()], {}) == 16
-    assert world_of(Batch.empty(), [line(op="_REDUCE_SCATTER_BASE", numel_in=1600, numel_out=100)], {}) == 16
-    assert world_of(Batch.empty(), [line(op="ALLREDUCE")], {}) is None, "an all-reduce has one size"
-    assert world_of(Batch.empty(), [line(group=GroupRef(pg_id=2, uid="5", desc="tp"))], {}) is None
-    assert world_of(Batch.empty(), [line(numel_out=1601)], {}) is None
+    assert known_world_size(Batch.empty(), [line()], {}) == 16
+    assert known_world_size(Batch.empty(), [line(op="_REDUCE_SCATTER_BASE", numel_in=1600, numel_out=100)], {}) == 16
+    assert known_world_size(Batch.empty(), [line(op="ALLREDUCE")], {}) is None, "an all-reduce has one size"
+    assert known_world_size(Batch.empty(), [line(group=GroupRef(pg_id=2, uid="5", desc="tp"))], {}) is None
+    assert known_world_size(Batch.empty(), [line(numel_out=1601)], {}) is None
 
 
 def test_a_world_smaller_than_a_rank_in_it_is_not_believed() -> None:
@@ -217,6 +217,6 @@ def test_a_store_that_misses_clients_has_not_counted_the_world() -> None:
 
 def test_calls_of_a_dump_without_a_rank_belong_to_no_group() -> None:
     read = ingested(Tape(0).call(), (None, Tape(1).call().data()))
-    naming, codes = gather(read.batch, (0, None), [], Ranks(range(4)), True)
+    naming, codes = build_groups(read.batch, (0, None), [], Ranks(range(4)), True)
     assert codes.tolist() == [0, -1]
     assert (1, "0") in naming.by_local

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import CollCall, CommInit, Event, RasStatus
-from nccldoctor.identify.nccl_counters import by_lines, calls_by_communicator
-from nccldoctor.identify.nccl_counters_ras import by_reports
+from nccldoctor.identify.nccl_counters import calls_by_communicator, counters_from_lines
+from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.flight_recorder.communicators import read_states
 
@@ -60,7 +60,7 @@ def test_a_member_that_logged_elsewhere_and_never_called_here_issued_nothing() -
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
     events += [init(r, "0xb", comm_id="0x2", nranks=2) for r in range(2)]
     events += [call(0, "0xa", 0), *(call(r, "0xb", 4) for r in range(2))]
-    found = {one.comm: one for one in by_lines(events)}
+    found = {one.comm: one for one in counters_from_lines(events)}
     assert (dict(found["0x1"].last), found["0x1"].behind) == ({0: 0, 1: -1}, Ranks([1]))
     assert found["0x1"].first == 0
     assert not found["0x2"].behind
@@ -68,19 +68,19 @@ def test_a_member_that_logged_elsewhere_and_never_called_here_issued_nothing() -
 
 def test_a_member_without_any_such_line_is_not_known() -> None:
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=3) for r in range(3)]
-    assert not list(by_lines([*events, call(0, "0xa", 3), call(1, "0xa", 3)]))
+    assert not list(counters_from_lines([*events, call(0, "0xa", 3), call(1, "0xa", 3)]))
 
 
 @pytest.mark.parametrize("op", ["Send", "Recv", "AlltoAll"])
 def test_a_communicator_with_transfers_counts_unevenly(op: str) -> None:
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
-    assert not list(by_lines([*events, call(0, "0xa", 3), call(0, "0xa", 4, op), call(1, "0xa", 3)]))
+    assert not list(counters_from_lines([*events, call(0, "0xa", 3), call(0, "0xa", 4, op), call(1, "0xa", 3)]))
 
 
 def test_the_first_call_that_not_all_issued_may_skip_numbers() -> None:
     """Replays of a captured graph count without a line."""
     events: list[Event] = [init(r, "0xa", comm_id="0x1", nranks=2) for r in range(2)]
-    (one,) = by_lines(
+    (one,) = counters_from_lines(
         [*events, call(0, "0xa", 3), call(1, "0xa", 3), call(1, "0xa", 40, "AllGather"), call(1, "0xa", 41)]
     )
     assert (one.first, one.op, one.behind) == (40, "AllGather", Ranks([0]))
@@ -107,16 +107,18 @@ def seat(host: str | None, pid: int) -> int | None:
 
 def test_numbers_inside_the_whole_job_are_ranks_and_others_go_by_their_processes() -> None:
     even = dict.fromkeys(range(4), 5)
-    (whole,) = by_reports([report(even, seats=-1)], seat, 4)
-    (upper,) = by_reports([report(even, seats=4)], seat, 8)
+    (whole,) = counters_from_ras([report(even, seats=-1)], seat, 4)
+    (upper,) = counters_from_ras([report(even, seats=4)], seat, 8)
     assert (whole.members, upper.members) == (Ranks(range(4)), Ranks(range(4, 8)))
-    assert not list(by_reports([report(even, seats=-1)], seat, 8)), "a smaller one without processes may hold any ranks"
-    assert not list(by_reports([report(even, seats=900)], seat, 8))
+    assert not list(counters_from_ras([report(even, seats=-1)], seat, 8)), (
+        "a smaller one without processes may hold any ranks"
+    )
+    assert not list(counters_from_ras([report(even, seats=900)], seat, 8))
 
 
 def test_those_that_a_text_does_not_list_have_the_count_of_the_many() -> None:
     event = report({2: 4, -1: 7})
-    (one,) = by_reports([event], seat, 4)
+    (one,) = counters_from_ras([event], seat, 4)
     assert dict(one.last) == {0: 7, 1: 7, 2: 4, 3: 7}
 
 
@@ -126,15 +128,21 @@ def test_two_counts_without_names_are_of_nobody() -> None:
         RasStatus, what="MISMATCH", comm_id="0x1", nranks=4, counts=((-1, "AllReduce", 7), (-1, "AllReduce", 6))
     )
     assert isinstance(tied, RasStatus)
-    assert not list(by_reports([tied], seat, 4))
-    assert not list(by_reports([event], seat, 4))
+    assert not list(counters_from_ras([tied], seat, 4))
+    assert not list(counters_from_ras([event], seat, 4))
 
 
 def test_what_moved_between_two_queries() -> None:
     first, then = {0: 5, 1: 5, 2: 4, 3: 5}, {0: 9, 1: 9, 2: 4, 3: 9}
-    (same,) = by_reports([report(first, at="2026-01-01 10:00:00"), report(first, at="2026-01-01 10:01:00")], seat, 4)
-    (ahead,) = by_reports([report(first, at="2026-01-01 10:00:00"), report(then, at="2026-01-01 10:01:00")], seat, 4)
-    (soon,) = by_reports([report(first, at="2026-01-01 10:00:00"), report(first, at="2026-01-01 10:00:01")], seat, 4)
+    (same,) = counters_from_ras(
+        [report(first, at="2026-01-01 10:00:00"), report(first, at="2026-01-01 10:01:00")], seat, 4
+    )
+    (ahead,) = counters_from_ras(
+        [report(first, at="2026-01-01 10:00:00"), report(then, at="2026-01-01 10:01:00")], seat, 4
+    )
+    (soon,) = counters_from_ras(
+        [report(first, at="2026-01-01 10:00:00"), report(first, at="2026-01-01 10:00:01")], seat, 4
+    )
     assert (same.steady, same.moving, soon.steady) == (True, False, False)
     assert (ahead.steady, ahead.moving, ahead.rose) == (False, False, Ranks([0, 1, 3])), "those behind did not move"
 
@@ -159,8 +167,8 @@ def test_only_as_many_gpus_as_the_job_has_make_ranks_of_numbers() -> None:
 def test_a_report_that_claims_millions_of_members_ends() -> None:
     huge = [report({0: 5, -1: 6}, f"0x{n}", 1 << 20, seats=-1) for n in range(200)]
     with patience():
-        assert len(list(by_reports(huge, seat, 1 << 20))) < 4
-        assert not list(by_reports(huge, seat, 8)), "numbers inside are no ranks, and no processes are told"
+        assert len(list(counters_from_ras(huge, seat, 1 << 20))) < 4
+        assert not list(counters_from_ras(huge, seat, 8)), "numbers inside are no ranks, and no processes are told"
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------

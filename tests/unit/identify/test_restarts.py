@@ -29,7 +29,7 @@ def attempt(hour: int, seq: int, ranks: int = 2) -> dict[str, str]:
 
 def seqs(folder: Path) -> list[int]:
     """The calls that the newest attempt gave up on."""
-    case = restarts.newest(pipeline.read([folder]))
+    case = restarts.newest_attempt(pipeline.read([folder]))
     return sorted({e.seq for e in case.events if e.kind == "collective-timeout"})  # type: ignore[attr-defined]
 
 
@@ -62,7 +62,7 @@ def test_folders_of_several_runs_are_told_apart_by_their_times(tmp_path: Path, n
         for who, text in parts.items():
             (tmp_path / name / f"{who}.log").write_text(text)
     (tmp_path / names[0] / "rank_1.log").write_text("[rank1]: ValueError: no time stands here\n")
-    case = restarts.newest(pipeline.read([tmp_path]))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert seqs(tmp_path) == [9]
     assert not [e for e in case.events if e.kind == "exception"], "it goes with its folder"
     assert [g for g in case.gaps if g.what == "earlier attempts of the job"]
@@ -120,7 +120,7 @@ def test_the_launchers_restart_dates_the_files_that_hold_no_such_line(tmp_path: 
     (tmp_path / "dmesg-node0.txt").write_text(OOM.format(at="03:09:50"))
     for r in range(2):
         (tmp_path / f"rank_{r}.log").write_text(CAUGHT.format(r=r, at=f"04:20:0{r}", seq=9))
-    case = restarts.newest(pipeline.read([tmp_path]))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert seqs(tmp_path) == [9]
     assert not [e for e in case.events if e.kind == "out-of-memory"]
 
@@ -130,7 +130,7 @@ def test_a_line_without_a_time_goes_with_the_one_before_it(tmp_path: Path) -> No
     first, second = attempt(3, 7), attempt(4, 9)
     for who in first:
         (tmp_path / f"{who}.log").write_text(first[who] + (old if who == "rank_1" else "") + second[who])
-    case = restarts.newest(pipeline.read([tmp_path]))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert seqs(tmp_path) == [9]
     assert not [e for e in case.events if e.kind == "exception"]
 
@@ -142,5 +142,5 @@ def test_a_file_without_any_time_in_a_place_of_several_attempts_is_doubted(tmp_p
     (tmp_path / "rank_2.log").write_text(
         "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: of which attempt?\n"
     )
-    case = restarts.newest(pipeline.read([tmp_path]))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert [(g.what, str(g.ranks)) for g in case.gaps if g.lost] == [("rank_2.log", "2")]

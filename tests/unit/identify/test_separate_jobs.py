@@ -9,7 +9,7 @@ from builders.cases import Tape, ingested, world
 
 import nccldoctor
 from nccldoctor.identify import separate_jobs
-from nccldoctor.identify.stale_dumps import foreign_dumps
+from nccldoctor.identify.stale_dumps import stale_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Confidence
 from nccldoctor.model.recorded_calls import Batch
@@ -49,13 +49,13 @@ def left_out(read: Ingested) -> list[str]:
 
 def test_one_run_stays_as_it_is() -> None:
     read = ingested(*hang(2))
-    assert separate_jobs.one_run(read) is read
+    assert separate_jobs.one_job(read) is read
 
 
 def test_dumps_of_the_attempt_before_are_left_out() -> None:
     """Rank 3 left none this time: its old one lies there still."""
     old, new = hang(1, at=-2 * HOUR, n=6), hang(2, calls=9)
-    read = separate_jobs.one_run(ingested(*new[:3], old[3]))
+    read = separate_jobs.one_job(ingested(*new[:3], old[3]))
     assert kept(read) == [f"dumps/nccl_trace_rank_{r}" for r in range(3)]
     assert left_out(read) == [
         "dumps/nccl_trace_rank_3: of another run: its calls are 2.0 h older than those of the others; kept apart, only one "
@@ -66,7 +66,7 @@ def test_dumps_of_the_attempt_before_are_left_out() -> None:
 @pytest.mark.parametrize(("hours", "words"), [(47, "47.0 h"), (240, "10 days")])
 def test_what_is_older_by_days_is_told_in_days(hours: int, words: str) -> None:
     old, new = hang(1, at=-hours * HOUR, n=6), hang(2, calls=9)
-    (gap,) = left_out(separate_jobs.one_run(ingested(*new[:3], old[3])))
+    (gap,) = left_out(separate_jobs.one_job(ingested(*new[:3], old[3])))
     assert f"its calls are {words} older" in gap
 
 
@@ -74,23 +74,23 @@ def test_a_late_rank_is_no_other_run() -> None:
     """It made one call an hour after the others; the calls before agree."""
     late = Tape(3, world(4)).calls(8).pause(HOUR).call(done=False)
     read = ingested(*hang(-1)[:3], late)
-    assert separate_jobs.one_run(read) is read
+    assert separate_jobs.one_job(read) is read
 
 
 def test_a_clock_that_is_wrong_by_minutes_is_no_other_run() -> None:
     read = ingested(*hang(-1)[:3], hang(-1, at=200.0)[3])
-    assert separate_jobs.one_run(read) is read
+    assert separate_jobs.one_job(read) is read
 
 
 def test_a_job_of_another_size_is_another_job() -> None:
-    read = separate_jobs.one_run(ingested(*hang(2, size=4), *(t for t in hang(7, size=8) if t.rank > 3)))
+    read = separate_jobs.one_job(ingested(*hang(2, size=4), *(t for t in hang(7, size=8) if t.rank > 3)))
     assert len(kept(read)) == 4
     assert ["its job has" in text for text in left_out(read)] == [True]
 
 
 def test_of_two_runs_at_one_time_the_one_with_more_dumps_is_taken() -> None:
     few, many = hang(0, size=2, calls=900), hang(1, size=8)
-    assert len(kept(separate_jobs.one_run(ingested(*few, *many)))) == 8
+    assert len(kept(separate_jobs.one_job(ingested(*few, *many)))) == 8
 
 
 def test_local_ranks_of_two_hosts_are_one_run(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_a_dump_that_its_own_log_contradicts_is_left_out(tmp_path: Path) -> None
 def test_no_dump_contradicts_nothing() -> None:
     from nccldoctor.identify.identify import identify
 
-    assert not foreign_dumps(identify(Ingested((), Batch.empty(), ())))
+    assert not stale_dumps(identify(Ingested((), Batch.empty(), ())))

@@ -7,7 +7,7 @@ from typing import Any
 
 from builders.cases import case, read_dump
 
-from nccldoctor.identify.unnamed_groups import partition
+from nccldoctor.identify.unnamed_groups import infer_groups
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import merge
 
@@ -33,7 +33,7 @@ def lists(*dumps: list[dict[str, Any]]) -> Any:
 
 
 def grid(*dumps: list[dict[str, Any]], world: Ranks = WORLD) -> dict[tuple[int, int], str]:
-    found = partition(lists(*dumps), range(len(dumps)), range(len(dumps)), world)
+    found = infer_groups(lists(*dumps), range(len(dumps)), range(len(dumps)), world)
     return {key: str(members) for key, members in found.items()}
 
 
