@@ -102,7 +102,7 @@ class CallSequences:
         self.case = case
         self.batches = _compositions(case, fronts)
         self.labels = _labels(case, self.batches)
-        self._keep = ~fronts.member & (case.call_rank >= 0) & (case.call_group >= 0)
+        self._keep = ~fronts.batch_member & (case.call_rank >= 0) & (case.call_group >= 0)
         self._rows: dict[int, npt.NDArray[np.int64]] = {}
         self._outcomes: dict[tuple[int, int], dict[int, int]] = {}
 
@@ -167,13 +167,16 @@ def _compositions(case: Case, fronts: ProgressTable) -> dict[int, frozenset[str]
     """What each batch of sends and receives holds, by the row of its closing entry: its members stand right before it."""
     closing = np.array([n.lower().endswith("coalesced") for n in case.vocabulary.ops], dtype=bool)
     out: dict[int, frozenset[str]] = {}
-    if not closing.any() or not fronts.member.any():
+    if not closing.any() or not fronts.batch_member.any():
         return out
     calls, words = case.calls, case.vocabulary
-    for row in np.flatnonzero(closing[calls.op] & ~fronts.member).tolist():
+    for row in np.flatnonzero(closing[calls.op] & ~fronts.batch_member).tolist():
         names, at = set(), row - 1
         while (
-            at >= 0 and fronts.member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]
+            at >= 0
+            and fronts.batch_member[at]
+            and calls.dump[at] == calls.dump[row]
+            and calls.pg_id[at] == calls.pg_id[row]
         ):
             names.add(words.ops[calls.op[at]])
             at -= 1

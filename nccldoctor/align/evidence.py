@@ -58,7 +58,7 @@ def dump_evidence(facts: Facts, rank: int, says: str) -> Evidence | None:
     if row is not None:
         return entry_evidence(facts, row, says)
     for dump, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True):
-        if owner == rank and rank in facts.progress.recorded:
+        if owner == rank and rank in facts.progress.recorded_ranks:
             return Evidence(Place(dump.source, dump.path), "no call is active in this dump", says, True, f"dump:{rank}")
     return None
 
@@ -77,7 +77,7 @@ def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | N
     UTC where the recorder gives the beginning; else as the lines print it. None where nothing tells.
     """
     lines = timeouts_of(facts, call)
-    fronts = (facts.progress.by.get((call.group, rank)) for rank in call.entered)
+    fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.entered)
     rows = [f.row for f in fronts if f is not None and f.row >= 0 and f.pending == call.seq] or (
         [call.row] if call.row >= 0 else []
     )
@@ -103,11 +103,11 @@ def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
 
     Nothing ties such lines to the recorder's clock: one without a zone counts where it follows within the limit, or a little later.
     """
-    signs = [facts.liveness.signs(rank) for rank in list(call.entered)[:GAVE_UP]]
+    signs = [facts.liveness.activity(rank) for rank in list(call.entered)[:GAVE_UP]]
     recorded = int(facts.case.calls.timeout_ms[call.row]) if call.row >= 0 else 0
     limit = recorded if recorded > 0 else _printed_limit(facts, call)
     latest = began + limit / 1e3 + LATE if limit else math.inf
-    lines = ((facts.liveness.time(e), e.time) for s in signs for e in (*s.alarms, *s.echoes, *s.exits))
+    lines = ((facts.liveness.time(e), e.time) for s in signs for e in (*s.alarms, *s.secondary_errors, *s.exits))
     return [
         at for at, time in lines if at >= began and (at <= latest or (time is not None and time.tzinfo is not None))
     ]
@@ -167,7 +167,7 @@ def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evide
     what = describe(facts, call)
     shown = 0
     for rank in call.inside:
-        front = facts.progress.by.get((call.group, rank))
+        front = facts.progress.by_group_rank.get((call.group, rank))
         if front is not None and front.row >= 0 and shown < most:
             out.append(entry_evidence(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
             shown += 1

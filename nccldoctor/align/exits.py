@@ -45,9 +45,9 @@ ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminat
 def can_precede_alarm(presence: Liveness, event: Event) -> bool:
     """Whether an event can precede the first complaint; true where either has no time."""
     when, alarm = presence.time(event), presence.first_alarm
-    signs = presence.signs(event.rank) if event.rank is not None else None
+    signs = presence.activity(event.rank) if event.rank is not None else None
     if math.isnan(when) and signs is not None:
-        own = [e.place.line or 0 for e in (*signs.alarms, *signs.answered) if e.place.source == event.place.source]
+        own = [e.place.line or 0 for e in (*signs.alarms, *signs.dump_replies) if e.place.source == event.place.source]
         if own and (event.place.line or 0) > min(own):
             return False
     if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
@@ -67,7 +67,7 @@ def _lost_peer(presence: Liveness, alarm: Event, event: Event) -> bool:
     return (
         is_lost_connection(alarm)
         and event.rank not in (None, alarm.rank)
-        and not presence.signs(event.rank or 0).echoes
+        and not presence.activity(event.rank or 0).secondary_errors
     )
 
 
@@ -81,14 +81,14 @@ def has_aborted_after(case: Case, event: Event) -> bool:
 
 def is_fatal_cuda_error(presence: Liveness, event: CudaError) -> bool:
     """Whether a program's own fault ended its use of the device: every later call of the process fails too, so no step follows it."""
-    step = presence.signs(event.rank).step_event if event.rank is not None else None
+    step = presence.activity(event.rank).step_event if event.rank is not None else None
     return event.software and not (step is not None and _follows(presence, step, event))
 
 
 def fatal_exceptions(presence: Liveness, signs: RankActivity) -> list[ExceptionRaised]:
     """Own exceptions after which the rank made no more steps; a library's warning with a traceback is not one."""
     later = [signs.step_event, *(p for p in signs.phases if p.what == "finished")]
-    return [e for e in signs.own if not any(one is not None and _follows(presence, one, e) for one in later)]
+    return [e for e in signs.own_exceptions if not any(one is not None and _follows(presence, one, e) for one in later)]
 
 
 def _follows(presence: Liveness, step: Event, event: ExceptionRaised | CudaError) -> bool:
@@ -100,7 +100,7 @@ def _follows(presence: Liveness, step: Event, event: ExceptionRaised | CudaError
     caught = isinstance(event, ExceptionRaised) and event.logged
     when = presence.time(event)
     if math.isnan(when) and event.rank is not None:
-        signs = presence.signs(event.rank)
+        signs = presence.activity(event.rank)
         before = [e for e in (*signs.steps, *signs.phases) if (e.place.line or 0) < (event.place.line or 0)]
         return caught or presence.time(step) > max((presence.time(e) for e in before), default=math.nan)
     return caught or presence.time(step) > when + SLACK
@@ -126,7 +126,7 @@ def is_own_exit(case: Case, presence: Liveness, signs: RankActivity, event: Proc
         code = 128 - code
     if code in CLOSING or code == 0 or not can_precede_alarm(presence, event):
         return False
-    if signs.own or signs.alarms or signs.echoes or _after_cancel(case, event):
+    if signs.own_exceptions or signs.alarms or signs.secondary_errors or _after_cancel(case, event):
         return False
     if code == -6:
         return not any(isinstance(t, TearDown) for t in signs.teardown) and signs.logged and math.isnan(presence.alarm)

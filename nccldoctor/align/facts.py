@@ -74,9 +74,9 @@ def _passed_on(case: Case, stall: Stall, signs: Liveness) -> bool:
     for call in stall.calls:
         issued = float(case.calls.created_ns[call.row]) / 1e9 if call.row >= 0 else math.nan
         for rank in call.inside:
-            own = signs.signs(rank)
+            own = signs.activity(rank)
             since = (max(map(signs.time, own.phases[-1:]), default=math.nan) - issued) % QUARTER
-            if not own.parted or since > QUARTER / 2:
+            if not own.has_finished_cleanly or since > QUARTER / 2:
                 return False
     return bool(stall.calls)
 

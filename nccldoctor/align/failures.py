@@ -155,7 +155,7 @@ def address(text: str) -> str:
 def _raised(case: Case, presence: Liveness) -> Iterator[Failure]:
     """Exceptions of a rank's own work that it did not outlive, or that nobody preceded, and what CUDA refuses to a faulty program."""
     candidates: list[tuple[int, ExceptionRaised | CudaError]] = [
-        (r, e) for r, s in sorted(presence.of.items()) for e in fatal_exceptions(presence, s)
+        (r, e) for r, s in sorted(presence.by_rank.items()) for e in fatal_exceptions(presence, s)
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
     candidates += [(-1, e) for e in nameless if not e.logged or has_aborted_after(case, e)]
@@ -189,7 +189,7 @@ def _died(case: Case, presence: Liveness) -> Iterator[Failure]:
     for event in case.of(OutOfMemory):
         if event.scope == "host":
             starved[event.rank].append(event)
-    for rank, signs in sorted(presence.of.items()):
+    for rank, signs in sorted(presence.by_rank.items()):
         exit_ = next((e for e in signs.exits if is_own_exit(case, presence, signs, e)), None)
         memory = starved.get(rank)
         if memory:
@@ -229,8 +229,15 @@ def _dead(case: Case, presence: Liveness) -> Iterator[Failure]:
         if event.what == "DEAD" and (event.rank is not None or event.pid is not None):
             told.setdefault(event.rank if event.rank is not None else (event.host, event.pid), event)
     for event in told.values():
-        signs = presence.signs(event.rank) if event.rank is not None else RankActivity(-1)
-        left = signs.alarms or signs.echoes or signs.teardown or signs.exits or signs.finished or signs.own
+        signs = presence.activity(event.rank) if event.rank is not None else RankActivity(-1)
+        left = (
+            signs.alarms
+            or signs.secondary_errors
+            or signs.teardown
+            or signs.exits
+            or signs.has_finished
+            or signs.own_exceptions
+        )
         if not left and can_precede_alarm(presence, event):
             ranks = Ranks([event.rank] if event.rank is not None else [])
             near = Ranks() if ranks else _on_host(case, event.host)

@@ -23,7 +23,7 @@ Key = tuple[str, int, int, int]
 def first_pending_calls(case: Case, fronts: ProgressTable) -> dict[int, list[Key]]:
     """The calls that each rank really waits in."""
     open_: dict[int, list[tuple[float, bool, Key]]] = defaultdict(list)
-    for front in fronts.by.values():
+    for front in fronts.by_group_rank.values():
         if front.pending is not None:
             place = float(front.position) if front.position != UNORDERED else UNORDERED + _enqueued_at(case, front)
             open_[front.rank].append((place, front.started, ("collective", front.group, front.pending, 0)))
@@ -41,7 +41,7 @@ def first_pending_calls(case: Case, fronts: ProgressTable) -> dict[int, list[Key
             found = _rarest(case, [f for f in found if f[0] < 0], rare) + [f for f in found if f[1]]
         started = [key for _, is_started, key in found if is_started]
         first = [key for place, _, key in found if place == found[0][0]]
-        out[rank] = started if started and rank in fronts.timed else first
+        out[rank] = started if started and rank in fronts.timed_ranks else first
     return out
 
 

@@ -56,22 +56,22 @@ BY_LAUNCHER = frozenset({"closing-signal", "death-signal", "forced-kill"})
 
 @dataclass(frozen=True, slots=True)
 class RankActivity:
-    """What one rank left.
+    """Everything that one rank left behind.
 
-    ``dump`` is ``good`` (entries or counters), ``empty`` (written, recorder off) or ``none``; ``logged`` whether any
-    line or file is its own;
-    ``alarms`` its complaints; ``answered`` its replies to the dump signal; ``own`` and ``echoes`` its exceptions; ``exits`` what launchers
-    say of its end; ``steps`` its lines about steps, ``step`` the newest one it reported; ``first`` and ``last`` its first and last line
-    on the job's clock (NaN: no time).
+    ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when
+    the rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
+    ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
+    launchers report of its end. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``first`` and
+    ``last`` are the times of its first and last line in seconds on the job's clock (NaN: no line has a time).
     """
 
     rank: int
     dump: str = "none"
     logged: bool = False
     alarms: tuple[Event, ...] = ()
-    answered: tuple[Event, ...] = ()
-    own: tuple[ExceptionRaised, ...] = ()
-    echoes: tuple[Event, ...] = ()
+    dump_replies: tuple[Event, ...] = ()
+    own_exceptions: tuple[ExceptionRaised, ...] = ()
+    secondary_errors: tuple[Event, ...] = ()
     exits: tuple[ProcessExit, ...] = ()
     stacks: tuple[Stack, ...] = ()
     phases: tuple[Phase, ...] = ()
@@ -84,20 +84,20 @@ class RankActivity:
     last: float = math.nan
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it answered while others already complained: a dump, a reply, an alarm of its own, a stack."""
-        return self.dump != "none" or bool(self.answered or self.alarms or self.stacks)
+        return self.dump != "none" or bool(self.dump_replies or self.alarms or self.stacks)
 
     @property
-    def finished(self) -> bool:
+    def has_finished(self) -> bool:
         """Whether the last that it said of its work is that it was done, or its process ended with 0."""
         return any(p.what == "finished" for p in self.phases[-1:]) or any(e.exitcode == 0 for e in self.exits)
 
     @property
-    def parted(self) -> bool:
+    def has_finished_cleanly(self) -> bool:
         """Whether it finished and complained of nothing, and no stack shows it waiting."""
-        troubled = self.alarms or self.own or any(e.exitcode for e in self.exits)
-        return self.finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
+        troubled = self.alarms or self.own_exceptions or any(e.exitcode for e in self.exits)
+        return self.has_finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Liveness:
     ``dumped`` and ``logged`` are the ranks that left a dump or lines; ``exited`` those a launcher reported.
     """
 
-    of: Mapping[int, RankActivity]
+    by_rank: Mapping[int, RankActivity]
     alarm: float
     began: float
     first_alarm: Event | None
@@ -117,9 +117,9 @@ class Liveness:
     per_rank_logs: bool
     when: Mapping[int, float] = field(default_factory=dict, repr=False)
 
-    def signs(self, rank: int) -> RankActivity:
+    def activity(self, rank: int) -> RankActivity:
         """The signs of a rank; of one that left nothing, an empty set."""
-        return self.of.get(rank, RankActivity(rank))
+        return self.by_rank.get(rank, RankActivity(rank))
 
     def time(self, event: Event) -> float:
         """When an event happened, on the job's clock; NaN where its line has no time."""
@@ -153,7 +153,7 @@ def collect_liveness(case: Case) -> Liveness:
         if isinstance(e, CollectiveTimeout) and not math.isnan(when[id(e)]) and e.ran_ms is not None
     ]
     return Liveness(
-        of=of,
+        by_rank=of,
         alarm=min(timed)[0] if timed else math.nan,
         began=min(begins, default=math.nan),
         first_alarm=first,
@@ -167,7 +167,7 @@ def collect_liveness(case: Case) -> Liveness:
 
 def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:
     """When the last rank of the job had finished; NaN where one did not, or none says when."""
-    if not case.world or not all(r in of and of[r].parted for r in case.world):
+    if not case.world or not all(r in of and of[r].has_finished_cleanly for r in case.world):
         return math.nan
     said = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]
     return max((when[id(e)] for e in said if not math.isnan(when[id(e)])), default=math.nan)
@@ -206,9 +206,9 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         dump=dump,
         logged=has_file or bool(written),
         alarms=tuple(e for e in events if isinstance(e, ALARMS)),
-        answered=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
-        own=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
-        echoes=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
+        dump_replies=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
+        own_exceptions=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
+        secondary_errors=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),
         stacks=tuple(e for e in events if isinstance(e, Stack)),
         phases=tuple(e for e in events if isinstance(e, Phase)),

@@ -56,7 +56,7 @@ def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[
         return []
     lines: dict[str, tuple[Event, set[int]]] = {}
     for rank in call.inside:
-        event = one.said.get(rank)
+        event = one.lines.get(rank)
         if event is not None:
             lines.setdefault(str(event.place), (event, set()))[1].add(rank)
     return [
@@ -71,20 +71,20 @@ def answered_ras(facts: Facts, rank: int) -> list[Evidence]:
         for one in facts.case.nccl_counters
         if one.observer == "ras" and rank in one.last and is_of_stall(facts, one)
     ]
-    found = [one for one in asked if rank in one.behind or has_time(facts, one)]
-    return [counter_evidence(one.said[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
+    found = [one for one in asked if rank in one.lagging or has_time(facts, one)]
+    return [counter_evidence(one.lines[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
 
 
 def is_of_stall(facts: Facts, one: NcclCounters) -> bool:
     """Whether the counts are not from before the stalled call; counts without a time may be of any moment."""
     began = facts.liveness.began if not math.isnan(facts.liveness.began) else facts.liveness.alarm
-    at = facts.liveness.time(next(iter(one.said.values())))
+    at = facts.liveness.time(next(iter(one.lines.values())))
     return not at < began - SLACK
 
 
 def has_time(facts: Facts, one: NcclCounters) -> bool:
     """Whether it is known when the counts were taken."""
-    return not math.isnan(facts.liveness.time(next(iter(one.said.values()))))
+    return not math.isnan(facts.liveness.time(next(iter(one.lines.values()))))
 
 
 def may_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
@@ -118,10 +118,10 @@ def has_lagging_coll_lines(facts: Facts) -> bool:
     job that stands at the same one.
     """
     for one in facts.case.nccl_counters:
-        level = len(one.last) - len(one.behind)
-        done = any(facts.liveness.signs(r).finished for r in one.last)
-        if one.group >= 0 and one.observer != "ras" and not done and level >= LEVEL and 3 * len(one.behind) <= level:
-            return bool(one.behind)
+        level = len(one.last) - len(one.lagging)
+        done = any(facts.liveness.activity(r).has_finished for r in one.last)
+        if one.group >= 0 and one.observer != "ras" and not done and level >= LEVEL and 3 * len(one.lagging) <= level:
+            return bool(one.lagging)
     return False
 
 
@@ -130,7 +130,7 @@ def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
     found = [one for one in facts.case.nccl_counters if rank in one.silent]
     return [
         counter_evidence(
-            one.said.get(rank) or next(iter(one.said.values())),
+            one.lines.get(rank) or next(iter(one.lines.values())),
             one,
             f"rank {rank} did not answer RAS, {len(one.members) - len(one.silent)} others did",
         )

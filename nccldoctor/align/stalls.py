@@ -53,12 +53,12 @@ def stalls(waits: WaitGraph, order: dict[Key, float], roots: Ranks) -> tuple[Sta
         calls = tuple(
             sorted(
                 (waits.calls[k] for k in keys),
-                key=lambda c: (round(order.get(c.key, 0.0)), len(c.entered | c.outside), c.key),
+                key=lambda c: (round(order.get(c.key, 0.0)), len(c.entered | c.blockers), c.key),
             )
         )
         shown = Ranks(r for r in ranks if any(r in c.missing for c in calls))
         out.append(Stall(StallKind.ABSENT, Ranks(ranks), calls[0] if calls else None, calls, shown))
-    for key in waits.full:
+    for key in waits.entered_by_all:
         call = waits.calls[key]
         out.append(Stall(StallKind.FULL, call.inside, call, (call,)))
     for cycle in waits.cycles:

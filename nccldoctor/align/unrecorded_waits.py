@@ -53,7 +53,7 @@ def find_unrecorded_waits(
     gloo = backends == {"gloo"}
     lost = _lost(case) if gloo else Ranks()
     waiting = Ranks(r for r in roots if _says_it_waits(presence, r) or r in lost)
-    explained = bool(graph.full or graph.cycles)
+    explained = bool(graph.entered_by_all or graph.cycles)
     if roots and not explained and roots <= lost:
         return UnrecordedWaits(Ranks(), hidden=True)
     if gloo and roots and not explained and all(_waits_in_vain(presence, r) for r in roots):
@@ -70,13 +70,13 @@ def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
     and so does a call that everybody entered and somebody does not finish.
     """
     calls = graph.calls.values()
-    needed = {r for c in calls for r in (c.outside if len(c.outside) == 1 else c.missing) if r in roots}
+    needed = {r for c in calls for r in (c.blockers if len(c.blockers) == 1 else c.missing) if r in roots}
     behind: dict[int, list[Key]] = defaultdict(list)
     for key, call in graph.calls.items():
-        for rank in call.behind:
+        for rank in call.queued:
             behind[rank].append(key)
-    held = {k for k, c in graph.calls.items() if c.outside & needed}
-    held |= {k for k in graph.full if graph.calls[k].passed and graph.calls[k].row >= 0}
+    held = {k for k, c in graph.calls.items() if c.blockers & needed}
+    held |= {k for k in graph.entered_by_all if graph.calls[k].completed and graph.calls[k].row >= 0}
     held |= {k for k in chain.from_iterable(graph.cycles) if graph.calls[k].row >= 0}
     frontier = list(held)
     while frontier:
@@ -93,18 +93,20 @@ def _lost(case: Case) -> Ranks:
 
 def _waits_in_vain(presence: Liveness, rank: int) -> bool:
     """Whether a rank itself waited for somebody until the limit, or did so when its stack was taken."""
-    signs = presence.signs(rank)
+    signs = presence.activity(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in signs.echoes)
+    return any(
+        e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in signs.secondary_errors
+    )
 
 
 def _says_it_waits(presence: Liveness, rank: int) -> bool:
     """A main thread inside a collective, a send or a receive; or an exception that such a call raised."""
-    signs = presence.signs(rank)
+    signs = presence.activity(rank)
     if any(s.main and is_waiting(s.frames) for s in signs.stacks):
         return True
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in signs.echoes)
+    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in signs.secondary_errors)
 
 
 def _earliest(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGraph, roots: Ranks) -> Ranks:

@@ -80,8 +80,8 @@ def components(edges: Mapping[Key, set[Key]]) -> list[set[Key]]:
 class StuckCall:
     """A call that somebody waits in, and where its members stand.
 
-    ``inside`` are in it (firmly); ``behind`` issued it too but wait in something earlier; ``missing`` are shown not to have issued it;
-    ``unknown`` left nothing that tells; ``passed`` completed it. ``row`` is a recorded entry of a rank inside (-1: known from lines),
+    ``inside`` are in it (firmly); ``queued`` issued it too but wait in something earlier; ``missing`` are shown not to have issued it;
+    ``unknown`` left nothing that tells; ``completed`` completed it. ``row`` is a recorded entry of a rank inside (-1: known from lines),
     ``seq`` the number that waiting ranks record. ``pair`` is (sender, receiver) of a p2p call.
     """
 
@@ -89,34 +89,34 @@ class StuckCall:
     group: int
     seq: int
     inside: Ranks
-    behind: Ranks
+    queued: Ranks
     missing: Ranks
     unknown: Ranks
-    passed: Ranks
+    completed: Ranks
     row: int = -1
     pair: tuple[int, int] | None = None
 
     @property
     def entered(self) -> Ranks:
         """Everyone who issued it and did not complete it."""
-        return self.inside | self.behind
+        return self.inside | self.queued
 
     @property
-    def outside(self) -> Ranks:
+    def blockers(self) -> Ranks:
         """Everyone who may hold it up: not in it, shown or not."""
-        return self.missing | self.unknown | self.behind
+        return self.missing | self.unknown | self.queued
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGraph:
-    """The graph. ``firm`` says which calls each rank waits in; ``roots`` are the ranks that wait for nobody although others wait
-    for them, ``full`` the calls that nobody is missing from, ``cycles`` the circles of calls that wait for each other.
+    """The graph. ``waits_in`` says which calls each rank waits in; ``roots`` are the ranks that wait for nobody although others wait
+    for them, ``entered_by_all`` the calls that nobody is missing from, ``cycles`` the circles of calls that wait for each other.
     """
 
     calls: Mapping[Key, StuckCall]
-    firm: Mapping[int, tuple[Key, ...]]
+    waits_in: Mapping[int, tuple[Key, ...]]
     roots: Ranks
-    full: tuple[Key, ...]
+    entered_by_all: tuple[Key, ...]
     cycles: tuple[tuple[Key, ...], ...]
     order: Mapping[Key, int] = field(default_factory=dict)
 
@@ -133,10 +133,10 @@ def build_wait_graph(case: Case, fronts: ProgressTable) -> WaitGraph:
     roots: set[int] = set()
     edges: dict[Key, set[Key]] = {key: set() for key in calls}
     for key, call in calls.items():
-        for rank in call.outside:
+        for rank in call.blockers:
             held = [k for k in keys_of.get(rank, ()) if k != key]
             edges[key].update(held)
-            if not held and rank not in call.behind:
+            if not held and rank not in call.queued:
                 roots.add(rank)
     for keys in keys_of.values():
         batch = [k for k in keys if k[0] == "p2p"]
@@ -173,7 +173,8 @@ def _collectives(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[
             sets[name] -= own
         sets["behind"] |= own
         front = next(
-            (f for r in sorted(holders[key]) if (f := fronts.by.get((group, r))) is not None and f.row >= 0), None
+            (f for r in sorted(holders[key]) if (f := fronts.by_group_rank.get((group, r))) is not None and f.row >= 0),
+            None,
         )
         if front is not None and sets["passed"] and op_type(case.vocabulary.ops[case.calls.op[front.row]]) in NEEDS_ALL:
             sets["behind"] |= sets.pop("unknown", set())  # a member finished it, so that all have entered it
@@ -182,10 +183,10 @@ def _collectives(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[
             group,
             seq,
             inside=Ranks(holders[key]),
-            behind=Ranks(sets["behind"]),
+            queued=Ranks(sets["behind"]),
             missing=Ranks(sets["missing"]),
             unknown=Ranks(sets["unknown"]),
-            passed=Ranks(sets["passed"]),
+            completed=Ranks(sets["passed"]),
             row=front.row if front else -1,
         )
     return out
@@ -224,9 +225,9 @@ def _standing(
     fronts: ProgressTable, firm: Mapping[int, Sequence[Key]], wrapped: set[int], group: int, seq: int, rank: int
 ) -> str:
     """Where one member stands towards call ``seq``."""
-    front = fronts.by.get((group, rank))
+    front = fronts.by_group_rank.get((group, rank))
     if front is None:
-        return "missing" if rank in fronts.recorded and rank not in wrapped else "unknown"
+        return "missing" if rank in fronts.recorded_ranks and rank not in wrapped else "unknown"
     if front.enqueued < seq:
         return "missing" if front.known_by != "log" or _exact(front) else "unknown"
     if front.completed >= seq:
@@ -261,8 +262,8 @@ def _transfers(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[Ke
             seq,
             Ranks(holders),
             Ranks(posted[key]) - holders,
-            absent & fronts.recorded,
-            absent - fronts.recorded,
+            absent & fronts.recorded_ranks,
+            absent - fronts.recorded_ranks,
             Ranks(),
             row=row,
             pair=(key[2], key[3]),

@@ -62,7 +62,9 @@ def _crash(facts: Facts, drafts: Sequence[Hypothesis]) -> list[Hypothesis]:
     without a dump are not known.
     """
     sure = [
-        f for f in facts.failures if f.certain and f.ranks and not any(facts.wait_graph.firm.get(r) for r in f.ranks)
+        f
+        for f in facts.failures
+        if f.certain and f.ranks and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
     ]
     if not sure or any(d.cause not in NOTHING_TOLD or d.ceiling is Confidence.HIGH for d in drafts):
         return []
@@ -76,7 +78,7 @@ def _quiet(facts: Facts) -> bool:
     troubled = (
         facts.liveness.first_alarm is not None
         or facts.failures
-        or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.of.values())
+        or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.by_rank.values())
     )
     return (
         logged and not troubled and not _unborn(facts) and not stood_still(facts) and not has_lagging_coll_lines(facts)
@@ -86,8 +88,8 @@ def _quiet(facts: Facts) -> bool:
 def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
     """Whether stacks alone bear a stall out: a rank inside the call waits, and never finished, and one outside it does something else."""
     inside = stall.call.inside if stall.call is not None else Ranks()
-    signs = facts.liveness.signs
-    return any(waits_by_stack(signs(r)) and not signs(r).finished for r in inside) and any(
+    signs = facts.liveness.activity
+    return any(waits_by_stack(signs(r)) and not signs(r).has_finished for r in inside) and any(
         outside_by_stack(signs(r)) for r in stall.ranks if r not in inside
     )
 
@@ -223,7 +225,7 @@ def _chain(facts: Facts, draft: Hypothesis) -> tuple[Link, ...]:
         if key not in depth or not call.inside - apart:
             continue
         absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()  # not heard of is not waited for
-        target = (call.outside & draft.ranks) or call.missing or call.behind or absent
+        target = (call.blockers & draft.ranks) or call.missing or call.queued or absent
         op = op_type(facts.case.vocabulary.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
         stalled = stalled_of(facts, call)
         links.append(
@@ -246,12 +248,12 @@ def _depths(facts: Facts, draft: Hypothesis) -> dict[tuple[str, int, int, int], 
     """How many waits lie between a stuck call and the culprit."""
     calls = facts.wait_graph.calls
     depth = {
-        k: 0 for k, c in calls.items() if c.outside & draft.ranks or (draft.call is not None and k == draft.call.key)
+        k: 0 for k, c in calls.items() if c.blockers & draft.ranks or (draft.call is not None and k == draft.call.key)
     }
     frontier = list(depth)
     while frontier:
         reached = Ranks(r for k in frontier for r in calls[k].inside)
         level = depth[frontier[0]] + 1
-        frontier = [k for k, c in calls.items() if k not in depth and c.outside & reached]
+        frontier = [k for k, c in calls.items() if k not in depth and c.blockers & reached]
         depth.update(dict.fromkeys(frontier, level))
     return depth

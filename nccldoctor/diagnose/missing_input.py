@@ -61,7 +61,7 @@ def _asked(facts: Facts, draft: Hypothesis) -> Ranks:
     call, case = draft.call, facts.case
     ranks = draft.ranks | draft.suspects
     if call is None:
-        return ranks | (r for r in case.world if not facts.liveness.signs(r).alarms)
+        return ranks | (r for r in case.world if not facts.liveness.activity(r).alarms)
     ranks = ranks | call.missing | call.unknown
     if draft.cause.family is Family.DISAGREE or draft.cause is CauseClass.UNFINISHED:
         ranks = ranks | case.groups[call.group].members
@@ -88,7 +88,9 @@ def _counted(facts: Facts, draft: Hypothesis) -> Ranks:
     if draft.call is None:
         return Ranks()
     group = draft.call.group
-    return Ranks(r for (g, r), front in facts.progress.by.items() if g == group and front.known_by == "status")
+    return Ranks(
+        r for (g, r), front in facts.progress.by_group_rank.items() if g == group and front.known_by == "status"
+    )
 
 
 def _ranks_of(gap: Gap, source: Source | None) -> Ranks:

@@ -57,18 +57,18 @@ def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
     """
     if draft.cause in BROKEN:
         return draft
-    stands = one.steady or facts.liveness.first_alarm is not None
+    stands = one.is_steady or facts.liveness.first_alarm is not None
     ceiling = draft.ceiling
     if ceiling in (Confidence.HIGH, Confidence.MEDIUM):
         ceiling = Confidence.MEDIUM if stands else Confidence.LOW
     bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
-    most = [o for o in facts.case.nccl_counters if 2 * len(o.behind) > len(o.last) and draft.ranks <= o.behind]
+    most = [o for o in facts.case.nccl_counters if 2 * len(o.lagging) > len(o.last) and draft.ranks <= o.lagging]
     if most or _ahead_of_others(facts, draft, one):
         return _out_of_step(facts, bounded, most[0] if most else one)
-    few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.behind) < len(o.last) for r in o.behind)
-    if draft.ranks & one.behind - few:
+    few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.lagging) < len(o.last) for r in o.lagging)
+    if draft.ranks & one.lagging - few:
         return _out_of_step(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(may_wait_elsewhere(facts, one, r) for r in draft.ranks):
         return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
@@ -77,16 +77,16 @@ def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
 
 def _ahead_of_others(facts: Facts, draft: Hypothesis, one: NcclCounters) -> bool:
     """Whether half of a communicator is not behind the others of its size, and the other half ahead of them: that one is out of step."""
-    often = expected_count(facts, one) if 2 * len(one.behind) == len(one.last) else None
+    often = expected_count(facts, one) if 2 * len(one.lagging) == len(one.last) else None
     late = [one.totals[r] for r in draft.ranks if r in one.totals]
     return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
 
 
 def _out_of_step(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
     """Not fewer are behind than ahead: those ahead issued a call that nobody else did, or skipped one, or the others are late."""
-    ahead = Ranks(one.last) - one.behind
-    few = ahead if len(ahead) < len(one.behind) else Ranks(one.last)
-    says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.behind)}"
+    ahead = Ranks(one.last) - one.lagging
+    few = ahead if len(ahead) < len(one.lagging) else Ranks(one.last)
+    says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.lagging)}"
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
@@ -146,26 +146,26 @@ def _named(facts: Facts, draft: Hypothesis, late: Ranks, shown: Sequence[Evidenc
 
 def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     """Ranks behind in some communicator that are ahead of nobody in another, and the lines that count them."""
-    found = [one for one in facts.case.nccl_counters if is_of_stall(facts, one) and not one.moving]
-    few = [one for one in found if 2 * len(one.behind) < len(one.last)]
-    ahead = Ranks(r for one in found if one.behind for r in one.last if r not in one.behind)
-    late = Ranks(r for one in few for r in one.behind) - ahead
+    found = [one for one in facts.case.nccl_counters if is_of_stall(facts, one) and not one.is_moving]
+    few = [one for one in found if 2 * len(one.lagging) < len(one.last)]
+    ahead = Ranks(r for one in found if one.lagging for r in one.last if r not in one.lagging)
+    late = Ranks(r for one in few for r in one.lagging) - ahead
     shown = tuple(
         counter_evidence(
-            one.said[rank],
+            one.lines[rank],
             one,
             f"rank {rank} had issued {one.last[rank]} {one.op or 'calls'}, others {max(one.last.values())}",
         )
         for one in few
-        for rank in late & one.behind
-        if rank in one.said
+        for rank in late & one.lagging
+        if rank in one.lines
     )
     return late, shown[:3]
 
 
 def _proven(facts: Facts) -> bool:
     """Whether some counts are of the stall for certain: only then they contradict."""
-    return any(one.steady or has_time(facts, one) for one in facts.case.nccl_counters)
+    return any(one.is_steady or has_time(facts, one) for one in facts.case.nccl_counters)
 
 
 # --- leads -------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def counters_from_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterato
             op=stuck.op or None if stuck else None,
             first=first,
             call=stuck,
-            steady=all(s.unfinished >= 0 for s in states if s.newest > least or not uneven),
+            is_steady=all(s.unfinished >= 0 for s in states if s.newest > least or not uneven),
         )
 
 
@@ -143,40 +143,43 @@ def counters_from_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
 
 @dataclass(frozen=True, slots=True)
 class NcclCounters:
-    """What one observer (*ras*, *coll*, *comm-dump*) says of one communicator.
+    """The call counts of one communicator, as one observer (*ras*, *coll* or *comm-dump*) gives them.
 
-    ``last`` is the number of each global rank's last call, ``said`` what says so; ``silent`` are members that did not answer.
-    ``first`` is the first number that not everybody reached, or the one that all are in, ``op`` its operation (None: not known) and
-    ``call`` a line of it. ``steady``: asked twice, and nothing had moved, or the call is unfinished wherever it was issued; ``rose``:
-    members that had come further the second time; ``behind`` those not as far as the furthest. ``kinds`` are the counts by operation,
-    where they are counted so, ``totals`` those of all. ``group`` is the index of the group that stands for it (-1: none).
+    ``last`` maps each global rank to the number of its last call, ``lines`` to the event that says so; ``silent`` members did not
+    answer. ``first`` is the first number that not every member reached, or the number that all members wait in; ``op`` is its
+    operation (None: not known) and ``call`` a line of it. ``is_steady``: two queries gave the same counts, or the call is
+    unfinished wherever it was issued. ``advanced`` members had a higher count in the second query; ``lagging`` members have fewer
+    calls than the furthest one. ``by_op`` are the counts by operation where the observer gives them, ``totals`` the counts over
+    all operations. ``group`` is the index of the group that stands for the communicator (-1: none).
+
+    Ranks 0-6 counted 412 all-reduces and rank 7 counted 411: ``first`` is 412 and ``lagging`` is rank 7.
     """
 
     observer: str
     comm: str
     members: Ranks
     last: Mapping[int, int]
-    said: Mapping[int, Event]
+    lines: Mapping[int, Event]
     op: str | None = None
     first: int = 0
     call: CollCall | None = None
     silent: Ranks = Ranks()
     when: datetime | None = None
-    steady: bool = False
-    rose: Ranks = Ranks()
-    kinds: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    is_steady: bool = False
+    advanced: Ranks = Ranks()
+    by_op: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     group: int = -1
-    behind: Ranks = field(init=False)
+    lagging: Ranks = field(init=False)
     totals: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find once who did not come as far as the furthest, and how many calls each issued of all operations together."""
         most = max(self.last.values(), default=0)
-        object.__setattr__(self, "behind", Ranks(r for r, n in self.last.items() if n < most))
-        counts = {r: sum(by_kind.values()) for r, by_kind in self.kinds.items()}
+        object.__setattr__(self, "lagging", Ranks(r for r, n in self.last.items() if n < most))
+        counts = {r: sum(by_kind.values()) for r, by_kind in self.by_op.items()}
         object.__setattr__(self, "totals", counts or self.last)
 
     @property
-    def moving(self) -> bool:
+    def is_moving(self) -> bool:
         """Whether those who are behind, or all, had come further the second time: then nobody waits for them."""
-        return bool((self.behind or self.members) & self.rose)
+        return bool((self.lagging or self.members) & self.advanced)

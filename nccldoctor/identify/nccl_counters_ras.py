@@ -131,7 +131,7 @@ def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> Ncc
             first=min(last.values(), default=0) + (1 if differ else 0),
             silent=silent,
             when=report.when,
-            kinds=kinds,
+            by_op=kinds,
         )
         if said
         else None
@@ -149,6 +149,6 @@ def _global(inside: int, report: _Report, seats: Seats, world: int | None) -> in
 def _compared(newest: NcclCounters, before: NcclCounters | None) -> NcclCounters:
     if before is None or (newest.when and before.when and newest.when - before.when < APART):
         return newest
-    steady = newest.kinds == before.kinds
+    steady = newest.by_op == before.by_op
     rose = Ranks(r for r in newest.totals if newest.totals[r] > before.totals.get(r, newest.totals[r]))
-    return replace(newest, steady=steady, rose=rose)
+    return replace(newest, is_steady=steady, advanced=rose)

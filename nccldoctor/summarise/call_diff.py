@@ -143,5 +143,5 @@ def _call(facts: Facts, row: int) -> StreamCall:
         seq=_number(facts, row),
         site=site(case.vocabulary.stacks[calls.stack[row]]),
         sizes=", ".join("x".join(str(n) for n in shape) or "scalar" for shape in inputs[:3]),
-        done=bool(facts.progress.done[row]),
+        done=bool(facts.progress.completed[row]),
     )

@@ -107,7 +107,7 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     # Where nobody knows why a call does not end, silence about the network proves nothing unless NCCL itself was heard.
     told = verdict.cause not in (CauseClass.UNFINISHED, CauseClass.UNDETERMINED) or any(True for _ in case.of(CommInit))
     nccl = bool(facts.liveness.logged) and told
-    dumps = len(facts.progress.recorded) > 1  # a dump without entries agrees with nobody
+    dumps = len(facts.progress.recorded_ranks) > 1  # a dump without entries agrees with nobody
     rows = [
         _row("network", CauseClass.NETWORK, verdict, _transport_complains(case), nccl,
              "no transport error in the logs", "logs of the ranks with NCCL_DEBUG=WARN, or a kernel log, would tell"),

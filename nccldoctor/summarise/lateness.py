@@ -71,7 +71,7 @@ def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
     """
     found: list[tuple[int, int]] = []
     for group in facts.case.groups:
-        fronts = [f for r in group.members if (f := facts.progress.by.get((group.index, r))) is not None]
+        fronts = [f for r in group.members if (f := facts.progress.by_group_rank.get((group.index, r))) is not None]
         if pair <= group.members and fronts:
             found.append((min(front.enqueued for front in fronts), -group.index))
     most, index = max(found, default=(0, 0))
@@ -113,7 +113,7 @@ def _window(facts: Facts, group: int, seq: int) -> _Window | None:
     created[at, column] = (calls.created_ns[rows] - base) / 1e6
     finished = calls.completed_ns[rows] > 0
     completed[at[finished], column[finished]] = (calls.completed_ns[rows][finished] - base) / 1e6
-    fronts = [facts.progress.by.get((member[r], r)) for r in ranks.tolist()]
+    fronts = [facts.progress.by_group_rank.get((member[r], r)) for r in ranks.tolist()]
     names = dict(zip(column.tolist(), calls.op[rows].tolist(), strict=True))
     return _Window(
         ranks=ranks,

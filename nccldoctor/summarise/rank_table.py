@@ -25,7 +25,7 @@ def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]
     suspects = Ranks(r for f in findings[:1] for r in f.suspects)
     victims = Ranks(r for f in findings for r in f.victims)
     fronts: dict[int, list[GroupProgress]] = {}
-    for front in facts.progress.by.values():
+    for front in facts.progress.by_group_rank.values():
         fronts.setdefault(front.rank, []).append(front)
     names = {s.uid or s.desc for s in facts.case.groups}
     stalled = findings[0].stalled.group if findings[0].stalled is not None and names else None
@@ -48,8 +48,8 @@ def _state(
     facts: Facts, rank: int, role: Role, fronts: list[GroupProgress], stalled: str | None, said: dict[Key, str]
 ) -> RankState:
     """The row of one rank; ``said`` keeps how calls are described, since thousands wait in the same one."""
-    case, signs = facts.case, facts.liveness.signs(rank)
-    firm = facts.wait_graph.firm.get(rank, ())
+    case, signs = facts.case, facts.liveness.activity(rank)
+    firm = facts.wait_graph.waits_in.get(rank, ())
     call = facts.wait_graph.calls.get(firm[0]) if firm else None
     front = next((f for f in fronts if call is not None and f.group == call.group), None)
     if front is None:
@@ -75,7 +75,7 @@ def _state(
 
 def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | None]:
     """The last thing seen of a rank: a stack says most, else its last line; ``counted`` where somebody told how far it is."""
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
     if stack is not None:
         return sighting(stack), stack.place

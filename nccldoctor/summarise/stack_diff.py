@@ -54,7 +54,7 @@ def _sides(facts: Facts, ranks: Ranks) -> Iterator[StackSide]:
 
 
 def _from_tool(facts: Facts, rank: int) -> StackSide | None:
-    stacks = [s for s in facts.liveness.signs(rank).stacks if s.frames]
+    stacks = [s for s in facts.liveness.activity(rank).stacks if s.frames]
     if not stacks:
         return None
     newest = [s for s in stacks if s.place.path == stacks[-1].place.path]

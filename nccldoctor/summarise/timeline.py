@@ -122,13 +122,13 @@ def _row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame) 
 
 
 def _of_rank(facts: Facts, rank: int) -> list[Event]:
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     said: list[Event] = [
         *signs.alarms,
-        *signs.own,
-        *signs.echoes,
+        *signs.own_exceptions,
+        *signs.secondary_errors,
         *signs.exits,
-        *signs.answered,
+        *signs.dump_replies,
         *signs.stacks,
         *signs.phases,
     ]
@@ -167,7 +167,7 @@ def _stretches(
     for row in rows.tolist():
         begin = float(calls.created_ns[row]) / 1e9
         finish = float(calls.completed_ns[row]) / 1e9
-        if facts.progress.done[row] and finish > begin and finish <= frame.end:
+        if facts.progress.completed[row] and finish > begin and finish <= frame.end:
             out.append(Stretch("call", begin, finish))
     stop = _stops(facts, rank, frame, marks)
     waiting = _waits_since(facts, rank, frame)
@@ -195,7 +195,7 @@ def _stops(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> flo
     """
     ended = [m.at for m in marks if m.kind == "exit"]
     gave_up = [m.at for m in marks if m.kind in ("timeout", "exception")]
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     if gave_up:
         return min(gave_up)
     if ended:
@@ -205,8 +205,8 @@ def _stops(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> flo
 
 def _waits_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
     """When the rank issued the call that it waits in."""
-    for key in facts.wait_graph.firm.get(rank, ()):
-        front = facts.progress.by.get((key[1], rank))
+    for key in facts.wait_graph.waits_in.get(rank, ()):
+        front = facts.progress.by_group_rank.get((key[1], rank))
         if (
             key[0] == "collective"
             and front is not None
@@ -214,7 +214,7 @@ def _waits_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
             and facts.case.calls.created_ns[front.row] > 0
         ):
             return max(float(facts.case.calls.created_ns[front.row]) / 1e9, frame.start)
-    for event in facts.liveness.signs(rank).alarms:
+    for event in facts.liveness.activity(rank).alarms:
         if isinstance(event, CallTimeout) and event.ran_ms is not None:
             at = facts.liveness.time(event) - event.ran_ms / 1e3
             if not math.isnan(at):

@@ -27,7 +27,7 @@ def test_02_the_group_of_a_timeout_comes_from_the_line_that_names_it_not_from_it
     )
     both = build_progress_table(found)
     pair = group_named(found, "7")
-    assert {(f.group, f.rank, f.pending) for f in both.by.values()} == {(pair, 2, 5), (pair, 3, 5)}
+    assert {(f.group, f.rank, f.pending) for f in both.by_group_rank.values()} == {(pair, 2, 5), (pair, 3, 5)}
 
 
 def test_04_counters_of_the_dump_signal_are_those_of_the_default_group() -> None:
@@ -39,18 +39,18 @@ def test_04_counters_of_the_dump_signal_are_those_of_the_default_group() -> None
         ]
     )
     both = build_progress_table(found)
-    assert both.by[(group_named(found, "7"), 3)].pending == 9
-    assert both.by[(group_named(found, "0"), 3)].enqueued == -1
-    assert both.by[(group_named(found, "0"), 3)].pending is None
+    assert both.by_group_rank[(group_named(found, "7"), 3)].pending == 9
+    assert both.by_group_rank[(group_named(found, "0"), 3)].enqueued == -1
+    assert both.by_group_rank[(group_named(found, "0"), 3)].pending is None
 
 
 def test_06_scheduled_does_not_mean_not_started_without_timing() -> None:
     # every rank is in call 3, all say "scheduled": nobody is accused of not having started
     tapes = [Tape(r).calls(2).call(done=False) for r in range(4)]
     found = facts(*tapes)
-    assert found.progress.timed == frozenset()
+    assert found.progress.timed_ranks == frozenset()
     (call,) = found.wait_graph.calls.values()
-    assert (call.inside, call.outside) == (Ranks(range(4)), Ranks())
+    assert (call.inside, call.blockers) == (Ranks(range(4)), Ranks())
     assert not diagnose(found)[0].ranks
 
 
@@ -62,8 +62,8 @@ def test_06_with_timing_a_scheduled_call_queues_behind_the_started_one() -> None
         tape.call(done=False, state="started")
     found = case(*tapes)
     result = facts(*tapes)
-    assert result.progress.timed == frozenset(range(4))
-    assert result.wait_graph.firm[3] == (("collective", group_named(found, "0"), 2, 0),)
+    assert result.progress.timed_ranks == frozenset(range(4))
+    assert result.wait_graph.waits_in[3] == (("collective", group_named(found, "0"), 2, 0),)
 
 
 def test_07_gloo_calls_are_done_when_retired_whatever_their_state() -> None:
@@ -71,14 +71,14 @@ def test_07_gloo_calls_are_done_when_retired_whatever_their_state() -> None:
     for tape in tapes[:3]:
         tape.call("barrier", done=False)
     found = facts(*tapes)
-    by_rank = {f.rank: (f.enqueued, f.completed, f.pending) for f in found.progress.by.values()}
+    by_rank = {f.rank: (f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()}
     assert by_rank == {0: (3, 2, 3), 1: (3, 2, 3), 2: (3, 2, 3), 3: (2, 2, None)}
     assert found.wait_graph.roots == Ranks([3])
 
 
 def test_07_a_retired_nccl_call_that_did_not_complete_has_timed_out() -> None:
     tapes = [Tape(r).call().call(done=False, retired=True) for r in range(4)]
-    assert {f.pending for f in facts(*tapes).progress.by.values()} == {2}
+    assert {f.pending for f in facts(*tapes).progress.by_group_rank.values()} == {2}
 
 
 def test_08_members_of_a_batch_never_change_and_count_for_nothing() -> None:
@@ -106,13 +106,13 @@ def test_08_members_of_a_batch_of_collectives_count_for_nothing_either() -> None
         return out._put(WORLD, "coalesced", 0, True)
 
     found = facts(*(tape(r) for r in range(4)))
-    assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by.values()} == {(2, 2, None)}
+    assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()} == {(2, 2, None)}
 
 
 def test_09_sends_carry_the_collective_counter_of_their_group_and_are_no_collective() -> None:
     # the send of 0 is open under collective number 2, which everybody completed
     found = facts(Tape(0).calls(2).send(1, done=False), *(Tape(r).calls(2) for r in (1, 2, 3)))
-    assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by.values()} == {(2, 2, None)}
+    assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()} == {(2, 2, None)}
     (call,) = found.wait_graph.calls.values()
     assert (call.pair, call.seq, call.inside, call.missing) == ((0, 1), 1, Ranks([0]), Ranks([1]))
 
@@ -126,7 +126,7 @@ def test_09_counters_of_a_group_with_sends_are_not_believed() -> None:
         Tape(2).calls(2),
         Tape(3).calls(2),
     ]
-    assert {f.enqueued for f in facts(*tapes).progress.by.values()} == {2}
+    assert {f.enqueued for f in facts(*tapes).progress.by_group_rank.values()} == {2}
 
 
 def _list_2_2(calls: int, *, open_last: bool) -> bytes:
@@ -168,7 +168,7 @@ def test_16_json_and_pickle_of_one_dump_give_the_same_facts() -> None:
         return tape.rank, json.dumps(shape, sort_keys=True).encode()
 
     pickled, written = facts(*tapes), facts(*map(as_json, tapes))
-    assert written.progress.by == pickled.progress.by
+    assert written.progress.by_group_rank == pickled.progress.by_group_rank
     assert diagnose(written)[0].ranks == diagnose(pickled)[0].ranks == Ranks([3])
 
 
@@ -176,7 +176,7 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
     tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1)]
     empty = [Tape(r).other(entries=[], pg_status={}) for r in (2, 3)]
     found = facts(*tapes, *empty)
-    assert found.liveness.signs(2).dump == "empty"
+    assert found.liveness.activity(2).dump == "empty"
     assert found.liveness.dumped == Ranks([0, 1])
     (call,) = found.wait_graph.calls.values()
     assert (call.missing, call.unknown) == (Ranks(), Ranks([2, 3]))
@@ -190,8 +190,8 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
 def test_17_it_does_prove_that_the_rank_was_alive() -> None:
     tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1, 2)]
     found = collect_liveness(case(*tapes, Tape(3).other(entries=[], pg_status={})))
-    assert found.signs(3).alive
-    assert not collect_liveness(case(*tapes)).signs(3).alive
+    assert found.activity(3).is_alive
+    assert not collect_liveness(case(*tapes)).activity(3).is_alive
 
 
 def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
@@ -208,7 +208,7 @@ def test_09_counters_that_a_line_prints_may_be_behind_what_failed() -> None:
     # the newer watchdog mixes p2p and collective numbers: failed 7, enqueued 5, completed 9
     status = said(WorkStatus, 2, 600, group=PAIR.ref, failed=7, last_enqueued=5, last_completed=9)
     found = case(logs=[Log("r2.log", [status], rank=2)])
-    front = build_progress_table(found).by[(group_named(found, "7"), 2)]
+    front = build_progress_table(found).by_group_rank[(group_named(found, "7"), 2)]
     assert (front.pending, front.enqueued) == (7, 7)
 
 

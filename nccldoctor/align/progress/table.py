@@ -28,15 +28,21 @@ from nccldoctor.model.recorded_calls import COMPLETED
 
 @dataclass(frozen=True, slots=True)
 class ProgressTable:
-    """All fronts of a case. ``timed`` are ranks whose recorder noted when kernels started; ``recorded`` those with entries or counters."""
+    """The progress of every rank in every process group.
 
-    by: Mapping[tuple[int, int], GroupProgress]
+    ``by_group_rank`` maps (group index, rank) to progress; a group that nobody recorded or logged has no key. ``transfers`` holds
+    the unfinished sends and receives of each rank. ``completed``, ``collective`` and ``batch_member`` are boolean masks of shape
+    ``(number of recorded calls,)`` parallel to ``case.calls``. ``timed_ranks`` have a recorder that noted when kernels started,
+    ``recorded_ranks`` have entries or counters in their dump, and ``last_row`` is the row of each rank's newest call.
+    """
+
+    by_group_rank: Mapping[tuple[int, int], GroupProgress]
     transfers: Mapping[int, tuple[Transfer, ...]]
-    done: Mask
+    completed: Mask
     collective: Mask
-    member: Mask
-    timed: frozenset[int]
-    recorded: frozenset[int]
+    batch_member: Mask
+    timed_ranks: frozenset[int]
+    recorded_ranks: frozenset[int]
     last_row: Mapping[int, int]
 
     def of_rank(self, rank: int) -> list[GroupProgress]:
@@ -45,7 +51,7 @@ class ProgressTable:
 
     def _by_rank(self) -> dict[int, list[GroupProgress]]:
         out: dict[int, list[GroupProgress]] = defaultdict(list)
-        for front in self.by.values():
+        for front in self.by_group_rank.values():
             out[front.rank].append(front)
         return out
 
@@ -79,11 +85,11 @@ def _add_launches(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
     issued as much, only a second query shows that it does not.
     """
     for one in case.nccl_counters:
-        if one.group < 0 or one.moving:
+        if one.group < 0 or one.is_moving:
             continue
         least = min(one.last.values())
-        behind = bool(one.behind)
-        stands = behind or one.steady or bool(one.silent)
+        behind = bool(one.lagging)
+        stands = behind or one.is_steady or bool(one.silent)
         for rank, number in one.last.items():
             ahead = number > least or (stands and not behind)
             by[one.group, rank] = GroupProgress(
@@ -93,5 +99,5 @@ def _add_launches(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
                 one.first - 1 if stands else least,
                 one.first if ahead else None,
                 known_by=one.observer,
-                event=one.said.get(rank),
+                event=one.lines.get(rank),
             )

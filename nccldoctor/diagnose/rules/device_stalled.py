@@ -35,9 +35,9 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The minority that is still in a call which the majority completed."""
     call = stall.call
-    if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.passed:
+    if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:
         return None
-    if len(call.inside) > len(call.passed) or _elsewhere(facts, call):
+    if len(call.inside) > len(call.completed) or _elsewhere(facts, call):
         return None
     stalled = stalled_of(facts, call)
     if (stalled is not None and stalled.op in EARLY_ROOT) or (
@@ -49,7 +49,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence: list[Evidence] = []
     for rank in list(ahead)[:3]:
-        front = facts.progress.by[(call.group, rank)]
+        front = facts.progress.by_group_rank[(call.group, rank)]
         if front.row >= 0:
             evidence.append(
                 entry_evidence(
@@ -61,7 +61,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence += _peers_passed(facts, call)
     for waiting in _others_wait_for(facts, call)[:2]:
         evidence += waiting_evidence(facts, waiting, 1)
-    peers = f"{len(call.passed)} {verb(call.passed, 'peer', 'peers')}"
+    peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     return Hypothesis(
         CAUSE,
         f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
@@ -70,7 +70,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         Confidence.HIGH
         if _others_wait_for(facts, call)
         and facts.case.groups[call.group].learned != "assumed"
-        and all(facts.progress.by[call.group, r].row >= 0 for r in ahead)
+        and all(facts.progress.by_group_rank[call.group, r].row >= 0 for r in ahead)
         else Confidence.MEDIUM,
         "a later snapshot in which the completions of that rank moved on",
         ranks=ahead,
@@ -85,7 +85,7 @@ def _elsewhere(facts: Facts, call: StuckCall) -> bool:
     behind = [
         s.call.inside
         for s in facts.stalls
-        if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.passed)
+        if s.kind is StallKind.FULL and s.call is not None and 0 < len(s.call.inside) <= len(s.call.completed)
     ]
     together = call.inside.union(*behind)
     return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
@@ -98,7 +98,10 @@ def _complained(facts: Facts) -> bool:
 
 def _held_up(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
     """Whether peers wait in a call that the host of a stopped rank has not even issued, or it is far, or long, behind them."""
-    gap = max((f.completed for f in facts.progress.by.values() if f.group == call.group), default=call.seq) - call.seq
+    gap = (
+        max((f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group), default=call.seq)
+        - call.seq
+    )
     waited_for = any(c.missing & stopped for c in _others_wait_for(facts, call))
     return gap >= FAR_BEHIND or waited_for or _long_done(facts, call)
 
@@ -109,7 +112,7 @@ def _long_done(facts: Facts, call: StuckCall) -> bool:
     A dump that was merely written earlier than theirs holds no later moment. Clocks can be compared where calls were finished together.
     """
     calls, rows = facts.case.calls, rows_at(facts.case, facts.progress, call.group, call.seq)
-    done = [at for r in call.passed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
+    done = [at for r in call.completed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
     if not done or not all(_compared(facts, call, r) for r in call.inside):
         return False
     mine = [facts.sequences.rows(r) for r in call.inside]
@@ -126,7 +129,7 @@ def _compared(facts: Facts, call: StuckCall, rank: int) -> bool:
 
 def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:
     """Whether the rank's host issued calls behind the one that does not complete."""
-    front = facts.progress.by.get((call.group, rank))
+    front = facts.progress.by_group_rank.get((call.group, rank))
     last = facts.progress.last_row.get(rank)
     return front is not None and (
         front.enqueued > call.seq or (last is not None and front.row >= 0 and last > front.row)
@@ -138,22 +141,22 @@ def _others_wait_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
     found = [
         c
         for c in facts.wait_graph.calls.values()
-        if c.key != call.key and c.outside & call.inside and c.inside - call.inside
+        if c.key != call.key and c.blockers & call.inside and c.inside - call.inside
     ]
     return sorted(found, key=lambda c: (facts.issued_at.get(c.key, 0.0), c.key))
 
 
 def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
     """The first call in which others wait for the stopped rank; the one it stands in where nobody waits yet."""
-    waiting = [c for c in _others_wait_for(facts, call) if c.outside & ranks and c.pair is None]
+    waiting = [c for c in _others_wait_for(facts, call) if c.blockers & ranks and c.pair is None]
     same = [c for c in waiting if c.group == call.group]
     return (same or waiting or [call])[0]
 
 
 def _peers_passed(facts: Facts, call: StuckCall) -> list[Evidence]:
     out = []
-    for rank in list(call.passed)[:2]:
-        front = facts.progress.by.get((call.group, rank))
+    for rank in list(call.completed)[:2]:
+        front = facts.progress.by_group_rank.get((call.group, rank))
         if front is not None and front.row >= 0:
             out.append(entry_evidence(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
     return out

@@ -86,8 +86,8 @@ CAUSE = CauseClass.DIED
 
 def silence(facts: Facts, rank: int) -> list[Evidence]:
     """That nothing of the rank contradicts its end: its log simply stops."""
-    signs = facts.liveness.signs(rank)
-    if signs.dump != "none" or signs.answered or signs.alarms or signs.last_event is None:
+    signs = facts.liveness.activity(rank)
+    if signs.dump != "none" or signs.dump_replies or signs.alarms or signs.last_event is None:
         return []
     return [quote(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
 
@@ -145,7 +145,7 @@ def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
 def _fell_silent(facts: Facts, gone: Ranks) -> bool:
     """Whether these ranks wrote lines before, and every other rank of the job gave up after they had stopped."""
     others = facts.case.world - gone
-    return gone <= facts.liveness.logged and all(facts.liveness.signs(r).alarms for r in others)
+    return gone <= facts.liveness.logged and all(facts.liveness.activity(r).alarms for r in others)
 
 
 CAUSE = CauseClass.DIED
@@ -155,7 +155,9 @@ REFUTED = "lines, a dump or a stack of that rank from after its end"
 @rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
-    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]
+    found = [
+        f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
+    ]
     if stall.kind is StallKind.ABSENT:
         lost = [
             f
@@ -229,15 +231,15 @@ def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
     ranks = Ranks(
         r
         for r in nameable(facts, stall) | stall.proven_absent
-        for e in facts.liveness.signs(r).exits
-        if e.exitcode == 0 and facts.liveness.signs(r).dump == "none"
+        for e in facts.liveness.activity(r).exits
+        if e.exitcode == 0 and facts.liveness.activity(r).dump == "none"
     )
     if not ranks:
         return _missing_from_table(facts, stall)
     evidence = [
         quote(e, f"rank {r} exited with code 0", observer="launcher")
         for r in ranks
-        for e in facts.liveness.signs(r).exits[:1]
+        for e in facts.liveness.activity(r).exits[:1]
     ]
     evidence += others_wait(facts, stall)
     return Hypothesis(
@@ -258,16 +260,16 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
     ranks = Ranks(
         r
         for r in nameable(facts, stall)
-        if not facts.liveness.signs(r).exits
-        and not facts.liveness.signs(r).teardown
-        and not facts.liveness.signs(r).alive
+        if not facts.liveness.activity(r).exits
+        and not facts.liveness.activity(r).teardown
+        and not facts.liveness.activity(r).is_alive
     )
     evidence: list[Evidence] = []
     for rank in ranks:
         host = facts.case.rank_host.get(rank)
         mates = [
             e
-            for r, s in sorted(facts.liveness.of.items())
+            for r, s in sorted(facts.liveness.by_rank.items())
             for e in s.exits
             if e.reporter == "torchrun" and host is not None and facts.case.rank_host.get(r) == host
         ]
@@ -298,7 +300,9 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
 def _broken_connection(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
     silent = Ranks(
-        r for r in nameable(facts, stall) if not facts.liveness.signs(r).alive and not facts.liveness.signs(r).echoes
+        r
+        for r in nameable(facts, stall)
+        if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
     broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
     if not broken or not silent or len(silent) > 1 or not broke_first(facts):

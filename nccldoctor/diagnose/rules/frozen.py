@@ -50,15 +50,15 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
     damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one
-    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.liveness.signs(r)) is None) - damaged
+    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.liveness.activity(r)) is None) - damaged
     if not ranks:
         return None
     others = facts.case.groups[stall.call.group].members - ranks
-    spoke = Ranks(r for r in facts.case.world - ranks if facts.liveness.signs(r).alive)
+    spoke = Ranks(r for r in facts.case.world - ranks if facts.liveness.activity(r).is_alive)
     evidence: list[Evidence] = []
     for rank in list(ranks)[:3]:
         evidence += shown_outside(facts, stall.call, rank)
-        signs = facts.liveness.signs(rank)
+        signs = facts.liveness.activity(rank)
         if signs.last_event is not None:
             evidence.append(quote(signs.last_event, f"the last line of rank {rank}, from before the stall"))
     evidence += others_wait(facts, stall)
@@ -69,7 +69,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         other = next(iter(exits & others))
         evidence += [
             quote(e, f"exits of others are on record, none of {names(ranks)}", observer="launcher")
-            for e in facts.liveness.signs(other).exits[:1]
+            for e in facts.liveness.activity(other).exits[:1]
         ]
     own_log = bool(ranks & facts.liveness.logged)
     connected = still_connected(facts, stall.call) if own_log else []
@@ -110,7 +110,7 @@ def _kept_running(facts: Facts, rank: int) -> bool:
 
     Launchers list failures only: a rank that exited with 0 is missing from their tables as well.
     """
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     if signs.exits:
         return all(e.exitcode in (None, -9, 137) for e in signs.exits)
     return any(t.what in ("forced-kill", "closing-signal") for t in signs.teardown)
@@ -140,7 +140,9 @@ def _uncollected(facts: Facts, spoke: Ranks) -> bool:
 
 def _only_stall(facts: Facts, stall: Stall) -> bool:
     """Whether everything that waits leads to this rank: a snapshot of a running job shows calls in flight elsewhere too."""
-    return bool(facts.liveness.logged) or (len(facts.stalls) == 1 and stall.call is not None and not stall.call.passed)
+    return bool(facts.liveness.logged) or (
+        len(facts.stalls) == 1 and stall.call is not None and not stall.call.completed
+    )
 
 
 def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Stall) -> Hypothesis:
@@ -153,7 +155,7 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
     silent = any(no_ras_answer(facts, r) for r in ranks)
     said = "did not answer RAS" if silent else "left neither a dump nor a log"
     call = stall.call
-    passed = call is not None and bool(call.passed)
+    passed = call is not None and bool(call.completed)
     inside = call.inside if call is not None else Ranks()
     who = f"{names(inside)} {verb(inside, 'waits', 'wait')}" if passed else "the others wait"
     return Hypothesis(

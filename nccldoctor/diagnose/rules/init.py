@@ -190,7 +190,9 @@ def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
     inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
     outside = facts.case.world - inside
     ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
-    lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded and not facts.failures
+    lines = (
+        stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks and not facts.failures
+    )
     if not inside or not outside or not (ends or lines):
         return None
     few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
@@ -209,8 +211,8 @@ def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
 
 def _merely_closed(facts: Facts, rank: int) -> bool:
     """Whether the launcher closed a rank before it said where it was: it may have been in the same set-up."""
-    signs = facts.liveness.signs(rank)
-    return any(e.exitcode in CLOSING for e in signs.exits) and not (signs.echoes or signs.stacks)
+    signs = facts.liveness.activity(rank)
+    return any(e.exitcode in CLOSING for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
 
 
 def _worked(facts: Facts) -> bool:
@@ -245,7 +247,7 @@ def _communicator(facts: Facts) -> Hypothesis | None:
             for r, e in list(begun.items())[:3]
         ]
         for rank in list(absent)[:3] if few else []:
-            last = facts.liveness.signs(rank).last_event
+            last = facts.liveness.activity(rank).last_event
             if last is not None:
                 evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
         evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]

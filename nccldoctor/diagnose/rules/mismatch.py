@@ -134,7 +134,7 @@ def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
             len(rows) < 3
             or len(silent) != 1
             or group.members != case.world
-            or silent & facts.progress.recorded
+            or silent & facts.progress.recorded_ranks
             or len(numbers) != 1
             or free
         ):

@@ -42,7 +42,7 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
         return None
     call, rank = found[0]
     one, other = counters_of(facts, call), _elsewhere(facts, call, rank)
-    if one is None or other is None or rank not in one.said:
+    if one is None or other is None or rank not in one.lines:
         return None
     what = describe(facts, call)
     return Hypothesis(
@@ -50,10 +50,10 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
         f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
         (
             counter_evidence(
-                one.said[rank], one, f"rank {rank} had issued #{one.last[rank]} as its last call, not {what}"
+                one.lines[rank], one, f"rank {rank} had issued #{one.last[rank]} as its last call, not {what}"
             ),
             counter_evidence(
-                other.said[rank], other, f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
+                other.lines[rank], other, f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
             ),
             *issue_evidence(facts, call, what, 2),
         ),
@@ -92,13 +92,17 @@ def _totals(facts: Facts, call: StuckCall, ranks: Ranks) -> list[int]:
 
 def _goes_on(facts: Facts, call: StuckCall, rank: int) -> bool:
     one = counters_of(facts, call)
-    return one is not None and rank not in one.rose and any(rank in other.rose for other in facts.case.nccl_counters)
+    return (
+        one is not None
+        and rank not in one.advanced
+        and any(rank in other.advanced for other in facts.case.nccl_counters)
+    )
 
 
 def _elsewhere(facts: Facts, call: StuckCall, rank: int) -> NcclCounters | None:
     """The other communicator in which the rank is ahead, or was seen to go on."""
-    others = [o for o in facts.case.nccl_counters if o.group != call.group and rank in o.said]
-    return next((o for o in others if rank in o.rose or (o.behind and rank not in o.behind)), None)
+    others = [o for o in facts.case.nccl_counters if o.group != call.group and rank in o.lines]
+    return next((o for o in others if rank in o.advanced or (o.lagging and rank not in o.lagging)), None)
 
 
 CAUSE = CauseClass.MISSED_CALL
@@ -180,14 +184,21 @@ def usual_next(facts: Facts, found: Mismatch, rank: int) -> Shift | None:
 def first_open(facts: Facts, group: int, seq: int, row: int) -> StuckCall:
     """The first call from number ``seq`` on that does not complete in a group: the one under which the difference hurts."""
     pending = {
-        f.pending for f in facts.progress.by.values() if f.group == group and f.pending is not None and f.pending >= seq
+        f.pending
+        for f in facts.progress.by_group_rank.values()
+        if f.group == group and f.pending is not None and f.pending >= seq
     }
     number = min(pending, default=seq)
     key = ("collective", group, number, 0)
     if key in facts.wait_graph.calls:
         return facts.wait_graph.calls[key]
     at = next(
-        (f.row for f in facts.progress.by.values() if f.group == group and f.pending == number and f.row >= 0), row
+        (
+            f.row
+            for f in facts.progress.by_group_rank.values()
+            if f.group == group and f.pending == number and f.row >= 0
+        ),
+        row,
     )
     return StuckCall(key, group, number, facts.case.groups[group].members, Ranks(), Ranks(), Ranks(), Ranks(), row=at)
 
@@ -211,11 +222,11 @@ def _by_order(facts: Facts, stall: Stall) -> Hypothesis | None:
 def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The one rank of a circle that had issued a call fewer than everybody of its kind when all came to the same later call."""
     calls = [c for c in stall.calls if c.pair is None]
-    short = {r: c for c in calls for r in c.missing | c.behind if calls_short(facts, c, r)}
+    short = {r: c for c in calls for r in c.missing | c.queued if calls_short(facts, c, r)}
     if len(short) != 1:
         return None
     ((rank, call),) = short.items()
-    counted = facts.progress.by[call.group, rank].enqueued
+    counted = facts.progress.by_group_rank[call.group, rank].enqueued
     said = f"rank {rank} had issued {counted:,} calls of that group by its newest call, everybody of its kind {counted + 1:,}"
     shown = dump_evidence(facts, rank, said)
     return Hypothesis(
@@ -236,7 +247,7 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
         stall.kind is not StallKind.FULL
         or call is None
         or call.pair is not None
-        or len(call.inside) >= len(call.passed)
+        or len(call.inside) >= len(call.completed)
     ):
         return None
     found = {r: place for r in call.inside if (place := departed(facts, call, r)) is not None}
@@ -246,7 +257,7 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
     for rank, (row, due) in list(found.items())[:3]:
         evidence.append(entry_evidence(facts, row, f"rank {rank} issued this, which no peer did"))
         evidence.append(entry_evidence(facts, due, f"an earlier step of rank {rank}: what always came there"))
-    passed = next(iter(call.passed))
+    passed = next(iter(call.completed))
     last = dump_evidence(facts, passed, f"rank {passed} finished #{call.seq} and went on")
     group = facts.case.groups[call.group]
     return Hypothesis(
@@ -289,7 +300,7 @@ def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     over = {
         r: s.phases[-1]
-        for r, s in facts.liveness.of.items()
+        for r, s in facts.liveness.by_rank.items()
         if s.phases and s.phases[-1].what in ("epoch-end", "finished")
     }
     found = disagreement(facts, stall) if stall.kind is StallKind.FULL else None
@@ -316,8 +327,8 @@ def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
 
 def _troubled(facts: Facts, rank: int) -> bool:
     """Whether a rank complains about a call, or was aborted by a library that received another size than it expected."""
-    signs = facts.liveness.signs(rank)
-    return bool(signs.echoes or signs.alarms) or any(facts.case.of(CollectiveMismatch, rank))
+    signs = facts.liveness.activity(rank)
+    return bool(signs.secondary_errors or signs.alarms) or any(facts.case.of(CollectiveMismatch, rank))
 
 
 def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
@@ -326,7 +337,7 @@ def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
     """
     if stall.kind is StallKind.CYCLE:
         return None
-    steps = {r: s.step for r, s in facts.liveness.of.items() if s.step is not None}
+    steps = {r: s.step for r, s in facts.liveness.by_rank.items() if s.step is not None}
     names_ = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks(steps)
     if stall.kind is StallKind.FULL:
         found = disagreement(facts, stall)
@@ -338,15 +349,16 @@ def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
     if len(ahead) != 1 or len({s for r, s in steps.items() if r not in ahead}) != 1:
         return None
     rank = next(iter(ahead))
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     evidence: list[Evidence] = []
     if signs.step_event is not None:
         evidence.append(quote(signs.step_event, f"rank {rank} already finished step {signs.step}"))
-    other = next(s for r, s in sorted(facts.liveness.of.items()) if r != rank and s.step_event is not None)
+    other = next(s for r, s in sorted(facts.liveness.by_rank.items()) if r != rank and s.step_event is not None)
     if other.step_event is not None:
         evidence.append(quote(other.step_event, f"rank {other.rank} and all others only finished step {other.step}"))
     evidence += [
-        quote(e, f"rank {rank} waits too, in a call of the next step") for e in (signs.echoes + signs.alarms)[:1]
+        quote(e, f"rank {rank} waits too, in a call of the next step")
+        for e in (signs.secondary_errors + signs.alarms)[:1]
     ]
     if stall.call is not None:
         evidence += waiting_evidence(facts, stall.call)

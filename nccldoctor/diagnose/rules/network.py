@@ -109,7 +109,9 @@ def _one_sided(facts: Facts, failure: Failure) -> bool:
     if any(isinstance(e, IbError) and _of_its_own(e) for e in failure.events):
         return False
     hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
-    silent = facts.case.world - Ranks(r for r, s in facts.liveness.of.items() if s.alive or s.exits or s.echoes)
+    silent = facts.case.world - Ranks(
+        r for r, s in facts.liveness.by_rank.items() if s.is_alive or s.exits or s.secondary_errors
+    )
     unread = facts.case.world_size is None or hosts == set(facts.case.rank_host.values())
     return len(hosts) == 1 and (bool(silent) or unread) and bool(failure.ranks)
 

@@ -27,7 +27,7 @@ NAMED = 2
 @rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Nothing to explain."""
-    passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.passed)
+    passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.completed)
     passed = passed and not facts.wait_graph.roots
     in_flight = passed or scattered(facts)
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.liveness.first_alarm is not None or facts.failures:
@@ -41,7 +41,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     world = case.world
     seen = facts.liveness.logged | facts.liveness.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
-    idle = all(c.passed and not c.missing | c.unknown for c in facts.wait_graph.calls.values())
+    idle = all(c.completed and not c.missing | c.unknown for c in facts.wait_graph.calls.values())
     done = over(facts)
     ended = bool(facts.liveness.logged) and (done or (frozenset(world) <= facts.liveness.dumped and idle))
     # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
@@ -81,7 +81,7 @@ def _well(facts: Facts) -> list[Evidence]:
     """The last thing some ranks said or recorded."""
     out: list[Evidence] = []
     for rank in facts.case.world:
-        signs = facts.liveness.signs(rank)
+        signs = facts.liveness.activity(rank)
         row = facts.progress.last_row.get(rank)
         if signs.last_event is not None and not isinstance(signs.last_event, Stack):
             out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))

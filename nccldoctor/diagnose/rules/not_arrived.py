@@ -34,7 +34,7 @@ from nccldoctor.model.ranks import Ranks, names
 
 def may_wait_unseen(facts: Facts, ranks: Ranks) -> bool:
     """Whether nothing but dumps of gloo speaks of them: those note no sends and receives, so that they may wait in one."""
-    seen = any(facts.liveness.signs(r).stacks or facts.liveness.signs(r).logged for r in ranks)
+    seen = any(facts.liveness.activity(r).stacks or facts.liveness.activity(r).logged for r in ranks)
     return on_gloo(facts) and not seen
 
 
@@ -79,7 +79,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         r
         for r in ranks
         if (lives(facts, r) or r in lines)
-        and (r in stall.proven_absent or waits_by_stack(facts.liveness.signs(r)) is None)
+        and (r in stall.proven_absent or waits_by_stack(facts.liveness.activity(r)) is None)
     )
     if not alive:
         return None
@@ -128,7 +128,9 @@ def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
     one = counters_of(facts, stall.call)
     if one is None or one.observer == "ras" or stall.call is None:
         return Ranks()
-    spoke = [r for r in stall.call.inside if facts.liveness.signs(r).alarms or facts.liveness.signs(r).echoes]
+    spoke = [
+        r for r in stall.call.inside if facts.liveness.activity(r).alarms or facts.liveness.activity(r).secondary_errors
+    ]
     return stall.proven_absent if 2 * len(spoke) < len(stall.call.inside) else Ranks()
 
 
@@ -142,7 +144,7 @@ def _closed(facts: Facts, stall: Stall) -> Ranks:
         return Ranks()
     if 3 * len(call.unknown) > len(case.world) and not one_host(facts, call.unknown):
         return Ranks()
-    signs = facts.liveness.signs
+    signs = facts.liveness.activity
     closed = all(any(e.exitcode in CLOSING for e in signs(r).exits) for r in call.unknown)
     covered = frozenset(case.world) <= call.entered | call.unknown
     others = all(signs(r).alarms for r in (call.inside if covered else case.world - call.unknown))
@@ -153,15 +155,15 @@ def _silent_too(facts: Facts, stall: Stall) -> Ranks:
     """Beside ranks that their dumps show outside: those whose dump is lost, whose lines go on, and who did not give up as every rank
     in the call did.
     """
-    call, signs = stall.call, facts.liveness.signs
+    call, signs = stall.call, facts.liveness.activity
     if call is None or not stall.proven_absent or not all(signs(r).alarms for r in call.entered):
         return Ranks()
-    return Ranks(r for r in call.unknown if signs(r).answered and not signs(r).alarms)
+    return Ranks(r for r in call.unknown if signs(r).dump_replies and not signs(r).alarms)
 
 
 def _by_stack(facts: Facts, stall: Stall) -> Ranks:
     """Among several silent ranks, those whose stack shows them outside every collective, if stacks of the others do not."""
-    return Ranks(r for r in stall.ranks if outside_by_stack(facts.liveness.signs(r)) is not None)
+    return Ranks(r for r in stall.ranks if outside_by_stack(facts.liveness.activity(r)) is not None)
 
 
 def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
@@ -171,13 +173,13 @@ def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
     """
     barriers = [e for e in facts.case.of(MonitoredBarrier) if e.missing]
     idle = bool(barriers) and stall.kind in (StallKind.NOTHING, StallKind.CRASH)
-    if stall.kind is StallKind.CYCLE or (facts.progress.recorded and not idle):
+    if stall.kind is StallKind.CYCLE or (facts.progress.recorded_ranks and not idle):
         return None
     reports = [e for e in facts.case.of(DesyncReport) if e.laggards]
     analysed = [e for e in facts.case.of(FrAnalysis) if e.missing]
     named = [e.missing for e in barriers] + [e.missing for e in analysed]
     ranks = Ranks(r for found in named for r in found) or Ranks(
-        r for e in reports for r in e.laggards if not facts.wait_graph.firm.get(r)
+        r for e in reports for r in e.laggards if not facts.wait_graph.waits_in.get(r)
     )
     if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
         return _idle(facts) if stall.kind is StallKind.NOTHING else None

@@ -33,7 +33,9 @@ _TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} by
 @rule(CAUSE)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
-    found = [f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.firm.get(r) for r in f.ranks)]
+    found = [
+        f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
+    ]
     if stall.kind is StallKind.ABSENT:
         found = [f for f in found if f.ranks & stall.ranks] or [f for f in found if f.certain and not f.ranks]
     elif stall.kind is not StallKind.CRASH:
@@ -42,7 +44,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     unsigned = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks()
     if stall.kind is StallKind.CRASH and not found[0].ranks:
-        unsigned = Ranks(r for r, s in facts.liveness.of.items() if any(e.exitcode == 1 and e.first for e in s.exits))
+        unsigned = Ranks(
+            r for r, s in facts.liveness.by_rank.items() if any(e.exitcode == 1 and e.first for e in s.exits)
+        )
     joined = len(unsigned) == 1 and not found[0].ranks
     if joined:
         found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
@@ -53,7 +57,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     for rank in list(ranks)[:2]:
         evidence += [
             quote(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
-            for e in facts.liveness.signs(rank).exits[:1]
+            for e in facts.liveness.activity(rank).exits[:1]
         ]
         evidence += shown_outside(facts, stall.call, rank)
     evidence += others_wait(facts, stall)
@@ -80,7 +84,7 @@ def _ceiling(facts: Facts, stall: Stall, first: Failure, missed: bool, joined: b
     if not first.ranks or isinstance(first.events[0], OutOfMemory):
         return Confidence.LOW
     if joined:
-        failed = all(any(e.exitcode == 1 for e in facts.liveness.signs(r).exits) for r in first.ranks)
+        failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         return Confidence.HIGH if failed and stall.kind is StallKind.ABSENT else Confidence.MEDIUM
     sure = first.certain or missed or stall.kind is StallKind.ABSENT
     return Confidence.HIGH if sure else Confidence.MEDIUM
@@ -89,7 +93,8 @@ def _ceiling(facts: Facts, stall: Stall, first: Failure, missed: bool, joined: b
 def _last_words(facts: Facts, failure: Failure) -> bool:
     """Whether the ranks of a failure wrote nothing behind it but its traceback."""
     return all(
-        facts.liveness.signs(r).last_event in (*failure.events, *facts.liveness.signs(r).own) for r in failure.ranks
+        facts.liveness.activity(r).last_event in (*failure.events, *facts.liveness.activity(r).own_exceptions)
+        for r in failure.ranks
     )
 
 

@@ -86,7 +86,7 @@ def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence: list[Evidence] = []
     named: set[int] = set()
     for rank in ranks:
-        signs = facts.liveness.signs(rank)
+        signs = facts.liveness.activity(rank)
         later = [
             p for p in signs.phases if p.detail.startswith("done") and facts.liveness.time(p) > facts.liveness.alarm
         ]
@@ -121,7 +121,7 @@ def _bar_went_on(facts: Facts) -> Hypothesis | None:
     waiting = Ranks(e.rank for e in gave_up if e.rank is not None)
     if not waiting or waiting != Ranks(range(1, len(waiting) + 1)) or len({e.op for e in gave_up}) > 1:
         return None
-    if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.progress.recorded:
+    if facts.case.world_size not in (None, len(waiting) + 1) or 0 in facts.progress.recorded_ranks:
         return None
     first = min(gave_up, key=lambda e: (e.place.source, e.place.line or 0))
     for bar in facts.case.of(Progress):

@@ -26,7 +26,7 @@ def _not_comparable(facts: Facts, call: StuckCall) -> bool:
     """Whether the ring has dropped the call itself on a dumped rank, or lines alone show a rank in a call that others recorded: nobody
     can say that it agrees.
     """
-    fronts = [facts.progress.by.get((call.group, r)) for r in call.entered]
+    fronts = [facts.progress.by_group_rank.get((call.group, r)) for r in call.entered]
     by = {f.known_by for f in fronts if f is not None}
     return "status" in by or (call.row >= 0 and "log" in by)
 
@@ -58,16 +58,16 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
         return None
     stalled = stalled_of(facts, call)
-    if (call.passed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
+    if (call.completed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
         return None
     group = facts.case.groups[call.group]
     evidence = waiting_evidence(facts, call, 4)
     if not evidence:
         return None
     heard = Ranks(r for r in call.inside)
-    whole = frozenset(group.members) <= call.entered | call.passed and (
+    whole = frozenset(group.members) <= call.entered | call.completed and (
         group.learned in ("config", "listed")
-        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded)
+        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
         or (group.learned == "world" and facts.case.world_size is not None)
     )
     pair = group.learned == "listed" and len(facts.case.world) == 2  # any text may show two ranks of many
@@ -82,8 +82,8 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     waiting = f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}"
     return Hypothesis(
         CAUSE,
-        f"{waiting}, which {names(call.passed)} {verb(call.passed, 'has', 'have')} passed; nobody is shown to be missing"
-        if call.passed
+        f"{waiting}, which {names(call.completed)} {verb(call.completed, 'has', 'have')} passed; nobody is shown to be missing"
+        if call.completed
         else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
         if whole
         else f"{waiting}; nobody is shown to be missing",

@@ -35,11 +35,11 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     open_ = [c for c in stall.calls if c.pair is not None and c.missing]
     if not open_ and not any(c.missing for c in stall.calls):
         open_ = [
-            c for c in stall.calls if c.pair is not None and c.behind
+            c for c in stall.calls if c.pair is not None and c.queued
         ]  # all are posted, and wait behind each other
     if not open_:
         return None
-    fewer = {r: call for call in open_ for r in call.missing | call.behind if transfers_short(facts, call, r)}
+    fewer = {r: call for call in open_ for r in call.missing | call.queued if transfers_short(facts, call, r)}
     found = [o for o in blamed(facts, tuple(open_)) if o.call.pair is not None]
     if len(fewer) == 1:
         found = [
@@ -79,7 +79,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         (ceiling if found else Confidence.MEDIUM) if named else Confidence.LOW,
         "the other end's entry, or an owner that has not come so far yet",
         ranks=named,
-        suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.behind),
+        suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.queued),
         call=_root(open_, first),
     )
 

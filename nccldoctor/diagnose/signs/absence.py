@@ -47,9 +47,9 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
     """What puts a rank outside the call: its dump, its own counters, or a report that names it."""
     out: list[Evidence] = []
     if call is not None:
-        front = facts.progress.by.get((call.group, rank))
+        front = facts.progress.by_group_rank.get((call.group, rank))
         what = describe_missing(facts, call)
-        if rank in facts.progress.recorded:
+        if rank in facts.progress.recorded_ranks:
             last = (
                 f"its last call there was #{front.enqueued}"
                 if front is not None and front.enqueued >= 0
@@ -79,7 +79,7 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
 
 def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
     """What a rank does instead, in words, from its stack or its last lines; "" where nothing tells."""
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     for stack in signs.stacks:
         if stack.main and not is_waiting(stack.frames):
             said = doing(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
@@ -108,7 +108,7 @@ def waits_by_stack(signs: RankActivity) -> Stack | None:
 
 def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Evidence | None:
     """A main stack or a traceback of a rank inside one of these functions of ``torch.distributed``."""
-    mains: list[Stack | ExceptionRaised] = [s for s in facts.liveness.signs(rank).stacks if s.main]
+    mains: list[Stack | ExceptionRaised] = [s for s in facts.liveness.activity(rank).stacks if s.main]
     for seen in mains + [e for e in facts.case.of(ExceptionRaised, rank) if e.origin != "own"]:
         for frame in seen.frames:
             function, where = split(frame)
@@ -125,13 +125,13 @@ def outside_by_stack(signs: RankActivity) -> Stack | None:
 
 def lives(facts: Facts, rank: int) -> list[Evidence]:
     """Signs that a rank was alive after the stall began: a dump, a reply, a stack, a line, or that it obeyed the closing signal."""
-    signs = facts.liveness.signs(rank)
+    signs = facts.liveness.activity(rank)
     out: list[Evidence] = []
     if signs.dump != "none":
         found = dump_evidence(facts, rank, f"rank {rank} wrote a dump: it was alive") if signs.dump == "good" else None
         if found is not None:
             out.append(found)
-    answers = [e for e in signs.answered if isinstance(e, DumpSignal | DumpNote)]
+    answers = [e for e in signs.dump_replies if isinstance(e, DumpSignal | DumpNote)]
     out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
     own = own_dumps(facts, rank) if signs.dump == "none" else []
     out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
@@ -185,13 +185,15 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
         world is not None
         and world > 2
         and sure
-        and all(facts.wait_graph.firm.get(r) or _says_it_waited(facts, r) for r in facts.case.world if r not in ranks)
+        and all(
+            facts.wait_graph.waits_in.get(r) or _says_it_waited(facts, r) for r in facts.case.world if r not in ranks
+        )
     )
 
 
 def _says_it_waited(facts: Facts, rank: int) -> bool:
     """Whether a rank gave up on a call itself, or lost a peer in it: on gloo, where no line names the call."""
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.signs(rank).echoes)
+    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.activity(rank).secondary_errors)
 
 
 def _without_excuse(facts: Facts) -> Ranks:
@@ -212,15 +214,15 @@ def nameable(facts: Facts, stall: Stall) -> Ranks:
 
 def _gave_up_itself(facts: Facts, rank: int) -> bool:
     """Whether its own watchdog took the process of a rank down: then it had a call that failed, though no line tells which."""
-    return any(t.what == "process-down" for t in facts.liveness.signs(rank).teardown)
+    return any(t.what == "process-down" for t in facts.liveness.activity(rank).teardown)
 
 
 def _aborted_alike(facts: Facts, rank: int) -> bool:
     """Whether a rank of which no line was read ended by SIGABRT, as a watchdog ends its process, and ranks that gave up did so, too."""
-    signs = facts.liveness.signs
+    signs = facts.liveness.activity
     if signs(rank).logged or not any(e.exitcode in ABORTED for e in signs(rank).exits):
         return False
-    return any(s.alarms and any(e.exitcode in ABORTED for e in s.exits) for s in facts.liveness.of.values())
+    return any(s.alarms and any(e.exitcode in ABORTED for e in s.exits) for s in facts.liveness.by_rank.values())
 
 
 def _lost_a_peer(facts: Facts, rank: int) -> bool:
@@ -256,9 +258,9 @@ def _left_over(facts: Facts, stall: Stall) -> Ranks:
 
 def _only_silent(facts: Facts, ranks: Ranks) -> bool:
     """Whether very few ranks of a job of known size left nothing at all, and each of the many others gave up: who waits does so, too."""
-    signs, world = facts.liveness.signs, facts.case.world
+    signs, world = facts.liveness.activity, facts.case.world
     few = facts.case.world_size is not None and FEW * len(ranks) <= len(world)
-    nothing = not any(signs(r).alive or signs(r).exits or signs(r).echoes for r in ranks)
+    nothing = not any(signs(r).is_alive or signs(r).exits or signs(r).secondary_errors for r in ranks)
     return bool(ranks) and few and nothing and all(signs(r).alarms for r in world if r not in ranks)
 
 

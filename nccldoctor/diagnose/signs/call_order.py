@@ -59,7 +59,7 @@ def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:
     swapped = call.pair is None and any(
         _belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :]
     )
-    if rank in call.behind and call.pair is None and not swapped:
+    if rank in call.queued and call.pair is None and not swapped:
         return None  # it issued the call, and not late
     expected = past[1] if past is not None else row_of(facts, call, min(agreeing))
     later = _beyond(facts, rank, at, expected if past is not None else None)
@@ -90,7 +90,7 @@ def _surpluses(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
     case, calls = facts.case, facts.case.calls
     mine = facts.sequences.rows(rank)
     mine = mine[(mine > row) & facts.progress.collective[mine] & (case.call_group[mine] != call.group)]
-    for peer in [r for r in (*call.inside, *call.behind, *call.missing) if r != rank][:MOST_PEERS]:
+    for peer in [r for r in (*call.inside, *call.queued, *call.missing) if r != rank][:MOST_PEERS]:
         theirs = facts.sequences.rows(peer)
         at = {(int(case.call_group[r]), int(calls.seq[r])): int(r) for r in theirs.tolist()}
         shared = [(a, at[k]) for a in mine.tolist() if (k := (int(case.call_group[a]), int(calls.seq[a]))) in at]
@@ -130,7 +130,7 @@ def _start(facts: Facts, call: StuckCall, rank: int) -> int:
     if call.pair is None:
         same = [i for i in same if int(facts.case.calls.seq[rows[i]]) < call.seq]
     else:
-        same = [i for i in same if facts.progress.done[rows[i]]]
+        same = [i for i in same if facts.progress.completed[rows[i]]]
     return same[-1] + 1 if same else 0
 
 
@@ -203,13 +203,13 @@ def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None
 
     Its peers finished the call of that number and went on: theirs was another one, which their rings have dropped.
     """
-    streams, front = facts.sequences, facts.progress.by.get((call.group, rank))
+    streams, front = facts.sequences, facts.progress.by_group_rank.get((call.group, rank))
     at = streams.position(rank, front.row) if front is not None and front.row >= 0 else None
     others = set(rows_at(facts.case, facts.progress, call.group, call.seq)) - {*call.inside}
     if front is None or at is None or others:
         return None
     due, label = streams.outcomes(rank, at), int(streams.labels[front.row])
-    peers = [p for p in call.passed if p in facts.progress.recorded]
+    peers = [p for p in call.completed if p in facts.progress.recorded_ranks]
     if not due or label in due or not peers or any(label & KIND in streams.kinds(p) for p in peers):
         return None
     return front.row, int(streams.rows(rank)[max(due.values())])
@@ -219,8 +219,8 @@ def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
     """The ranks of a circle that left their order: by their own past, else by more peers than speak against any other; by rank."""
     found = []
     for call in calls:
-        for rank in call.missing | call.behind:
-            if facts.wait_graph.firm.get(rank):
+        for rank in call.missing | call.queued:
+            if facts.wait_graph.waits_in.get(rank):
                 one = out_of_step(facts, call, rank)
                 if one is not None:
                     found.append(one)

@@ -72,7 +72,7 @@ def unlike(facts: Facts) -> bool:
 
 def differences(facts: Facts) -> Iterator[Difference]:
     """One for each communicator in which members differ."""
-    if facts.progress.recorded:
+    if facts.progress.recorded_ranks:
         return
     for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
         if any(line.op in UNEVEN for line in lines):
@@ -81,9 +81,9 @@ def differences(facts: Facts) -> Iterator[Difference]:
         if found is not None:
             yield found
     for one in facts.case.nccl_counters:
-        said = [call for call in one.said.values() if isinstance(call, CollCall) and call.op_count == one.first]
+        said = [call for call in one.lines.values() if isinstance(call, CollCall) and call.op_count == one.first]
         stuck = {call.rank: call for call in said if call.rank is not None}
-        if one.observer == "comm-dump" and one.steady:
+        if one.observer == "comm-dump" and one.is_steady:
             found = _first(one.comm, {one.first: stuck}, set(stuck))
             if found is not None:
                 yield found
@@ -188,7 +188,7 @@ def _said(call: CollCall) -> str:
 def _by_kinds(facts: Facts, cause: CauseClass) -> Hypothesis | None:
     """Members that launched as many calls as the others, and not of the same operations."""
     for one, odd, rest in _odd_kinds(facts):
-        mine, theirs = one.kinds[min(odd)], one.kinds[min(rest)]
+        mine, theirs = one.by_op[min(odd)], one.by_op[min(rest)]
         less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
         more = [op for op in mine if theirs.get(op, 0) < mine[op]]
         if len(less) == len(more) == 1:
@@ -200,10 +200,10 @@ def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
     """Communicators in which the members that came furthest launched unlike operations: the fewer, and the others."""
     for one in facts.case.nccl_counters:
         sides: dict[frozenset[tuple[str, int]], set[int]] = defaultdict(set)
-        for rank, counts in one.kinds.items():
+        for rank, counts in one.by_op.items():
             if one.totals[rank] == max(one.totals.values()):
                 sides[frozenset(counts.items())].add(rank)
-        if len(sides) == 2 and not one.moving:
+        if len(sides) == 2 and not one.is_moving:
             odd, rest = sorted(sides.values(), key=lambda side: (len(side), min(side)))
             yield one, Ranks(odd), Ranks(rest)
 
@@ -213,8 +213,8 @@ def _kinds_draft(
 ) -> Hypothesis:
     odd, rest = sides
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
-    number = one.kinds[min(rest)][ops[1]]
-    stands = one.steady or facts.liveness.first_alarm is not None
+    number = one.by_op[min(rest)][ops[1]]
+    stands = one.is_steady or facts.liveness.first_alarm is not None
     who = names(odd).capitalize() if clear else f"{names(odd).capitalize()} and {names(rest)}"
     return Hypothesis(
         cause,
@@ -222,8 +222,8 @@ def _kinds_draft(
         if clear
         else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
         (
-            counter_evidence(one.said[min(odd)], one, f"{names(odd)}: {_listed(one.kinds[min(odd)])}"),
-            counter_evidence(one.said[min(rest)], one, f"{names(rest)}: {_listed(one.kinds[min(rest)])}"),
+            counter_evidence(one.lines[min(odd)], one, f"{names(odd)}: {_listed(one.by_op[min(odd)])}"),
+            counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_listed(one.by_op[min(rest)])}"),
         ),
         Confidence.MEDIUM if stands and clear else Confidence.LOW,
         "another query in which the counts are equal",

@@ -96,7 +96,7 @@ def calls_short(facts: Facts, call: StuckCall, rank: int) -> bool:
     """Whether ``rank`` had issued exactly one call fewer of the group, at the newest call of all, than its peers and the ranks of sister
     groups had of theirs; three at least must agree. Equal calls in a row hide which one it skipped, and the count shows it all the same.
     """
-    groups, fronts = facts.case.groups, facts.progress.by
+    groups, fronts = facts.case.groups, facts.progress.by_group_rank
     group = groups[call.group]
     mine, newest = fronts.get((call.group, rank)), _newest(facts, rank)
     sisters = [g for g in groups if g.index != group.index and _alike(g, group)][:MOST_PEERS]
@@ -142,5 +142,5 @@ def _posted(facts: Facts, group: int, rank: int) -> int | None:
 
 def row_of(facts: Facts, call: StuckCall, rank: int) -> int:
     """The rank's first unfinished entry in the call's group; -1 where none is recorded."""
-    front = facts.progress.by.get((call.group, rank))
+    front = facts.progress.by_group_rank.get((call.group, rank))
     return front.row if front is not None else -1

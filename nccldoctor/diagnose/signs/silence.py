@@ -49,9 +49,9 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
     few = 0 < 3 * len(ranks) <= len(case.world) and frozenset(ranks) <= presence.logged | presence.exited
     if not few or not any(is_gloo_timeout(e) or _broke(e) for e in said.values()) or any(case.of(CollectiveMismatch)):
         return None
-    if any(_left(facts, r) or presence.signs(r).alarms for r in ranks):
+    if any(_left(facts, r) or presence.activity(r).alarms for r in ranks):
         return None
-    closed = any(presence.signs(r).exits or presence.signs(r).teardown for r in ranks)
+    closed = any(presence.activity(r).exits or presence.activity(r).teardown for r in ranks)
     if closed and len(ranks) > 1:
         return None
     told = sorted(said.values(), key=lambda e: e.rank or 0)
@@ -60,10 +60,10 @@ def unheard(facts: Facts, stall: Stall) -> Unheard | None:
 
 def silent(facts: Facts) -> Ranks:
     """The few ranks of a job of known size that did not give up, where all others did: which call that was is not known."""
-    case, signs = facts.case, facts.liveness.signs
+    case, signs = facts.case, facts.liveness.activity
     if case.world_size is None:
         return Ranks()
-    found = Ranks(r for r in case.world if not signs(r).alarms and not signs(r).finished)
+    found = Ranks(r for r in case.world if not signs(r).alarms and not signs(r).has_finished)
     return found if 0 < 8 * len(found) <= len(case.world) else Ranks()
 
 
@@ -76,9 +76,9 @@ def broke_first(facts: Facts) -> bool:
 
 def _left(facts: Facts, rank: int) -> bool:
     """Whether a rank was done before the others: it had no reason to complain."""
-    signs = facts.liveness.signs(rank)
-    others = (facts.liveness.signs(r) for r in facts.case.world if r != rank)
-    return any(e.exitcode == 0 for e in signs.exits) or (signs.finished and not any(o.finished for o in others))
+    signs = facts.liveness.activity(rank)
+    others = (facts.liveness.activity(r) for r in facts.case.world if r != rank)
+    return any(e.exitcode == 0 for e in signs.exits) or (signs.has_finished and not any(o.has_finished for o in others))
 
 
 def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
@@ -92,9 +92,9 @@ def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
 def stood_still(facts: Facts) -> bool:
     """Whether the job itself dumped a rank that was not done, long after its last step: at its end it does so at once."""
     for note in facts.case.of(DumpNote):
-        signs = facts.liveness.signs(-1 if note.rank is None else note.rank)
+        signs = facts.liveness.activity(-1 if note.rank is None else note.rank)
         times = [at for e in signs.steps if not math.isnan(at := facts.liveness.time(e))]
-        if not is_manual_dump(note) or len(times) < 2 or signs.finished:
+        if not is_manual_dump(note) or len(times) < 2 or signs.has_finished:
             continue
         longest = max(later - earlier for earlier, later in pairwise(sorted(times)))
         if facts.liveness.time(note) - max(times) > max(AT_ONCE, 2 * longest):
@@ -134,7 +134,7 @@ def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Hypothe
         doing, more = busy_with(facts, rank)
         said, told = said or doing, told or bool(doing) or bool(own_dumps(facts, rank))
         evidence += more + [e for e in lives(facts, rank) if e.where not in {x.where for x in more}]
-        last = facts.liveness.signs(rank).last_event
+        last = facts.liveness.activity(rank).last_event
         if last is not None and last.place not in {e.where for e in evidence}:
             evidence.append(quote(last, f"the last line of rank {rank}: no complaint"))
     sure = told and len(found.ranks) == 1 and (bool(said) or not found.closed)

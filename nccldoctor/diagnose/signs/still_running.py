@@ -52,7 +52,12 @@ def went_on(facts: Facts) -> bool:
 
 def still_open(facts: Facts, stall: Stall) -> bool:
     """Whether a dump holds a call of the stall as unfinished; on gloo it may be concluded from others that a call failed."""
-    rows = [f.row for c in stall.calls for r in c.inside if (f := facts.progress.by.get((c.group, r))) is not None]
+    rows = [
+        f.row
+        for c in stall.calls
+        for r in c.inside
+        if (f := facts.progress.by_group_rank.get((c.group, r))) is not None
+    ]
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)
 
 

@@ -34,7 +34,7 @@ def _on_everybody() -> re.Pattern[str]:
 def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
     """The few ranks whose call needs everybody, and that wait in it without all the others."""
     case = facts.case
-    if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded or facts.failures:
+    if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded_ranks or facts.failures:
         return None
     waits = {r: e for r in case.world if (e := _wait(facts, r)) is not None}
     if case.world_size is None or len(waits) < max(3, len(case.world)) or broke_first(facts):
@@ -66,7 +66,7 @@ def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
 
 def _wait(facts: Facts, rank: int) -> ExceptionRaised | None:
     """With what a rank gave up, where its traceback tells the place."""
-    said = facts.liveness.signs(rank).echoes
+    said = facts.liveness.activity(rank).secondary_errors
     return next(
         (
             e

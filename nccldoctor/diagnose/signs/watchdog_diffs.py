@@ -114,7 +114,7 @@ def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None
         if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
             continue
         return _draft(facts, cause, aspect, seq, [e for e in events if e.rank in values], values)
-    return _passed(facts, cause) if aspect == "size" and not facts.progress.recorded else None
+    return _passed(facts, cause) if aspect == "size" and not facts.progress.recorded_ranks else None
 
 
 def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
@@ -126,7 +126,7 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
             by_seq[event.seq][group_of(facts.case, event) if named else None].append(event)
     for seq, groups in sorted(by_seq.items()):
         per_rank = Counter((e.rank, e.op, e.numel_in) for found in groups.values() for e in found)
-        if facts.progress.recorded:
+        if facts.progress.recorded_ranks:
             groups.pop(None, None)
         if None in groups and len({r for r, _, _ in per_rank}) < len(per_rank):
             groups.pop(
@@ -198,17 +198,19 @@ def _in_several(facts: Facts, rank: int) -> bool:
 
 def _passed(facts: Facts, cause: CauseClass) -> Hypothesis | None:
     """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
-    firm = {r: k for r, keys in facts.wait_graph.firm.items() for k in keys[:1]}
+    firm = {r: k for r, keys in facts.wait_graph.waits_in.items() for k in keys[:1]}
     lines: dict[int, CollectiveTimeout] = {
         e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None
     }
     for rank, key in sorted(firm.items()):
         line = lines.get(rank)
         call = facts.wait_graph.calls[key]
-        if line is None or line.op in EARLY or line.seq != call.seq or not call.passed:
+        if line is None or line.op in EARLY or line.seq != call.seq or not call.completed:
             continue
-        front = facts.progress.by.get((call.group, rank))
-        ahead = Ranks(r for r in call.passed if r in lines and lines[r].op not in EARLY and not _in_several(facts, r))
+        front = facts.progress.by_group_rank.get((call.group, rank))
+        ahead = Ranks(
+            r for r in call.completed if r in lines and lines[r].op not in EARLY and not _in_several(facts, r)
+        )
         stopped = (
             front is not None and front.enqueued > call.seq and not call.unknown
         )  # its device may merely stand still

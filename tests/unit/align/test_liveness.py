@@ -45,16 +45,16 @@ def of(rank: int, *events: object) -> Liveness:
 def test_a_dump_is_good_with_calls_or_counters_and_empty_without() -> None:
     counters = {"0": {"last_enqueued_collective": 4, "last_started_collective": -1, "last_completed_collective": 4}}
     found = read(Tape(0).call(), Tape(1).other(entries=[], pg_status=counters), Tape(2).other(entries=[], pg_status={}))
-    assert [found.signs(r).dump for r in range(4)] == ["good", "good", "empty", "none"]
+    assert [found.activity(r).dump for r in range(4)] == ["good", "good", "empty", "none"]
     assert found.dumped == Ranks([0, 1])
-    assert [found.signs(r).alive for r in range(4)] == [True, True, True, False]
+    assert [found.activity(r).is_alive for r in range(4)] == [True, True, True, False]
 
 
 def test_a_dump_that_cannot_be_read_is_none() -> None:
     broken = Tape(2).call().data()[:40]
     found = collect_liveness(case(Tape(0).call(), (2, broken)))
-    assert found.signs(2).dump == "none"
-    assert not found.signs(2).alive
+    assert found.activity(2).dump == "none"
+    assert not found.activity(2).is_alive
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_dump_that_cannot_be_read_is_none() -> None:
     ids=lambda e: e.kind,
 )
 def test_what_shows_that_a_rank_was_alive(event: object) -> None:
-    assert of(3, event).signs(3).alive
+    assert of(3, event).activity(3).is_alive
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_what_shows_that_a_rank_was_alive(event: object) -> None:
     ids=lambda e: e.kind,
 )
 def test_what_was_written_before_shows_nothing_of_later(event: object) -> None:
-    assert not of(3, event).signs(3).alive
-    assert of(3, event).signs(3).logged
+    assert not of(3, event).activity(3).is_alive
+    assert of(3, event).activity(3).logged
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_what_was_written_before_shows_nothing_of_later(event: object) -> None:
 )
 def test_lines_about_a_rank_are_no_sign_of_its_life(event: object) -> None:
     found = read(logs=(Log("all.log", [said(Heartbeat, 0), said(Heartbeat, 1), event]),))  # type: ignore[list-item]
-    assert not found.signs(3).logged
-    assert not found.signs(3).alive
-    assert found.signs(3).last_event is None
+    assert not found.activity(3).logged
+    assert not found.activity(3).is_alive
+    assert found.activity(3).last_event is None
     assert found.logged == Ranks([0, 1])
 
 
 def test_tear_down_lines_of_the_rank_itself_are_its_own() -> None:
-    assert of(3, said(TearDown, 3, what="watchdog-terminated")).signs(3).logged
+    assert of(3, said(TearDown, 3, what="watchdog-terminated")).activity(3).logged
 
 
 def test_a_file_of_its_own_counts_though_nothing_in_it_was_understood() -> None:
@@ -129,7 +129,7 @@ def test_stack_files_are_no_logs() -> None:
 def test_what_launchers_report() -> None:
     found = read(logs=(Log("agent.log", [said(ProcessExit, 3, exitcode=-9), said(ProcessExit, 1, exitcode=-15)]),))
     assert found.exited == Ranks([1, 3])
-    assert [e.exitcode for e in found.signs(3).exits] == [-9]
+    assert [e.exitcode for e in found.activity(3).exits] == [-9]
 
 
 # ---- when
@@ -198,11 +198,11 @@ def test_signs_hold_what_a_rank_wrote_in_order() -> None:
         said(ExceptionRaised, 2, 42, origin=""),
         said(ProcessExit, 2, 50, exitcode=1),
     ]
-    signs = of(2, *events).signs(2)
+    signs = of(2, *events).activity(2)
     assert signs.step == 9
     assert signs.step_event is not None and signs.step_event.place.line == 2
-    assert [e.type for e in signs.own] == ["ValueError"]
-    assert [e.place.line for e in signs.echoes] == [6]
+    assert [e.type for e in signs.own_exceptions] == ["ValueError"]
+    assert [e.place.line for e in signs.secondary_errors] == [6]
     assert [p.what for p in signs.phases] == ["checkpoint"]
     assert signs.last_event is not None and signs.last_event.place.line == 7, "the exit is not its own line"
     assert (signs.first, signs.last) == (START + 10, START + 42)

@@ -21,7 +21,7 @@ def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> ProgressTable:
 def front_of(*tapes: Tape, rank: int = 0, logs: tuple[Log, ...] = ()) -> GroupProgress:
     """The front of one rank in the default group."""
     found = case(*tapes, logs=logs)
-    return build_progress_table(found).by[(found.naming.by_local[(rank, "0")], rank)]
+    return build_progress_table(found).by_group_rank[(found.naming.by_local[(rank, "0")], rank)]
 
 
 def log(rank: int, *events: object) -> Log:
@@ -54,14 +54,14 @@ def test_a_call_that_finished_behind_an_open_one_does_not_move_the_completed_fro
 def test_fronts_of_two_groups_do_not_mix() -> None:
     tape = Tape(2, WORLD, PAIR).calls(5).calls(2, team=PAIR).call(team=PAIR, done=False)
     found = case(tape)
-    by = build_progress_table(found).by
+    by = build_progress_table(found).by_group_rank
     assert (by[(group_named(found, "0"), 2)].enqueued, by[(group_named(found, "0"), 2)].pending) == (5, None)
     assert (by[(group_named(found, "7"), 2)].enqueued, by[(group_named(found, "7"), 2)].pending) == (3, 3)
     assert by[(group_named(found, "7"), 2)].position == 7, "its place in the rank's order over all groups"
 
 
 def test_fronts_of_two_ranks_do_not_mix() -> None:
-    by = read(Tape(0).calls(2), Tape(1).call().call(done=False), Tape(3).calls(4)).by
+    by = read(Tape(0).calls(2), Tape(1).call().call(done=False), Tape(3).calls(4)).by_group_rank
     assert {(f.rank, f.enqueued, f.pending) for f in by.values()} == {(0, 2, None), (1, 2, 2), (3, 4, None)}
 
 
@@ -112,7 +112,7 @@ def test_counters_of_gloo_count_sends_and_are_not_believed() -> None:
 
 
 def test_none_counted_is_no_front() -> None:
-    assert read(Tape(0).other(entries=[], pg_status=status(0, -1, -1))).by == {}
+    assert read(Tape(0).other(entries=[], pg_status=status(0, -1, -1))).by_group_rank == {}
 
 
 # ---- sends and receives
@@ -132,7 +132,7 @@ def test_an_open_receive_names_its_peer_by_global_rank() -> None:
 
 def test_finished_transfers_leave_nothing() -> None:
     found = read(Tape(0).send(1).recv(1).batch(("send", 1), ("recv", 1)))
-    assert (found.transfers, found.by) == ({}, {})
+    assert (found.transfers, found.by_group_rank) == ({}, {})
 
 
 def test_two_batches_are_told_apart() -> None:
@@ -203,11 +203,11 @@ def test_a_dump_goes_before_lines() -> None:
 @pytest.mark.parametrize("counter", [1 << 60, -7, 2**63 - 1])
 def test_uninitialised_counters_are_no_progress(counter: int) -> None:
     line = said(WorkStatus, 0, group=DEFAULT_REF, failed=7, last_enqueued=counter, last_completed=6)
-    assert read(logs=(log(0, line),)).by == {}
+    assert read(logs=(log(0, line),)).by_group_rank == {}
 
 
 def test_a_line_without_a_rank_moves_no_front() -> None:
-    assert read(logs=(Log("all.log", [gave_up(None, 7, team=WORLD)]),)).by == {}
+    assert read(logs=(Log("all.log", [gave_up(None, 7, team=WORLD)]),)).by_group_rank == {}
 
 
 # ---- which group a line means
@@ -267,6 +267,6 @@ def test_who_recorded_and_who_timed() -> None:
     counted = Tape(2).other(entries=[], pg_status=status(2, 4, 4))
     off = Tape(3).other(entries=[], pg_status={})
     found = read(Tape(0).call(), started, counted, off)
-    assert found.recorded == {0, 1, 2}
-    assert found.timed == {1}
+    assert found.recorded_ranks == {0, 1, 2}
+    assert found.timed_ranks == {1}
     assert found.last_row == {0: 0, 1: 1}

@@ -24,8 +24,8 @@ def graph(*tapes: Tape, logs: tuple[Log, ...] = ()) -> WaitGraph:
 def test_who_is_inside_and_who_never_came() -> None:
     found = graph(*(Tape(r).calls(2).call(done=False) for r in (0, 1, 2)), Tape(3).calls(2))
     (call,) = found.calls.values()
-    assert (call.seq, str(call.inside), str(call.missing), str(call.outside)) == (3, "0-2", "3", "3")
-    assert (found.roots, found.full, found.cycles) == (Ranks([3]), (), ())
+    assert (call.seq, str(call.inside), str(call.missing), str(call.blockers)) == (3, "0-2", "3", "3")
+    assert (found.roots, found.entered_by_all, found.cycles) == (Ranks([3]), (), ())
     assert found.waiting_for(3) == [call]
     assert found.waiting_for(2) == []
 
@@ -51,14 +51,14 @@ def test_who_completed_a_call_has_passed_it() -> None:
         Tape(0).calls(3, "broadcast"), *(Tape(r).calls(2, "broadcast").call("broadcast", done=False) for r in (1, 2, 3))
     )
     (call,) = found.calls.values()
-    assert (str(call.inside), str(call.passed), str(call.outside)) == ("1-3", "0", "")
-    assert found.full == (call.key,)
+    assert (str(call.inside), str(call.completed), str(call.blockers)) == ("1-3", "0", "")
+    assert found.entered_by_all == (call.key,)
 
 
 def test_all_inside_is_a_full_call() -> None:
     found = graph(*(Tape(r).call().call(done=False) for r in range(4)))
     (call,) = found.calls.values()
-    assert (found.full, found.roots, found.cycles) == ((call.key,), Ranks(), ())
+    assert (found.entered_by_all, found.roots, found.cycles) == ((call.key,), Ranks(), ())
     assert str(call.entered) == "0-3"
 
 
@@ -71,7 +71,7 @@ def test_the_chain_is_followed_to_who_waits_for_nobody() -> None:
     found = graph(*tapes)
     assert found.roots == Ranks([3])
     assert {(str(c.inside), str(c.missing)) for c in found.calls.values()} == {("2", "3"), ("0", "2"), ("1", "0")}
-    assert (found.full, found.cycles) == ((), ())
+    assert (found.entered_by_all, found.cycles) == ((), ())
 
 
 def test_what_was_issued_later_queues_behind() -> None:
@@ -82,7 +82,7 @@ def test_what_was_issued_later_queues_behind() -> None:
     found = graph(*tapes)
     calls = {c.group: c for c in found.calls.values()}
     dp = calls[group_named(case(*tapes), "3")]
-    assert (str(dp.inside), str(dp.behind), str(dp.missing)) == ("2", "0", "")
+    assert (str(dp.inside), str(dp.queued), str(dp.missing)) == ("2", "0", "")
     assert found.roots == Ranks([1]), "0 is held up by 1, whom tp(0,1) misses"
 
 
@@ -117,7 +117,7 @@ def test_a_circle_of_two_groups_with_the_same_members() -> None:
     second = Tape(1, WORLD, a, b).call(team=b, done=False).call(team=a, done=False)
     found = graph(first, second, Tape(2).call(), Tape(3).call())
     assert len(found.cycles) == 1
-    assert {str(found.calls[k].inside) + "|" + str(found.calls[k].behind) for k in found.cycles[0]} == {"0|1", "1|0"}
+    assert {str(found.calls[k].inside) + "|" + str(found.calls[k].queued) for k in found.cycles[0]} == {"0|1", "1|0"}
     assert found.roots == Ranks()
 
 
@@ -140,7 +140,7 @@ def test_a_started_kernel_is_what_a_rank_waits_in() -> None:
     tapes = [Tape(r, *GRID).call() for r in range(4)]
     tapes[0].call(team=TP_LOW, done=False).call(team=DP_EVEN, done=False, state="started")
     found = graph(*tapes)
-    (key,) = found.firm[0]
+    (key,) = found.waits_in[0]
     assert found.calls[key].group == group_named(case(*tapes), "3")
 
 
@@ -163,7 +163,7 @@ def test_both_ends_posted_is_a_full_transfer() -> None:
     )
     (call,) = found.calls.values()
     assert str(call.inside) == "0-1"
-    assert found.full == (call.key,)
+    assert found.entered_by_all == (call.key,)
     assert found.roots == Ranks()
 
 
@@ -207,7 +207,7 @@ def test_of_two_calls_known_from_lines_the_one_issued_first_is_waited_in() -> No
         Log("r2.log", [gave_up(2, 4, team=DP_EVEN)], rank=2),
     )
     found = graph(logs=logs)
-    ((_, _, seq, _),) = found.firm[0]
+    ((_, _, seq, _),) = found.waits_in[0]
     assert seq == 4
 
 
@@ -217,10 +217,10 @@ def test_of_lines_of_one_second_the_call_that_fewest_wait_in_came_first() -> Non
     logs = [Log(f"r{r}.log", [gave_up(r, 5, team=WORLD)], rank=r) for r in (2, 3)]
     both = Log("r0.log", [gave_up(0, 5, team=WORLD), gave_up(0, 40, team=pair)], rank=0)
     found = graph(logs=(both, *logs, Log("r1.log", [said(Heartbeat, 1, 1.0, step=4)], rank=1)))
-    ((_, _, seq, _),) = found.firm[0]
+    ((_, _, seq, _),) = found.waits_in[0]
     assert seq == 40
     everywhere = [Log(f"r{r}.log", [gave_up(r, 5, team=WORLD), gave_up(r, 40, team=pair)], rank=r) for r in (0, 2, 3)]
-    assert {key[2] for r in (0, 2, 3) for key in graph(logs=tuple(everywhere)).firm[r]} == {5}
+    assert {key[2] for r in (0, 2, 3) for key in graph(logs=tuple(everywhere)).waits_in[r]} == {5}
 
 
 def test_who_gave_up_on_a_call_of_whatever_group_is_not_silent() -> None:
@@ -298,5 +298,5 @@ def test_whoever_stops_is_the_only_root(program: list[Team], stopped: int, after
     found = graph(*tapes)
     waiting = any(e["state"] != "completed" for t in tapes for e in t.entries)
     assert found.roots == Ranks([stopped] if waiting else [])
-    assert (found.cycles, found.full) == ((), ())
+    assert (found.cycles, found.entered_by_all) == ((), ())
     assert bool(found.calls) == waiting

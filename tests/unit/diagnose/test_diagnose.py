@@ -295,7 +295,7 @@ def whole(found: Case) -> None:
     job(aligned)
     alarm(aligned)
     for call in aligned.wait_graph.calls.values():
-        sets = [call.inside, call.behind, call.missing, call.unknown, call.passed]
+        sets = [call.inside, call.queued, call.missing, call.unknown, call.completed]
         assert sum(map(len, sets)) == len(Ranks().union(*sets)), "each member stands in one place"
         assert call.inside
     for stall in aligned.stalls:

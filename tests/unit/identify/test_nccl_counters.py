@@ -61,9 +61,9 @@ def test_a_member_that_logged_elsewhere_and_never_called_here_issued_nothing() -
     events += [init(r, "0xb", comm_id="0x2", nranks=2) for r in range(2)]
     events += [call(0, "0xa", 0), *(call(r, "0xb", 4) for r in range(2))]
     found = {one.comm: one for one in counters_from_lines(events)}
-    assert (dict(found["0x1"].last), found["0x1"].behind) == ({0: 0, 1: -1}, Ranks([1]))
+    assert (dict(found["0x1"].last), found["0x1"].lagging) == ({0: 0, 1: -1}, Ranks([1]))
     assert found["0x1"].first == 0
-    assert not found["0x2"].behind
+    assert not found["0x2"].lagging
 
 
 def test_a_member_without_any_such_line_is_not_known() -> None:
@@ -83,7 +83,7 @@ def test_the_first_call_that_not_all_issued_may_skip_numbers() -> None:
     (one,) = counters_from_lines(
         [*events, call(0, "0xa", 3), call(1, "0xa", 3), call(1, "0xa", 40, "AllGather"), call(1, "0xa", 41)]
     )
-    assert (one.first, one.op, one.behind) == (40, "AllGather", Ranks([0]))
+    assert (one.first, one.op, one.lagging) == (40, "AllGather", Ranks([0]))
 
 
 # --- RAS --------------------------------------------------------------------------------------------------------
@@ -143,8 +143,10 @@ def test_what_moved_between_two_queries() -> None:
     (soon,) = counters_from_ras(
         [report(first, at="2026-01-01 10:00:00"), report(first, at="2026-01-01 10:00:01")], seat, 4
     )
-    assert (same.steady, same.moving, soon.steady) == (True, False, False)
-    assert (ahead.steady, ahead.moving, ahead.rose) == (False, False, Ranks([0, 1, 3])), "those behind did not move"
+    assert (same.is_steady, same.is_moving, soon.is_steady) == (True, False, False)
+    assert (ahead.is_steady, ahead.is_moving, ahead.advanced) == (False, False, Ranks([0, 1, 3])), (
+        "those behind did not move"
+    )
 
 
 def test_only_as_many_gpus_as_the_job_has_make_ranks_of_numbers() -> None:
