@@ -79,7 +79,7 @@ def analyze(
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
     known = in_use(catalogue)
     remedies = known.catalogue
-    prescription = prescribe(findings, facts, case, remedies)
+    prescription = prescribe(findings, case, remedies)
     return Incident(
         Diagnosis(
             findings=findings,

@@ -37,9 +37,9 @@ def env() -> None:
 
 
 def _version(text: str | None) -> str | None:
-    from nccldoctor.prescribe.conditions.environment import release
+    from nccldoctor.prescribe.conditions.environment import version_tuple
 
-    if text is not None and release(text) == (0, 0, 0):
+    if text is not None and version_tuple(text) == (0, 0, 0):
         raise InputError(f"{text!r} is no version", hint="for example 2.9.1")
     return text
 

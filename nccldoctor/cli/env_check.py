@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nccldoctor.events import Note, Setting
 from nccldoctor.identify.case import Case
-from nccldoctor.prescribe.conditions import Context, survey
+from nccldoctor.prescribe.conditions import Context, survey_case
 from nccldoctor.prescribe.discouraged import assignment, avoid, settings_seen
 from nccldoctor.prescribe.setting_checks import Judgement, Kind
 from nccldoctor.prescribe.settings import judge, look_up
@@ -34,9 +34,9 @@ class Row:
 
 def check(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
-    sightings = survey(case)
-    seen = settings_seen(sightings)
-    readers = {note.detail: note.place for note in reversed(sightings.of(Note)) if note.what == "reads-variable"}
+    survey = survey_case(case)
+    seen = settings_seen(survey)
+    readers = {note.detail: note.place for note in reversed(survey.of(Note)) if note.what == "reads-variable"}
     remarks: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judge(seen, torch or case.torch, nccl or case.nccl, readers):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
@@ -61,7 +61,7 @@ def _folklore(case: Case) -> dict[str, str]:
         "no job was looked at",
         (Evidence(Place(0, ""), "", "settings alone"),),
     )
-    return {found.what: found.why for found in avoid([Context(nothing, survey(case))], in_use().catalogue, ())}
+    return {found.what: found.why for found in avoid([Context(nothing, survey_case(case))], in_use().catalogue, ())}
 
 
 def _row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:

@@ -107,15 +107,15 @@ class Waiting:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._begin = self._last = time.monotonic()
-        self._bar: Progress | None = None
+        self._phase_of_bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Waiting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._phase_of_bar is not None:
+            self._phase_of_bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
         """Report that ``done`` of ``total`` inputs are read; any thread may call."""
@@ -130,11 +130,11 @@ class Waiting:
             click.echo(f"read {done} of {total} inputs", err=True)
 
     def _draw(self, done: int, total: int) -> None:
-        if self._bar is None or self._task is None:
+        if self._phase_of_bar is None or self._task is None:
             from rich.console import Console
             from rich.progress import Progress
 
-            self._bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
-            self._task = self._bar.add_task("reading", total=total)
-            self._bar.start()
-        self._bar.update(self._task, completed=done, total=total)
+            self._phase_of_bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
+            self._task = self._phase_of_bar.add_task("reading", total=total)
+            self._phase_of_bar.start()
+        self._phase_of_bar.update(self._task, completed=done, total=total)

@@ -12,7 +12,7 @@ from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.prescribe import exports
-from nccldoctor.prescribe.conditions.environment import release
+from nccldoctor.prescribe.conditions.environment import version_tuple
 
 DEFAULT, _LARGEST = 2000, 20_000
 """Recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
@@ -98,7 +98,7 @@ def _library(case: Case) -> list[str]:
 
 def _ras(case: Case) -> list[str]:
     """NCCL's RAS service, asked while the job hangs; JSON since 2.28.7, text since 2.24."""
-    version = release(case.nccl) if case.nccl else None
+    version = version_tuple(case.nccl) if case.nccl else None
     if version is not None and version < (2, 24, 3):
         return []
     option = "-v" if version is not None and version < (2, 28, 7) else "-f json -v"

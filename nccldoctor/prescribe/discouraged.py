@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nccldoctor.events import Note, Setting
 from nccldoctor.model import Avoid
-from nccldoctor.prescribe.conditions import Context, Met, Sightings, ask
-from nccldoctor.prescribe.conditions.environment import fits
+from nccldoctor.prescribe.conditions import Context, Met, Survey, ask
+from nccldoctor.prescribe.conditions.environment import is_assigned
 from nccldoctor.prescribe.settings import Judgement, Kind
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.remedy import Clause
 
 
-def avoid(scenes: list[Context], catalogue: Catalogue, judgements: tuple[Judgement, ...]) -> Iterator[Avoid]:
+def avoid(contexts: list[Context], catalogue: Catalogue, judgements: tuple[Judgement, ...]) -> Iterator[Avoid]:
     """Advice against what is seen in the input: folklore first, in its words, then what the settings say of
     themselves.
     """
     own = {judgement.name for judgement in judgements if judgement.kind is Kind.OWN}
     said: set[str] = set()
     for entry in catalogue.entries:
-        if entry.topic == "folklore" and scenes:
-            for name, what, place in _sightings(entry, scenes):
+        if entry.topic == "folklore" and contexts:
+            for name, what, place in _matches(entry, contexts):
                 if what not in said and name not in own:
                     said.add(what)
                     yield Avoid(what, entry.remedy.avoid[0].why, place)
@@ -38,18 +38,17 @@ def avoid(scenes: list[Context], catalogue: Catalogue, judgements: tuple[Judgeme
             yield Avoid(what, judgement.says, str(judgement.place))
 
 
-def settings_seen(sightings: Sightings) -> tuple[Setting, ...]:
+def settings_seen(survey: Survey) -> tuple[Setting, ...]:
     """What is set, each by the rank whose file shows it, and what notes in the input say to set."""
     advised = []
-    for note in sightings.of(Note):
+    for note in survey.of(Note):
         if note.what == "advice" and note.detail.isascii() and note.detail[:1].isupper():
             name, _, value = note.detail.partition("=")
             advised.append(Setting(place=note.place, text=note.text, name=name, value=value))
-    owned = (
-        replace(about.event, rank=about.rank) if about.event.rank is None and about.rank is not None else about.event
-        for about in sightings.seen(Setting)
+    attributed = (
+        replace(s.event, rank=s.rank if s.event.rank is None else s.event.rank) for s in survey.surveyed(Setting)
     )
-    return (*(one for one in owned if isinstance(one, Setting)), *advised)
+    return (*(setting for setting in attributed if isinstance(setting, Setting)), *advised)
 
 
 def assignment(name: str, value: str) -> str:
@@ -59,20 +58,20 @@ def assignment(name: str, value: str) -> str:
     return f"{name}={value}" if value else name
 
 
-def _sightings(entry: Entry, scenes: list[Context]) -> Iterator[tuple[str, str, str | None]]:
+def _matches(entry: Entry, contexts: list[Context]) -> Iterator[tuple[str, str, str | None]]:
     """Every distinct thing that a piece of folklore is about and that is seen: its name, its text, its first place."""
     remedy = entry.remedy
-    scene = next((s for s in scenes if all(_holds(s, c) for c in remedy.clauses("all"))), None)
-    if scene is None or any(_holds(scene, c) for c in remedy.clauses("none")):
+    context = next((s for s in contexts if all(_is_met(s, c) for c in remedy.clauses("all"))), None)
+    if context is None or any(_is_met(context, c) for c in remedy.clauses("none")):
         return
     for clause in (*remedy.clauses("all"), *remedy.clauses("any")):
         if clause.name == "setting":
             names, wanted = _setting_arguments(clause.arguments)
-            for seen in settings_seen(scene.sightings):
-                if fits(seen, names, wanted):
+            for seen in settings_seen(context.survey):
+                if is_assigned(seen, names, wanted):
                     yield seen.name, assignment(seen.name, seen.value), str(seen.place)
         elif clause.name != "finding":
-            answer = ask(scene, clause.name, clause.arguments)
+            answer = ask(context, clause.name, clause.arguments)
             if isinstance(answer, Met):
                 yield "", remedy.avoid[0].what, answer.where
 
@@ -82,5 +81,5 @@ def _setting_arguments(arguments: Mapping[str, object]) -> tuple[tuple[str, ...]
     return (names if isinstance(names, tuple) else ()), (wanted if isinstance(wanted, tuple) else ())
 
 
-def _holds(scene: Context, clause: Clause) -> bool:
-    return isinstance(ask(scene, clause.name, clause.arguments), Met)
+def _is_met(context: Context, clause: Clause) -> bool:
+    return isinstance(ask(context, clause.name, clause.arguments), Met)

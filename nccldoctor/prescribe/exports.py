@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nccldoctor.prescribe.conditions.environment import release
+from nccldoctor.prescribe.conditions.environment import version_tuple
 
 FORMS = ("shell", "slurm", "kubernetes")
 
@@ -34,7 +34,7 @@ def recorder(torch: str | None, entries: int) -> tuple[Export, ...]:
     Both names of each are set: the first is read since PyTorch 2.8, the second alone before, and up to 2.9 parts of
     ProcessGroupNCCL look at the old name only (pytorch, ProcessGroupNCCL.cpp and FlightRecorder.hpp of 2.9.1).
     """
-    version = release(torch) if torch else None
+    version = version_tuple(torch) if torch else None
     if version is not None and version < (2, 2, 0):
         return ()
     old, new = version is not None and version < (2, 8, 0), version is not None and version >= (2, 10, 0)
@@ -51,7 +51,7 @@ def recorder(torch: str | None, entries: int) -> tuple[Export, ...]:
 
 def library(nccl: str | None) -> tuple[Export, ...]:
     """NCCL's own warnings with time stamps, as its release (None: any) can print them."""
-    version = release(nccl) if nccl else None
+    version = version_tuple(nccl) if nccl else None
     found = [Export("NCCL_DEBUG", "WARN", "transport errors, in NCCL's words")]
     if version is None or version >= (2, 26, 2):
         found.append(Export("NCCL_DEBUG_TIMESTAMP_LEVELS", "ALL", "since NCCL 2.26: a time on every line"))

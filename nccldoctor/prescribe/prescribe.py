@@ -20,10 +20,10 @@ from nccldoctor.prescribe.conditions import (
     Context,
     Met,
     NotCheckable,
-    Sightings,
+    Survey,
     Unmet,
     ask,
-    survey,
+    survey_case,
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import avoid, settings_seen
@@ -75,21 +75,21 @@ class Fit:
         return sum(check.met is True for check in self.checks)
 
 
-def prescribe(findings: tuple[Finding, ...], facts: object, case: Case, catalogue: Catalogue) -> Prescription:
+def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -> Prescription:
     """Match the catalogue against the findings; the same input gives the same answer, order included."""
-    sightings = survey(case)
-    scenes = [Context(finding, sightings, findings, facts) for finding in findings[:FINDINGS_READ]]
-    readers = {note.detail: note.place for note in reversed(sightings.of(Note)) if note.what == "reads-variable"}
-    judgements = judge(settings_seen(sightings), case.torch, case.nccl, readers)
+    survey = survey_case(case)
+    contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
+    readers = {note.detail: note.place for note in reversed(survey.of(Note)) if note.what == "reads-variable"}
+    judgements = judge(settings_seen(survey), case.torch, case.nccl, readers)
     return Prescription(
-        tuple(_advice(fit, sightings) for fit in _chosen(_fits(scenes, catalogue))),
-        tuple(avoid(scenes, catalogue, judgements))[:_AVOID_SHOWN],
-        decide(findings, sightings),
+        tuple(_advice(fit, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
+        tuple(avoid(contexts, catalogue, judgements))[:_AVOID_SHOWN],
+        decide(findings, survey),
         capture(findings, case),
     )
 
 
-def weigh(entry: Entry, scene: Context) -> Fit | None:
+def weigh(entry: Entry, context: Context) -> Fit | None:
     """How a remedy fits a finding, None where it does not: a condition on the finding's class fails, or one of ``none``
     is met.
     """
@@ -98,7 +98,7 @@ def weigh(entry: Entry, scene: Context) -> Fit | None:
     checks: list[Condition] = []
     release_open = False
     for clause in remedy.clauses("all"):
-        answer = ask(scene, clause.name, clause.arguments)
+        answer = ask(context, clause.name, clause.arguments)
         if isinstance(answer, Unmet) and clause.name in _DECISIVE:
             return None
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
@@ -107,11 +107,11 @@ def weigh(entry: Entry, scene: Context) -> Fit | None:
     required = tuple(checks)
     refuted = 0.0
     if any_of := remedy.clauses("any"):
-        answers = [(ask(scene, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
+        answers = [(ask(context, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
         checks.append(_one_of(answers))
         weights += [weight for answer, weight in answers if isinstance(answer, Met)]
         refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
-    if any(isinstance(ask(scene, c.name, c.arguments), Met) for c in remedy.clauses("none")):
+    if any(isinstance(ask(context, c.name, c.arguments), Met) for c in remedy.clauses("none")):
         return None
     specific = any(weight >= SPECIFIC for weight in weights)
     if release_open and not specific:
@@ -121,25 +121,25 @@ def weigh(entry: Entry, scene: Context) -> Fit | None:
     fit = "weak"
     if all(check.met is not False for check in checks) and any(check.met for check in checks):
         complete = all(check.met for check in required) and all(check.met for check in checks)
-        sure = scene.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM)
-        told = sure and scene.finding.cause is not CauseClass.UNDETERMINED and remedy.status != "suspected"
+        sure = context.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM)
+        told = sure and context.finding.cause is not CauseClass.UNDETERMINED and remedy.status != "suspected"
         fit = "strong" if complete and specific and told else "possible"
     score = share * strength * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
-    return Fit(entry, scene.finding, tuple(checks), fit, score, specific, 0.0 if checks[-1].met else refuted)
+    return Fit(entry, context.finding, tuple(checks), fit, score, specific, 0.0 if checks[-1].met else refuted)
 
 
-def _fits(scenes: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
+def _fits(contexts: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
     """The best fit of each remedy over all findings, best first; folklore is no remedy."""
     best: dict[str, Fit] = {}
-    for scene in scenes:
+    for context in contexts:
         for entry in catalogue.entries:
             if entry.topic == "folklore":
                 continue
-            fit = weigh(entry, scene)
+            fit = weigh(entry, context)
             known = best.get(entry.remedy.id)
-            if fit is not None and _grounded(fit) and (known is None or _order(fit) < _order(known)):
+            if fit is not None and _is_grounded(fit) and (known is None or _order(fit) < _order(known)):
                 best[entry.remedy.id] = fit
     return sorted(best.values(), key=_order)
 
@@ -150,34 +150,34 @@ def _order(fit: Fit) -> tuple[int, bool, float, str]:
     return ("strong", "possible", "weak").index(fit.fit), incomplete, -round(fit.score, 9), fit.entry.remedy.id
 
 
-def _chosen(fits: list[Fit]) -> list[Fit]:
+def _worth_showing(is_assigned: list[Fit]) -> list[Fit]:
     """What is worth showing, in this order: shown causes, causes with something telling, guesses that are met in full,
     fallbacks, guesses of which the input does not show the telling part.
 
     A guess that rests on the class of the finding alone is noise beside anything else; where nothing fits, the nearest
     misses help.
     """
-    fitting = [fit for fit in fits if fit.fit != "weak"]
+    fitting = [fit for fit in is_assigned if fit.fit != "weak"]
     specific = [fit for fit in fitting if not fit.entry.remedy.general]
     general = [fit for fit in fitting if fit.entry.remedy.general]
-    shown = [fit for fit in specific if fit.fit == "strong"]
-    shown += [fit for fit in specific if fit.fit == "possible" and fit.specific]
+    excerpt = [fit for fit in specific if fit.fit == "strong"]
+    excerpt += [fit for fit in specific if fit.fit == "possible" and fit.specific]
     told = any(fit.fit == "strong" for fit in fitting)
-    guesses = [] if told else [fit for fit in specific if _worth_a_guess(fit)]
-    explained = {fit.finding.id for fit in shown if fit.fit == "strong"}
+    guesses = [] if told else [fit for fit in specific if _is_worth_a_guess(fit)]
+    explained = {fit.finding.id for fit in excerpt if fit.fit == "strong"}
     guesses = guesses[:GUESSES]
-    shown += [fit for fit in guesses if fit.met == len(fit.checks)]
-    shown += [fit for fit in general if fit.finding.id not in explained]
-    shown += [fit for fit in guesses if fit.met < len(fit.checks)]
-    return (shown or [fit for fit in fits if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
+    excerpt += [fit for fit in guesses if fit.met == len(fit.checks)]
+    excerpt += [fit for fit in general if fit.finding.id not in explained]
+    excerpt += [fit for fit in guesses if fit.met < len(fit.checks)]
+    return (excerpt or [fit for fit in is_assigned if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
 
 
-def _worth_a_guess(fit: Fit) -> bool:
+def _is_worth_a_guess(fit: Fit) -> bool:
     """Whether more than the class fits, and less than half of the remedy's signs were looked for in vain."""
     return fit.fit == "possible" and not fit.specific and fit.met >= 2 and fit.refuted < 0.5
 
 
-def _grounded(fit: Fit) -> bool:
+def _is_grounded(fit: Fit) -> bool:
     """Whether anything speaks for the remedy. Where no cause was found, the finding itself says nothing, so that
     something specific must.
     """
@@ -200,9 +200,9 @@ def _one_of(answers: list[tuple[Answer, float]]) -> Condition:
     return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
 
 
-def values(finding: Finding, sightings: Sightings) -> dict[str, str]:
+def values(finding: Finding, survey: Survey) -> dict[str, str]:
     """What the placeholders of a remedy stand for in this finding; only what is known."""
-    case = sightings.case
+    case = survey.case
     culprits = finding.ranks or finding.suspects
     first = next(iter(culprits), None) if len(culprits) <= 8 else None
     waiting = next(iter(finding.victims), None)
@@ -210,7 +210,7 @@ def values(finding: Finding, sightings: Sightings) -> dict[str, str]:
         "rank": first,
         "ranks": names(culprits) if culprits else None,
         "host": case.rank_host.get(first) if first is not None else None,
-        "hosts": ", ".join(sightings.hosts_of(culprits)[:8]) or None,
+        "hosts": ", ".join(survey.hosts_of(culprits)[:8]) or None,
         "pid": case.rank_pid.get(first) if first is not None else None,
         "device": case.rank_device.get(first) if first is not None else None,
         "waiting_rank": waiting,
@@ -221,17 +221,17 @@ def values(finding: Finding, sightings: Sightings) -> dict[str, str]:
     return {name: str(value) for name, value in out.items() if value is not None}
 
 
-def _whose(entry: Entry) -> str:
+def _origin_note(entry: Entry) -> str:
     """What stands behind the title where the remedy, or a part of it, is not ours: titles are shown everywhere."""
     return "" if entry.origin == BUILT_IN_NAME else f" (remedy of {plain(entry.origin)})"
 
 
-def _advice(fit: Fit, sightings: Sightings) -> RemedyAdvice:
+def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
     """A fit as reports show it."""
-    remedy, known = fit.entry.remedy, values(fit.finding, sightings)
+    remedy, known = fit.entry.remedy, values(fit.finding, survey)
     return RemedyAdvice(
         id=remedy.id,
-        title=remedy.title + _whose(fit.entry),
+        title=remedy.title + _origin_note(fit.entry),
         finding=fit.finding.id,
         fit=fit.fit,
         conditions_met=fit.met,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from nccldoctor.events import Setting
 from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.conditions.environment import release
+from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.setting_table import Known, look_up, nearest
 
 _PAIRS = (
@@ -61,11 +61,11 @@ def contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
 
 def differences(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
     """Settings that must be equal on all ranks and are not; the last value that a rank shows is its value."""
-    for name, sightings in by_name.items():
+    for name, assigned in by_name.items():
         row = look_up(name)
         if row is None or not row.same_on_all_ranks:
             continue
-        last = {s.rank: s for s in sightings if s.rank is not None}
+        last = {s.rank: s for s in assigned if s.rank is not None}
         values = sorted({s.value for s in last.values()})
         if len(values) < 2:
             continue
@@ -144,7 +144,7 @@ def _version(one: Setting, row: Known, torch: str | None, nccl: str | None) -> J
     reader = "NCCL" if row.read_by == "nccl" else "PyTorch"
     first = row.first_seen.split(" ")[0].lstrip("~")
     # Torch's first releases are approximate in the table, so only the exact ones are held against a setting.
-    if first[:1].isdigit() and not row.first_seen.startswith("~") and release(used) < release(first):
+    if first[:1].isdigit() and not row.first_seen.startswith("~") and version_tuple(used) < version_tuple(first):
         return Judgement(
             Kind.VERSION,
             one.name,
@@ -153,7 +153,7 @@ def _version(one: Setting, row: Known, torch: str | None, nccl: str | None) -> J
             one.place,
             True,
         )
-    if row.status == "removed" and row.last_seen and release(used) > release(row.last_seen):
+    if row.status == "removed" and row.last_seen and version_tuple(used) > version_tuple(row.last_seen):
         return Judgement(
             Kind.VERSION,
             one.name,

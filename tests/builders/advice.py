@@ -16,7 +16,7 @@ BOTH = (SourceKind.LOG, SourceKind.KERNEL_LOG)
 
 def ask(case, *findings):
     """The advice for a case."""
-    return prescribe(findings or (fixtures_conditions.finding(),), None, case, CATALOGUE)
+    return prescribe(findings or (fixtures_conditions.finding(),), case, CATALOGUE)
 
 
 def event(cls, rank=5, line=10, text="a line", path="train.log", source=0, **fields):

@@ -63,12 +63,12 @@ def drifting(world: int, late: int, name: str = "dp_1") -> RunUp:
         )
         for rank in range(world)
     ]
-    shown = [rank for rank in range(world) if world <= 24 or rank in (0, 1, late)]
+    excerpt = [rank for rank in range(world) if world <= 24 or rank in (0, 1, late)]
     return RunUp(
         name,
         tuple(range(18700, 18724)),
         ("ALLREDUCE",) * 24,
-        tuple(LateRow(rank, values[rank], 19 if rank == late else 0) for rank in shown),
+        tuple(LateRow(rank, values[rank], 19 if rank == late else 0) for rank in excerpt),
         Ranks(range(world)),
         bytes(level(value) for row in values for value in row),
         14.0,

@@ -15,7 +15,7 @@ from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.catalogue.load import load
 from nccldoctor.prescribe.catalogue.pages import pages
-from nccldoctor.prescribe.conditions import survey
+from nccldoctor.prescribe.conditions import survey_case
 from nccldoctor.prescribe.restart import decide
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -111,11 +111,11 @@ def test_the_restart_table_has_a_case_for_each_row() -> None:
 def test_the_restart_table_says_what_is_decided(row: str) -> None:
     finding, events = ROWS[row]
     case = fixtures_conditions.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
-    action = decide((finding,), survey(case))
+    action = decide((finding,), survey_case(case))
     assert action.restart == restart_table()[row]
     assert bool(action.cordon) is (action.restart == "after-replacing-node")
 
 
 @pytest.mark.parametrize("cause", ["straggler", "frozen", "device-stalled", "network", "init", "unfinished", "died"])
 def test_everything_else_is_unknown(cause: str) -> None:
-    assert decide((fixtures_conditions.finding(cause),), survey(fixtures_conditions.case())).restart == "unknown"
+    assert decide((fixtures_conditions.finding(cause),), survey_case(fixtures_conditions.case())).restart == "unknown"

@@ -195,8 +195,8 @@ def test_every_command_has_help(name: str) -> None:
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
-    shown = command.get_help(click.Context(command, info_name=name, max_content_width=79))
-    assert max(map(len, shown.splitlines())) < 80
+    excerpt = command.get_help(click.Context(command, info_name=name, max_content_width=79))
+    assert max(map(len, excerpt.splitlines())) < 80
 
 
 def _python(code: str, *args: str) -> subprocess.CompletedProcess[str]:

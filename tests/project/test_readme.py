@@ -27,9 +27,9 @@ def summary(folder: Path) -> str:
 
 
 def test_the_summary_shown_is_the_summary_printed(tmp_path: Path) -> None:
-    shown = BLOCK.search(README.read_text(encoding="utf-8"))
-    assert shown is not None
-    assert shown[0] == summary(tmp_path / "logs"), "run python tests/project/test_readme.py"
+    excerpt = BLOCK.search(README.read_text(encoding="utf-8"))
+    assert excerpt is not None
+    assert excerpt[0] == summary(tmp_path / "logs"), "run python tests/project/test_readme.py"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

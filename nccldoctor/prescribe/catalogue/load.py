@@ -107,8 +107,8 @@ def collect(folders: Sequence[Folder] = ()) -> Collected:
 def _collect(folders: tuple[Folder, ...]) -> Collected:
     layers: dict[str, _Layers] = {}
     mistakes: list[str] = []
-    release = Folder(BUILT_IN_NAME, BUILT_IN)
-    for position, folder in enumerate((release, *folders)):
+    version_tuple = Folder(BUILT_IN_NAME, BUILT_IN)
+    for position, folder in enumerate((version_tuple, *folders)):
         for path in _files(folder, mistakes):
             wrong = _lay(path, folder, layers, released=position == 0)
             mistakes += [f"{plain(folder.name)}/{text}" for text in wrong]

@@ -150,9 +150,8 @@ class Clause(BaseModel):
         return self
 
 
-@cache
 def clause() -> type[Clause]:
-    """The model of a condition: one optional field for each predicate on the shelf."""
+    """The model of a condition: one optional field for each registered predicate."""
     fields: dict[str, Any] = {
         entry.function.__name__: (_arguments(entry.function) | None, Field(None, alias=name, description=entry.doc))
         for name, entry in sorted(PREDICATES.items())
@@ -189,9 +188,14 @@ class Remedy(Strict):
     sources: tuple[Reference, ...] = Field(min_length=1)
 
 
-@cache
 def remedy() -> type[Remedy]:
-    """The model of a remedy, with conditions made from the predicates on the shelf."""
+    """The model of a remedy, with conditions made from the registered predicates."""
+    return _remedy(frozenset(PREDICATES))
+
+
+@cache
+def _remedy(_predicates: frozenset[str]) -> type[Remedy]:
+    """One model for each set of predicates: a package may register more of them after the first use."""
     kind: Any = clause()
     clauses: Any = tuple[kind, ...]
     blocks: dict[str, Any] = {f"{name}_": (clauses, Field((), alias=name)) for name in ("all", "any", "none")}

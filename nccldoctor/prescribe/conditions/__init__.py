@@ -1,12 +1,19 @@
-"""The conditions of remedies: named questions, answered with evidence, with what to look for, or with the input that is
-missing.
+"""The conditions of remedies: named questions about a finding, answered from the case.
+
+Every module of this folder is imported here, so that a predicate is known by standing in the folder. A package that
+brings remedies of its own may bring predicates, too: they register when the module of its entry point is imported.
 """
 
 from __future__ import annotations
 
-from nccldoctor.prescribe.conditions import environment, findings, signals, stacks
+from importlib import import_module
+from pkgutil import iter_modules
+
 from nccldoctor.prescribe.conditions.base import PREDICATES, Answer, Context, Met, NotCheckable, Predicate, Unmet, ask
-from nccldoctor.prescribe.conditions.survey import Sightings, survey
+from nccldoctor.prescribe.conditions.survey import Survey, survey_case
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "PREDICATES",
@@ -15,12 +22,8 @@ __all__ = [
     "Met",
     "NotCheckable",
     "Predicate",
-    "Sightings",
+    "Survey",
     "Unmet",
     "ask",
-    "environment",
-    "findings",
-    "signals",
-    "stacks",
-    "survey",
+    "survey_case",
 ]

@@ -1,9 +1,9 @@
-"""What a predicate is: a named question about one finding, answered from the case.
+"""Defines predicates: named questions about one finding, answered from the case.
 
-To add one, write a function in this folder that takes a :class:`Context` first and keyword arguments of plain types
-(words, numbers, Literals, tuples of them), decorate it with :func:`predicate`, and import its module in the folder's
-``__init__``. Its name in a catalogue is the function's with ``-`` for ``_``; so are its arguments' (``class_`` is
-``class``). The catalogue's schema follows from the signature.
+To add one, write a function in a module of this folder that takes a :class:`Context` first and keyword arguments of
+plain types (words, numbers, Literals, tuples of them), and decorate it with :func:`predicate`. Its name in a catalogue
+is the function's with ``-`` for ``_``; so are its arguments' (``class_`` is ``class``). The schema of the catalogue
+follows from the signature.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks
 
 if TYPE_CHECKING:
-    from nccldoctor.prescribe.conditions.survey import Sightings
+    from nccldoctor.prescribe.conditions.survey import Survey
 
 Who = Literal["culprit", "suspects", "victims", "culprit-host", "anyone"]
 """Whom a predicate asks about. *culprit* falls back to the suspects where nobody could be named."""
 
 When = Literal["timeout"]
-"""What an event must come before: the first timeout, after which everything may be tear-down."""
+"""The event that others must precede: the first timeout, after which everything may be tear-down."""
 
 SHOWN = 160
 """Characters of a quoted line that an answer repeats."""
@@ -62,16 +62,11 @@ class NotCheckable(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a predicate looks at: one finding, and the case surveyed once for all predicates.
-
-    ``findings`` are all of them; ``facts`` is the alignment behind them, for predicates that need more than a finding
-    says.
-    """
+    """One finding, all ``findings``, and the case behind them, surveyed once for all predicates."""
 
     finding: Finding
-    sightings: Sightings
+    survey: Survey
     findings: tuple[Finding, ...] = ()
-    facts: object = None
 
     def ranks(self, who: Who) -> Ranks:
         """The ranks meant by ``who``; empty where they cannot be told (*anyone* has no ranks of its own)."""
@@ -85,11 +80,11 @@ class Context:
         return finding.ranks or finding.suspects
 
 
-def named(scene: Context, who: Who) -> str:
+def named(context: Context, who: Who) -> str:
     """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
-    ranks = scene.ranks(who)
+    ranks = context.ranks(who)
     if who == "culprit-host":
-        hosts = scene.sightings.hosts_of(ranks)
+        hosts = context.survey.hosts_of(ranks)
         return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"
     if not ranks or len(ranks) > 8:
         return {"culprit": "the culprit", "suspects": "a suspect", "victims": "a waiting rank"}.get(who, "anyone")
@@ -101,8 +96,9 @@ Function = Callable[..., Answer]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A predicate on the shelf. ``weight`` (0 to 1) says how much it tells when it is met: a class of finding fits many
-    causes (0.3), a stack names one (0.85). From :data:`SPECIFIC` on it counts as specific.
+    """A registered predicate. ``weight`` (0 to 1) says how much it proves when it is met.
+
+    A class of finding fits many causes (0.3), a stack names one (0.85). From :data:`SPECIFIC` on it counts as specific.
     """
 
     name: str
@@ -128,31 +124,33 @@ def catalogue_name(python_name: str) -> str:
 
 
 def predicate(weight: float) -> Callable[[Function], Function]:
-    """Put a function on the shelf of predicates, with its weight."""
+    """Register a function as a predicate. Raises ValueError where another module has registered its name."""
 
-    def shelve(function: Function) -> Function:
+    def register(function: Function) -> Function:
         name = catalogue_name(function.__name__)
+        known = PREDICATES.get(name)
+        if known is not None and known.function.__module__ != function.__module__:
+            raise ValueError(f"{known.function.__module__} has a predicate {name}")
         PREDICATES[name] = Predicate(name, function, weight)
         return function
 
-    return shelve
+    return register
 
 
-def ask(scene: Context, name: str, arguments: dict[str, Any]) -> Answer:
+def ask(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     """Answer the predicate ``name`` (a key of :data:`PREDICATES`) with its Python-named arguments."""
-    return PREDICATES[name].function(scene, **arguments)
+    return PREDICATES[name].function(context, **arguments)
 
 
 def listed(words: Iterable[str], limit: int = 5) -> str:
     """``a, b or c``, cut after ``limit``."""
     items = list(words)
-    shown, more = items[:limit], len(items) - limit
-    if more > 0:
-        return f"{', '.join(shown)} or {more} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}" if shown else ""
+    if len(items) > limit:
+        items = [*items[:limit], f"{len(items) - limit} more"]
+    return " or ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """A quoted line, cut to :data:`SHOWN` characters and without line breaks."""
     flat = " ".join(text.split())
     return flat if len(flat) <= SHOWN else flat[: SHOWN - 1] + "…"

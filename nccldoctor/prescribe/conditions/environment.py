@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Literal
 
 from nccldoctor.events import CollectiveTimeout, Note, Setting
-from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, listed, predicate, shown
+from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, excerpt, listed, predicate
 
 
-@cache
-def _number() -> re.Pattern[str]:
-    return re.compile(r"\d{1,6}")
-
-
-def release(text: str) -> tuple[int, int, int]:
+def version_tuple(text: str) -> tuple[int, int, int]:
     """``2.7.1+cu126`` as ``(2, 7, 1)``; what is missing or no number is 0. NCCL's ``22705`` is ``(2, 27, 5)``."""
     head = re.split(r"[+\-a-zA-Z]", text.strip().lstrip("v~"), maxsplit=1)[0]
-    numbers = [int(part) for part in _number().findall(head)][:3]
+    numbers = [int(part) for part in re.findall(r"\d{1,6}", head)][:3]
     if len(numbers) == 1 and numbers[0] >= 20_000:
         return numbers[0] // 10_000, numbers[0] // 100 % 100, numbers[0] % 100
     major, minor, patch = [*numbers, 0, 0, 0][:3]
@@ -26,82 +20,84 @@ def release(text: str) -> tuple[int, int, int]:
 
 
 @predicate(weight=0.3)
-def version(scene: Context, *, of: Literal["torch", "nccl"], from_: str = "0", below: str = "9999") -> Answer:
+def version(context: Context, *, of: Literal["torch", "nccl"], from_: str = "0", below: str = "9999") -> Answer:
     """The version of PyTorch or NCCL is at least ``from`` and less than ``below``."""
     label = {"torch": "PyTorch", "nccl": "NCCL"}[of]
     span = " and ".join(
         p for p in (f"{from_} or newer" if from_ != "0" else "", f"older than {below}" if below != "9999" else "") if p
     )
     asked = f"{label} is {span or 'known'}"
-    seen = scene.sightings.case.torch if of == "torch" else scene.sightings.case.nccl
+    seen = context.survey.case.torch if of == "torch" else context.survey.case.nccl
     if not seen:
         return NotCheckable(asked, f"the version of {label}")
-    return (Met if release(from_) <= release(seen) < release(below) else Unmet)(asked, f"{label} {shown(seen)}")
+    return (Met if version_tuple(from_) <= version_tuple(seen) < version_tuple(below) else Unmet)(
+        asked, f"{label} {excerpt(seen)}"
+    )
 
 
 @predicate(weight=0.8)
-def setting(scene: Context, *, name: tuple[str, ...], value: tuple[str, ...] = ()) -> Answer:
+def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] = ()) -> Answer:
     """One of these variables or options is seen being set (to one of these values, where values are given; ``eth*`` is
     any that begins so). Where it is seen, not whether it takes effect.
     """
     asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")
-    settings = scene.sightings.of(Setting)
+    settings = context.survey.of(Setting)
     if not settings:
         return NotCheckable(asked, "the environment: NCCL INFO lines, the launch script or an env dump")
     for seen in settings:
-        if fits(seen, name, value):
-            return Met(asked, f"{seen.name}={shown(seen.value)}", str(seen.place))
+        if is_assigned(seen, name, value):
+            return Met(asked, f"{seen.name}={excerpt(seen.value)}", str(seen.place))
     return Unmet(asked, "not among the settings seen")
 
 
 @predicate(weight=0.85)
-def setting_differs(scene: Context, *, name: tuple[str, ...]) -> Answer:
+def setting_differs(context: Context, *, name: tuple[str, ...]) -> Answer:
     """Two ranks show different values of one of these variables, by the last value that each shows."""
     asked = f"ranks differ in {listed(name)}"
     last: dict[tuple[str, int], Setting] = {}
-    for about in scene.sightings.seen(Setting):
-        one = about.event
-        if isinstance(one, Setting) and one.name in name and about.rank is not None:
-            last[one.name, about.rank] = one
+    for surveyed in context.survey.surveyed(Setting):
+        assigned = surveyed.event
+        if isinstance(assigned, Setting) and assigned.name in name and surveyed.rank is not None:
+            last[assigned.name, surveyed.rank] = assigned
     if len({rank for _, rank in last}) < 2:
         return NotCheckable(asked, "these variables on two ranks: NCCL INFO lines or an env dump of each")
     first: dict[str, tuple[int, str]] = {}
     for (variable, rank), seen in sorted(last.items(), key=lambda pair: pair[0]):
         other, value = first.setdefault(variable, (rank, seen.value))
         if value != seen.value:
-            says = f"{variable} is {shown(value)} on rank {other} and {shown(seen.value)} on rank {rank}"
+            says = f"{variable} is {excerpt(value)} on rank {other} and {excerpt(seen.value)} on rank {rank}"
             return Met(asked, says, str(seen.place))
     return Unmet(asked, "all ranks that show them agree")
 
 
-def fits(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) -> bool:
-    """Whether a setting has one of the names and, where values are given, one of the values."""
+def is_assigned(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) -> bool:
+    """True where a setting has one of the names and, where values are given, one of the values."""
     if seen.name not in name:
         return False
-    held = seen.value.strip().strip("'\"").lower()
-    return not value or any(held.startswith(v[:-1].lower()) if v.endswith("*") else held == v.lower() for v in value)
+    given = seen.value.strip().strip("'\"").lower()
+    return not value or any(given.startswith(v[:-1].lower()) if v.endswith("*") else given == v.lower() for v in value)
 
 
 @predicate(weight=0.8)
-def advice(scene: Context, *, about: tuple[str, ...]) -> Answer:
+def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     """A note in the input recommends this: barrier, copy, nccl-version, try-except or smaller-batch."""
     asked = f"a note advises {listed(about)}"
-    for note in scene.sightings.of(Note):
+    for note in context.survey.of(Note):
         if note.what == "advice" and note.detail in about:
-            return Met(asked, shown(note.text), str(note.place))
+            return Met(asked, excerpt(note.text), str(note.place))
     return Unmet(asked, "no such note in what was read")
 
 
 @predicate(weight=0.15)
-def timeout(scene: Context, *, seconds: tuple[int, ...]) -> Answer:
+def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
     """The limit that ran out is one of these (600: PyTorch's default for NCCL since 2.2; 1800: before, and Hugging
     Face's).
     """
     asked = f"the timeout is {listed(map(str, seconds))} s"
-    call = scene.finding.stalled
+    call = context.finding.stalled
     limit = call.timeout_ms if call is not None else None
     if limit is None:
-        limit = next((e.timeout_ms for e in scene.sightings.of(CollectiveTimeout) if e.timeout_ms is not None), None)
+        limit = next((e.timeout_ms for e in context.survey.of(CollectiveTimeout) if e.timeout_ms is not None), None)
     if limit is None:
         return NotCheckable(asked, "a timeout line")
     return (Met if limit in {s * 1000 for s in seconds} else Unmet)(asked, f"it is {limit / 1000:g} s")

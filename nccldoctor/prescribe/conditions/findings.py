@@ -13,10 +13,10 @@ from nccldoctor.prescribe.conditions.base import (
     NotCheckable,
     OneOf,
     Unmet,
+    excerpt,
     listed,
     named,
     predicate,
-    shown,
 )
 
 ClassName = Annotated[str, OneOf(tuple(c.value for c in CauseClass))]
@@ -29,13 +29,13 @@ def _first_place(evidence: tuple[Evidence, ...]) -> str | None:
 
 
 @predicate(weight=0.3)
-def finding(scene: Context, *, class_: tuple[ClassName, ...] = (), family: tuple[FamilyName, ...] = ()) -> Answer:
+def finding(context: Context, *, class_: tuple[ClassName, ...] = (), family: tuple[FamilyName, ...] = ()) -> Answer:
     """The finding is of one of these classes or families. A remedy that asks this is offered for such findings only."""
     asked = f"the finding is {listed((*class_, *family), 8)}"
-    cause = scene.finding.cause
+    cause = context.finding.cause
     if cause.value in class_ or cause.family.value in family:
-        return Met(asked, f"{scene.finding.id} is {cause.value}", _first_place(scene.finding.evidence))
-    return Unmet(asked, f"{scene.finding.id} is {cause.value}")
+        return Met(asked, f"{context.finding.id} is {cause.value}", _first_place(context.finding.evidence))
+    return Unmet(asked, f"{context.finding.id} is {cause.value}")
 
 
 def operation(name: str) -> str:
@@ -56,12 +56,12 @@ _NUMEL = {"one": (1, 1), "up-to-100": (2, 100), "up-to-10000": (101, 10_000), "m
 
 @predicate(weight=0.25)
 def stalled_call(
-    scene: Context, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
+    context: Context, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
 ) -> Answer:
     """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
     size = f" of {listed(_MANY[n] for n in numel)}" if numel else ""
     asked = f"the others wait in {listed(op) or 'a call'}{size}" + (f", {listed(kind)}" if kind else "")
-    call = scene.finding.stalled
+    call = context.finding.stalled
     if call is None:
         return NotCheckable(asked, "no stalled call is seen in the input")
     count = (
@@ -81,29 +81,29 @@ def stalled_call(
             return NotCheckable(asked, "the number of elements is not printed: old PyTorch, or a cut line")
         if not any(low <= call.numel_in <= high for low, high in (_NUMEL[n] for n in numel)):
             return Unmet(asked, says)
-    return Met(asked, says, _first_place(scene.finding.evidence))
+    return Met(asked, says, _first_place(context.finding.evidence))
 
 
 @predicate(weight=0.25)
-def group(scene: Context, *, description: tuple[str, ...]) -> Answer:
+def group(context: Context, *, description: tuple[str, ...]) -> Answer:
     """The description or name of the stalled call's group holds one of these words (``dp``, ``expert`` …)."""
     asked = f"the stalled call's group is called {listed(description)}"
-    call = scene.finding.stalled
+    call = context.finding.stalled
     if call is None or not call.group:
         return NotCheckable(asked, "the name of the group: a flight-recorder dump or a watchdog line with its PG")
     if any(word.lower() in call.group.lower() for word in description):
-        return Met(asked, f"the group is {shown(call.group)}", _first_place(scene.finding.evidence))
-    return Unmet(asked, f"the group is {shown(call.group)}")
+        return Met(asked, f"the group is {excerpt(call.group)}", _first_place(context.finding.evidence))
+    return Unmet(asked, f"the group is {excerpt(call.group)}")
 
 
 @predicate(weight=0.2)
-def waiting(scene: Context, *, are: Literal["all-but-one", "some", "all"]) -> Answer:
+def waiting(context: Context, *, are: Literal["all-but-one", "some", "all"]) -> Answer:
     """How many of the group's members wait: all but one, some (two or more are missing), or all of them."""
     asked = {"all-but-one": "all members but one wait", "some": "two or more members are missing"}.get(
         are, "all members are in the call"
     )
-    call = scene.finding.stalled
-    told = bool(scene.finding.ranks) or scene.finding.family is Family.INSIDE
+    call = context.finding.stalled
+    told = bool(context.finding.ranks) or context.finding.family is Family.INSIDE
     if call is None or not call.entered or not told:
         return NotCheckable(asked, "who is in the stalled call and who is not: dumps or logs of all ranks")
     seen = "all-but-one" if len(call.missing) == 1 else "some" if call.missing else "all"
@@ -112,23 +112,23 @@ def waiting(scene: Context, *, are: Literal["all-but-one", "some", "all"]) -> An
 
 
 @predicate(weight=0.2)
-def culprit_rank(scene: Context, *, is_: Literal["zero", "not-zero"]) -> Answer:
+def culprit_rank(context: Context, *, is_: Literal["zero", "not-zero"]) -> Answer:
     """The culprit is rank 0, or is not. Work for one rank alone is nearly always rank 0's."""
     asked = "the culprit is rank 0" if is_ == "zero" else "the culprit is not rank 0"
-    culprits = scene.ranks("culprit")
-    open_ = not scene.finding.ranks and len(culprits) > 1 and 0 in culprits
+    culprits = context.ranks("culprit")
+    open_ = not context.finding.ranks and len(culprits) > 1 and 0 in culprits
     if not culprits or open_:
         return NotCheckable(asked, "which rank is missing: dumps or logs of all ranks")
     zero = set(culprits) == {0}
-    says = f"{named(scene, 'culprit')} is named"
+    says = f"{named(context, 'culprit')} is named"
     return Met(asked, says) if zero == (is_ == "zero") and (zero or 0 not in culprits) else Unmet(asked, says)
 
 
 @predicate(weight=0.4)
-def culprit_hosts(scene: Context, *, are: Literal["one-host", "several-hosts"]) -> Answer:
+def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]) -> Answer:
     """Two or more culprits that are exactly the ranks of one host, or culprits on several hosts."""
     asked = "all ranks of one host lag" if are == "one-host" else "ranks of several hosts lag"
-    survey, culprits = scene.sightings, scene.finding.ranks or scene.finding.suspects
+    survey, culprits = context.survey, context.finding.ranks or context.finding.suspects
     if not culprits and are == "several-hosts":
         culprits = Ranks(survey.case.rank_host)
     if not culprits or not set(culprits) <= set(survey.case.rank_host):
@@ -141,18 +141,18 @@ def culprit_hosts(scene: Context, *, are: Literal["one-host", "several-hosts"]) 
         and there == set(culprits)
         and len(set(survey.case.rank_host.values())) > 1
     )
-    says = f"{named(scene, 'culprit')} on {listed(hosts)}"
+    says = f"{named(context, 'culprit')} on {listed(hosts)}"
     met = whole if are == "one-host" else len(hosts) > 1
     return Met(asked, says) if met else Unmet(asked, says)
 
 
 @predicate(weight=0.1)
-def world_size(scene: Context, *, at_least: int = 0, at_most: int = 2**31) -> Answer:
+def world_size(context: Context, *, at_least: int = 0, at_most: int = 2**31) -> Answer:
     """How many ranks the job has."""
     asked = (
         f"the job has {at_least} ranks or more" if at_most == 2**31 else f"the job has {at_least} to {at_most} ranks"
     )
-    size = scene.sightings.case.world_size
+    size = context.survey.case.world_size
     if size is None:
         return NotCheckable(asked, "the number of ranks")
     return (Met if at_least <= size <= at_most else Unmet)(asked, f"it has {size}")
@@ -168,16 +168,16 @@ _MOMENTS = {
 
 
 @predicate(weight=0.25)
-def moment(scene: Context, *, is_: Moment) -> Answer:
+def moment(context: Context, *, is_: Moment) -> Answer:
     """When in the job's life it stalled: at the first call, within the first steps, at an epoch's end, or late.
 
     The first call is sequence number 1 or 2; the first steps end at call 100 or step 20; *late* is past call 1,000 or
     step 200.
     """
     asked = _MOMENTS[is_]
-    call = scene.finding.stalled
+    call = context.finding.stalled
     seq = call.seq if call is not None else None
-    step, end, place = _progress(scene)
+    step, end, place = _progress(context)
     says = f"sequence {'?' if seq is None else seq}, step {'?' if step is None else step}"
     if is_ == "epoch-end":
         if step is None and not end:
@@ -193,15 +193,15 @@ def moment(scene: Context, *, is_: Moment) -> Answer:
     return Met(asked, says, place) if met else Unmet(asked, says)
 
 
-def _progress(scene: Context) -> tuple[int | None, str, str | None]:
+def _progress(context: Context) -> tuple[int | None, str, str | None]:
     """The last step seen before the first timeout, a text if that is an epoch's end, and the place."""
-    last, phase = scene.sightings.last_step, scene.sightings.last_phase
+    last, phase = context.survey.last_step, context.survey.last_phase
     step = last.step if last is not None else None
     place = str(last.place) if last is not None else None
     if last is not None and last.total and last.step is not None and last.step >= 0.97 * last.total:
         return step, f"{last.step} of {last.total}", place
     if phase is not None and phase.what in ("epoch-end", "finished"):
-        return step, shown(phase.text), str(phase.place)
+        return step, excerpt(phase.text), str(phase.place)
     return step, "", place
 
 
@@ -217,22 +217,22 @@ _DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
 
 
 @predicate(weight=0.7)
-def differs(scene: Context, *, in_: tuple[Aspect, ...]) -> Answer:
+def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
     """The ranks were seen to differ in this: operation, size, dtype, order of groups, count of calls, or a peer of a
     send or receive. Unlike *finding* this is the cause itself, and so carries a strong fit.
     """
     asked = f"the ranks differ in {listed(in_)}"
-    cause = scene.finding.cause
+    cause = context.finding.cause
     if any(cause in _DIFFERS[aspect] for aspect in in_):
-        return Met(asked, shown(scene.finding.evidence[0].says), _first_place(scene.finding.evidence))
-    return Unmet(asked, f"{scene.finding.id} is {cause.value}")
+        return Met(asked, excerpt(context.finding.evidence[0].says), _first_place(context.finding.evidence))
+    return Unmet(asked, f"{context.finding.id} is {cause.value}")
 
 
 @predicate(weight=0.6)
-def also(scene: Context, *, class_: tuple[ClassName, ...]) -> Answer:
+def also(context: Context, *, class_: tuple[ClassName, ...]) -> Answer:
     """Another finding of one of these classes names one of the same ranks."""
-    asked = f"{named(scene, 'culprit')} is also named for {listed(class_)}"
-    for other in scene.findings:
-        if other.id != scene.finding.id and other.cause.value in class_ and other.ranks & scene.finding.ranks:
+    asked = f"{named(context, 'culprit')} is also named for {listed(class_)}"
+    for other in context.findings:
+        if other.id != context.finding.id and other.cause.value in class_ and other.ranks & context.finding.ranks:
             return Met(asked, f"{other.id} is {other.cause.value}", _first_place(other.evidence))
     return Unmet(asked, "no other finding names it")

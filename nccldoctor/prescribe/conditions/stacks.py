@@ -15,10 +15,10 @@ from nccldoctor.prescribe.conditions.base import (
     NotCheckable,
     Unmet,
     Who,
+    excerpt,
     listed,
     named,
     predicate,
-    shown,
 )
 from nccldoctor.prescribe.conditions.findings import operation
 
@@ -26,7 +26,7 @@ DEPTH = 40
 """Innermost frames that are looked at: a program's own work stands there, its launcher below."""
 
 
-def matches(frame: str, function: tuple[str, ...], file: tuple[str, ...]) -> bool:
+def is_frame_of(frame: str, function: tuple[str, ...], file: tuple[str, ...]) -> bool:
     """Whether ``function (file:line)`` is one of the functions, in one of the files where files are given.
 
     ``save`` matches ``save`` and ``Trainer.save``; ``ncclLaunch*`` any function beginning so. A file matches by any
@@ -53,7 +53,7 @@ def _asked(who: str, function: tuple[str, ...], file: tuple[str, ...], verb: str
     return f"{who} {verb} {what}"
 
 
-def _looked_at(stacks: tuple[Stack, ...]) -> Iterator[Stack]:
+def _main_threads(stacks: tuple[Stack, ...]) -> Iterator[Stack]:
     """The main threads where the tool tells which they are, else all: helper threads of a healthy rank wait for data,
     too.
     """
@@ -63,83 +63,83 @@ def _looked_at(stacks: tuple[Stack, ...]) -> Iterator[Stack]:
 
 @predicate(weight=0.85)
 def stack_frame(
-    scene: Context, *, of: Who = "culprit", function: tuple[str, ...] = (), file: tuple[str, ...] = ()
+    context: Context, *, of: Who = "culprit", function: tuple[str, ...] = (), file: tuple[str, ...] = ()
 ) -> Answer:
     """A stack of such a rank shows one of these functions (in one of these files), in its main thread where that is
     known.
     """
-    asked = _asked(named(scene, of), function, file, "has in its stack")
-    survey = scene.sightings
-    ranks = survey.stacks if of == "anyone" else [r for r in scene.ranks(of) if r in survey.stacks]
+    asked = _asked(named(context, of), function, file, "has in its stack")
+    survey = context.survey
+    ranks = survey.stacks if of == "anyone" else [r for r in context.ranks(of) if r in survey.stacks]
     if of == "culprit-host":
-        hosts = survey.hosts_of(scene.ranks(of))
+        hosts = survey.hosts_of(context.ranks(of))
         ranks = [r for r in survey.stacks if survey.case.rank_host.get(r) in hosts]
-    found = [stack for rank in ranks for stack in _looked_at(survey.stacks[rank])]
+    found = [stack for rank in ranks for stack in _main_threads(survey.stacks[rank])]
     if of in ("anyone", "culprit-host"):
         found += [s for s in survey.of(Stack) if s.rank is None]
     if not found:
-        return NotCheckable(asked, f"a stack of {named(scene, of)}: py-spy dump, faulthandler or gdb while it hangs")
+        return NotCheckable(asked, f"a stack of {named(context, of)}: py-spy dump, faulthandler or gdb while it hangs")
     for stack in found:
         for frame in stack.frames[:DEPTH]:
-            if matches(frame, function, file):
-                return Met(asked, shown(frame), str(stack.place))
-    return Unmet(asked, f"its stack shows {shown(found[0].frames[0]) if found[0].frames else 'nothing'}")
+            if is_frame_of(frame, function, file):
+                return Met(asked, excerpt(frame), str(stack.place))
+    return Unmet(asked, f"its stack shows {excerpt(found[0].frames[0]) if found[0].frames else 'nothing'}")
 
 
 @predicate(weight=0.85)
-def doing(scene: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
+def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
     """A stack of such a rank says that it does one of these, in the words of ``nccldoctor.align.stacks.activity``."""
-    asked = f"{named(scene, of)} {listed(what)}"
-    ranks = scene.sightings.stacks if of == "anyone" else scene.ranks(of)
-    stacks = [s for r in ranks for s in _looked_at(scene.sightings.stacks.get(r, ()))]
+    asked = f"{named(context, of)} {listed(what)}"
+    ranks = context.survey.stacks if of == "anyone" else context.ranks(of)
+    stacks = [s for r in ranks for s in _main_threads(context.survey.stacks.get(r, ()))]
     if not stacks:
-        return NotCheckable(asked, f"a stack of {named(scene, of)}: py-spy dump, faulthandler or gdb while it hangs")
+        return NotCheckable(asked, f"a stack of {named(context, of)}: py-spy dump, faulthandler or gdb while it hangs")
     said = [(activity.doing(stack.frames), stack) for stack in stacks]
     for words, stack in said:
         if words in what:
-            return Met(asked, shown(f"rank {stack.rank} {words}: {stack.frames[0]}"), str(stack.place))
+            return Met(asked, excerpt(f"rank {stack.rank} {words}: {stack.frames[0]}"), str(stack.place))
     return Unmet(asked, f"it {said[0][0] or 'does something else'}")
 
 
 @predicate(weight=0.55)
-def stack_outside(scene: Context, *, of: Who = "culprit") -> Answer:
+def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
     """Such a rank's stack is there and does not wait for a peer: it works, or waits for something else."""
-    asked = f"{named(scene, of)} is in code of its own"
-    stacks = [s for r in scene.ranks(of) for s in _looked_at(scene.sightings.stacks.get(r, ()))]
+    asked = f"{named(context, of)} is in code of its own"
+    stacks = [s for r in context.ranks(of) for s in _main_threads(context.survey.stacks.get(r, ()))]
     if not stacks:
-        return NotCheckable(asked, f"a stack of {named(scene, of)}: py-spy dump, faulthandler or gdb while it hangs")
+        return NotCheckable(asked, f"a stack of {named(context, of)}: py-spy dump, faulthandler or gdb while it hangs")
     for stack in stacks:
         if stack.frames and not activity.is_waiting(stack.frames):
             says = activity.doing(stack.frames) or f"stands in {activity.user_frame(stack.frames) or stack.frames[0]}"
-            return Met(asked, shown(f"rank {stack.rank} {says}"), str(stack.place))
+            return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
     return Unmet(asked, "it waits for a peer")
 
 
 @predicate(weight=0.6)
-def call_site(scene: Context, *, function: tuple[str, ...] = (), file: tuple[str, ...] = ()) -> Answer:
+def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[str, ...] = ()) -> Answer:
     """The stalled call was made from one of these functions, by the recorder's stack or the watchdog's."""
     asked = _asked("the stalled call", function, file, "was made in")
-    stacks = list(_recorded(scene)) + [(e.frames, str(e.place)) for e in scene.sightings.of(FailedStack)]
+    stacks = list(_recorded(context)) + [(e.frames, str(e.place)) for e in context.survey.of(FailedStack)]
     stacks += [
-        (s.frames, str(s.place)) for r in scene.finding.victims for s in scene.sightings.stacks.get(r, ()) if s.main
+        (s.frames, str(s.place)) for r in context.finding.victims for s in context.survey.stacks.get(r, ()) if s.main
     ]
     if not stacks:
         return NotCheckable(asked, "the stack of the stalled call: a flight-recorder dump with frames")
     for calls, place in stacks:
         for frame in calls[:DEPTH]:
-            if matches(frame, function, file):
-                return Met(asked, shown(frame), place)
+            if is_frame_of(frame, function, file):
+                return Met(asked, excerpt(frame), place)
     made = stacks[0][0]
-    return Unmet(asked, f"it was made in {shown(made[0]) if made else 'a place that is not recorded'}")
+    return Unmet(asked, f"it was made in {excerpt(made[0]) if made else 'a place that is not recorded'}")
 
 
 @predicate(weight=0.75)
-def misdirected(scene: Context, *, of: Who = "suspects") -> Answer:
+def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
     """Such a rank waits in a call of another group that was made at the same line as the stalled one, with the same
     operation and size: it was handed the wrong group.
     """
-    asked = f"{named(scene, of)} made the stalled call in another group"
-    case, call = scene.sightings.case, scene.finding.stalled
+    asked = f"{named(context, of)} made the stalled call in another group"
+    case, call = context.survey.case, context.finding.stalled
     if call is None or call.seq is None or not len(case.calls):
         return NotCheckable(asked, "flight-recorder dumps with frames")
     calls = case.calls
@@ -148,7 +148,7 @@ def misdirected(scene: Context, *, of: Who = "suspects") -> Answer:
         [g >= 0 and call.group in (case.groups[g].label, case.groups[g].uid) for g in case.call_group.tolist()]
     )
     stalled = np.flatnonzero(open_ & here & (calls.seq == call.seq))
-    about = np.isin(case.call_rank, np.array(list(scene.ranks(of) or scene.ranks("culprit")), dtype=np.int64))
+    about = np.isin(case.call_rank, np.array(list(context.ranks(of) or context.ranks("culprit")), dtype=np.int64))
     for row in np.flatnonzero(open_ & ~here & about)[:4096].tolist():
         alike = (calls.stack[stalled] == calls.stack[row]) & (calls.op[stalled] == calls.op[row])
         if np.any(alike & (calls.sizes[stalled] == calls.sizes[row])):
@@ -156,13 +156,13 @@ def misdirected(scene: Context, *, of: Who = "suspects") -> Answer:
             head = case.dumps[int(calls.dump[row])]
             group = case.groups[int(case.call_group[row])].label
             says = f"rank {int(case.call_rank[row])} waits in {group}, in the call made at {name} ({file}:{line})"
-            return Met(asked, shown(says), f"{head.path}#entries[{int(calls.entry[row])}]")
+            return Met(asked, excerpt(says), f"{head.path}#entries[{int(calls.entry[row])}]")
     return Unmet(asked, "the open calls of different groups come from different lines")
 
 
-def _recorded(scene: Context) -> Iterator[tuple[tuple[str, ...], str]]:
+def _recorded(context: Context) -> Iterator[tuple[tuple[str, ...], str]]:
     """The stacks that dumps hold for the stalled call, at most eight."""
-    case, call = scene.sightings.case, scene.finding.stalled
+    case, call = context.survey.case, context.finding.stalled
     if call is None or call.seq is None or not len(case.calls):
         return
     numbers = case.calls.p2p_seq if call.kind == "p2p" else case.calls.seq

@@ -311,10 +311,10 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("path", [(), *commands(cli)], ids=" ".join)
 def test_examples_in_help_keep_their_lines(path: tuple[str, ...]) -> None:
-    shown = run(*path, "--help").stdout.splitlines()
-    assert not any("\b" in line or "\\b" in line for line in shown)
-    heads = [n for n, line in enumerate(shown) if line.strip() in ("Example:", "Examples:")]
-    assert all(shown[n + 1].startswith("    ") for n in heads)
+    excerpt = run(*path, "--help").stdout.splitlines()
+    assert not any("\b" in line or "\\b" in line for line in excerpt)
+    heads = [n for n, line in enumerate(excerpt) if line.strip() in ("Example:", "Examples:")]
+    assert all(excerpt[n + 1].startswith("    ") for n in heads)
     assert heads or path in ((), ("catalogue",))
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,21 +24,43 @@ from nccldoctor.events import (
 from nccldoctor.model import SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
-from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask, survey
-from nccldoctor.prescribe.conditions.environment import release
+from nccldoctor.prescribe import conditions
+from nccldoctor.prescribe.conditions import PREDICATES, Context, Met, NotCheckable, Unmet, ask, survey_case
+from nccldoctor.prescribe.conditions.base import catalogue_name, predicate
+from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.conditions.findings import operation
-from nccldoctor.prescribe.conditions.stacks import matches
+from nccldoctor.prescribe.conditions.stacks import is_frame_of
 
 
 def look(case, finding=None, name="", **arguments):
     found = finding or fixtures_conditions.finding()
-    return ask(Context(found, survey(case), (found,)), name, arguments)
+    return ask(Context(found, survey_case(case), (found,)), name, arguments)
 
 
 def test_every_predicate_says_what_it_asks_and_has_a_docstring():
     for entry in PREDICATES.values():
         assert entry.doc, entry.name
         assert 0 < entry.weight < 1
+
+
+def test_every_predicate_of_the_folder_is_registered():
+    folder = Path(conditions.__file__).parent
+    decorated = {
+        catalogue_name(node.name)
+        for path in folder.glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and any("predicate" in ast.dump(d) for d in node.decorator_list)
+    }
+    assert {name for name, p in PREDICATES.items() if p.function.__module__.startswith("nccldoctor.")} == decorated
+    assert len(decorated) > 20
+
+
+def test_two_predicates_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="has a predicate setting"):
+
+        @predicate(weight=0.5)
+        def setting(context):
+            return Unmet("", "")
 
 
 def test_finding_asks_class_or_family():
@@ -119,7 +143,7 @@ def test_all_ranks_of_one_host():
     ],
 )
 def test_a_frame_matches_whole_names(frame, function, file, holds):
-    assert matches(frame, function, file) is holds
+    assert is_frame_of(frame, function, file) is holds
 
 
 def test_stack_frame_reads_main_threads_of_the_culprit_only():
@@ -174,16 +198,16 @@ def test_call_site_reads_recorded_stacks_of_that_call_alone():
 
 def test_an_event_counts_for_its_rank_and_its_time():
     oom = OutOfMemory(place=fixtures_conditions.at(line=5), text="CUDA out of memory", rank=5, scope="device")
-    early = fixtures_conditions.case(
+    before_timeout = fixtures_conditions.case(
         [oom, fixtures_conditions.timeout()], [fixtures_conditions.LATE_FROM, fixtures_conditions.TIMEOUT_AT]
     )
     late = fixtures_conditions.case(
         [oom, fixtures_conditions.timeout()], [fixtures_conditions.TIMEOUT_AT + 60, fixtures_conditions.TIMEOUT_AT]
     )
     question = {"kind": "out-of-memory", "of": "culprit", "before": "timeout"}
-    assert isinstance(look(early, name="event", **question), Met)
+    assert isinstance(look(before_timeout, name="event", **question), Met)
     assert isinstance(look(late, name="event", **question), Unmet)
-    assert isinstance(look(early, fixtures_conditions.finding(ranks=[2]), "event", **question), NotCheckable)
+    assert isinstance(look(before_timeout, fixtures_conditions.finding(ranks=[2]), "event", **question), NotCheckable)
 
 
 def test_an_event_without_a_clock_falls_back_to_its_line():
@@ -328,7 +352,7 @@ def test_setting_and_version():
 
 def look_setting(case, name, value):
     found = fixtures_conditions.finding()
-    return ask(Context(found, survey(case)), "setting", {"name": (name,), "value": value})
+    return ask(Context(found, survey_case(case)), "setting", {"name": (name,), "value": value})
 
 
 @pytest.mark.parametrize(
@@ -343,12 +367,12 @@ def look_setting(case, name, value):
     ],
 )
 def test_release(text, numbers):
-    assert release(text) == numbers
+    assert version_tuple(text) == numbers
 
 
 @given(st.text(max_size=80))
 def test_release_reads_anything(text):
-    assert len(release(text)) == 3
+    assert len(version_tuple(text)) == 3
 
 
 def test_suspects_stand_in_for_a_culprit_that_is_not_named():

@@ -16,6 +16,7 @@ from nccldoctor.cli.app import cli
 from nccldoctor.prescribe.catalogue.load import Folder, collect, load
 from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use
 from nccldoctor.prescribe.catalogue.words import fill, fill_command
+from nccldoctor.prescribe.conditions import PREDICATES
 
 OWN = """id = "our-loader"
 title = "The cache server of hall 3"
@@ -142,6 +143,28 @@ def test_installed_packages_offer_remedies_and_a_broken_one_harms_nobody(hung, t
     diagnosis = nccldoctor.analyze(hung).diagnosis
     assert diagnosis.remedies[0].origin == "acme"
     assert any("bad: " in problem for row in diagnosis.coverage for problem in row.problems)
+
+
+def test_a_package_brings_predicates_of_its_own(hung, tmp_path, monkeypatch):
+    told = OWN.replace('stack-frame = { of = "culprit", function = ["_try_get_data"] }', "acme-hall = { number = [3] }")
+    put(tmp_path / "site/acme_remedies", "lateness/our-loader.toml", told)
+    put(
+        tmp_path / "site/acme_remedies",
+        "__init__.py",
+        "from nccldoctor.prescribe.conditions.base import Answer, Context, Met, predicate\n"
+        "@predicate(weight=0.9)\n"
+        "def acme_hall(context: Context, *, number: tuple[int, ...]) -> Answer:\n"
+        "    'The job ran in one of these halls.'\n"
+        "    return Met('it ran in hall 3', 'so it did')\n",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    points = [EntryPoint("acme", "acme_remedies", ENTRY_POINTS)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == ENTRY_POINTS else [])
+    try:
+        assert in_use().mistakes == ()
+        assert nccldoctor.analyze(hung).diagnosis.remedies[0].id == "our-loader"
+    finally:
+        PREDICATES.pop("acme-hall", None)
 
 
 HOSTILE = {

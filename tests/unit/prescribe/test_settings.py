@@ -109,10 +109,10 @@ def test_a_sound_value_is_left_alone(name, value):
 
 
 def test_versions_are_held_against_a_name_only_where_they_are_known():
-    early = one("NCCL_LAUNCH_ORDER_IMPLICIT")
-    assert judged(early, nccl="2.21.5")["NCCL_LAUNCH_ORDER_IMPLICIT", Kind.VERSION].avoid
-    assert judged(early, nccl="2.27.5") == {}
-    assert judged(early) == {}
+    before_timeout = one("NCCL_LAUNCH_ORDER_IMPLICIT")
+    assert judged(before_timeout, nccl="2.21.5")["NCCL_LAUNCH_ORDER_IMPLICIT", Kind.VERSION].avoid
+    assert judged(before_timeout, nccl="2.27.5") == {}
+    assert judged(before_timeout) == {}
     gone = judged(one("NCCL_LL_THRESHOLD", "16384"), nccl="2.27.5")
     assert "up to 2.4.8" in gone["NCCL_LL_THRESHOLD", Kind.VERSION].says
     new = judged(one("TORCH_FR_BUFFER_SIZE", "2000"), torch="2.7.1")

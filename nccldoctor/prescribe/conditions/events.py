@@ -1,0 +1,223 @@
+"""Questions about events: what logs, launchers, schedulers and kernels say about a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal, TypeVar, cast
+
+from nccldoctor.events import KINDS, Event, ExceptionRaised, GpuError, Heartbeat, IbError, Phase, ProcessExit, Progress
+from nccldoctor.model import SourceKind
+from nccldoctor.prescribe.conditions.base import (
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    OneOf,
+    Unmet,
+    When,
+    Who,
+    excerpt,
+    listed,
+    named,
+    predicate,
+)
+from nccldoctor.prescribe.conditions.survey import SurveyedEvent, short_host
+
+_E = TypeVar("_E", bound=Event)
+KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
+
+_KERNEL = {"gpu-error", "kernel"}
+_SCHEDULER = {"scheduler"}
+_NO_LINE = "no such line in what was read"
+
+
+def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
+    """A test that is true for events about such a rank, or about such a rank's host."""
+    if who == "anyone":
+        return lambda surveyed: True
+    survey, ranks = context.survey, context.ranks(who)
+    if who == "culprit" and not ranks:
+        # An event without a rank may be about the culprit that nobody can name.
+        return lambda surveyed: surveyed.rank is None
+    if who != "culprit-host":
+        return lambda surveyed: surveyed.rank in ranks
+    if not ranks:
+        return lambda surveyed: True  # nobody is named: a fault of any host may be the cause
+    hosts, single = {short_host(host) for host in survey.hosts_of(ranks)}, survey.is_single_host()
+    return lambda surveyed: surveyed.host in hosts if surveyed.host is not None else single or surveyed.rank in ranks
+
+
+def _matching(context: Context, cls: type[_E], who: Who, before: When | None = None) -> Iterator[_E]:
+    """The events of a class about ``who``, in input order."""
+    is_about = _is_about(context, who)
+    for surveyed in context.survey.surveyed(cls):
+        if (before is None or surveyed.before_timeout) and is_about(surveyed):
+            yield cast(_E, surveyed.event)
+
+
+def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = _NO_LINE) -> Answer:
+    """*Unmet*, or *not checkable* where the input that would show such an event is not there."""
+    missing = _missing_input(context, kind, who)
+    return NotCheckable(asked, missing) if missing else Unmet(asked, says)
+
+
+def _missing_input(context: Context, kind: str, who: Who) -> str:
+    """The input that would show such an event and is not there; empty where it is there."""
+    survey, ranks = context.survey, context.ranks(who)
+    if kind in _KERNEL:
+        is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
+        return "" if is_there else f"the kernel log of {named(context, who)}"
+    if kind in _SCHEDULER:
+        return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
+    if who in ("culprit", "suspects", "victims"):
+        if not ranks:
+            return "which rank this is about"
+        return "" if set(ranks) & set(survey.logged) else f"a log of {named(context, who)}"
+    return "" if survey.has_source(SourceKind.LOG) or survey.logged else "a log"
+
+
+@predicate(weight=0.8)
+def event(
+    context: Context,
+    *,
+    kind: KindName,
+    of: Who = "anyone",
+    text: tuple[str, ...] = (),
+    what: tuple[str, ...] = (),
+    before: When | None = None,
+) -> Answer:
+    """There is an event of this kind about such a rank. ``text``: its line or fields hold one of these, in any case;
+    ``what``: its ``what`` or ``scope`` is one of these; ``before``: it comes before the first timeout.
+    """
+    detail = listed((*what, *(f"“{t}”" for t in text)), 4)
+    asked = f"{kind}{f' ({detail})' if detail else ''} on {named(context, of)}"
+    wanted = tuple(t.lower() for t in text)
+    for candidate in _matching(context, KINDS[kind], of, before):
+        topic = getattr(candidate, "what", None) or getattr(candidate, "scope", None)
+        if what and topic not in what:
+            continue
+        if wanted and not any(t in context.survey.text(candidate) for t in wanted):
+            continue
+        return Met(asked, excerpt(candidate.text), str(candidate.place))
+    return _not_met(context, asked, kind, of)
+
+
+@predicate(weight=0.85)
+def exception(
+    context: Context,
+    *,
+    of: Who = "culprit",
+    type_: tuple[str, ...] = (),
+    message: tuple[str, ...] = (),
+    origin: Literal["own", "echo", "any"] = "own",
+    caught: bool = False,
+    before: When | None = None,
+) -> Answer:
+    """An exception about such a rank, by parts of its type and message. ``origin`` is *own* unless said otherwise: an
+    echo only repeats another rank's failure. ``caught`` asks for one that the process caught and logged.
+    """
+    what = listed((*type_, *(f"“{m}”" for m in message)), 4) or "an exception"
+    asked = f"{named(context, of)} {'caught' if caught else 'raised'} {what}"
+    for raised in _matching(context, ExceptionRaised, of, before):
+        if origin != "any" and (raised.origin or "own") != origin:
+            continue
+        if caught and not raised.logged:
+            continue
+        if type_ and not any(part.lower() in raised.type.lower() for part in type_):
+            continue
+        if message and not any(part.lower() in f"{raised.message}\n{raised.text}".lower() for part in message):
+            continue
+        return Met(asked, excerpt(f"{raised.type}: {raised.message}"), str(raised.place))
+    return _not_met(context, asked, "exception", of, "no such exception in what was read")
+
+
+@predicate(weight=0.7)
+def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), signal: tuple[str, ...] = ()) -> Answer:
+    """The launcher saw such a rank end with one of these codes or signals (``SIGKILL`` is also -9 and 137)."""
+    asked = f"{named(context, of)} ended with {listed((*map(str, code), *signal))}"
+    ends = list(_matching(context, ProcessExit, of))
+    for end in ends:
+        if end.exitcode in code or (end.signal or "") in signal:
+            return Met(asked, excerpt(end.text), str(end.place))
+    if not ends:
+        return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
+    return Unmet(asked, excerpt(ends[0].text))
+
+
+@predicate(weight=0.9)
+def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...] = (), sxid: bool = False) -> Answer:
+    """The driver reported one of these Xid numbers (or any SXid) for a GPU of such a host or rank."""
+    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {named(context, of)}"
+    for fault in _matching(context, GpuError, of):
+        if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
+            return Met(asked, excerpt(fault.text), str(fault.place))
+    return _not_met(context, asked, "gpu-error", of, "no such line in the kernel log")
+
+
+@predicate(weight=0.85)
+def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -> Answer:
+    """A work completion of InfiniBand or RoCE failed with one of these status numbers (12: the peer does not
+    answer).
+    """
+    asked = f"InfiniBand completion status {listed(map(str, status))} on {named(context, of)}"
+    for error in _matching(context, IbError, of):
+        if error.status in status:
+            return Met(asked, excerpt(error.text), str(error.place))
+    return _not_met(context, asked, "ib-error", of)
+
+
+@predicate(weight=0.7)
+def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
+    """The last thing that such a rank said before the first timeout is that it began one of these: checkpoint,
+    evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank 0, which prints for
+    all in most jobs.
+    """
+    asked = f"{named(context, of)} was last seen in {listed(what)}"
+    activity = _last_activity(context, of)
+    if not activity:
+        return NotCheckable(asked, f"a log of {named(context, of)} that tells its phases")
+    for last in activity:
+        begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
+        if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
+            return Met(asked, excerpt(last.text), str(last.place))
+    kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "another phase")
+    return Unmet(asked, f"its last line is {kind}: {excerpt(activity[0].text)}")
+
+
+@predicate(weight=0.6)
+def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
+    """The last thing that such a rank said before the first timeout is that one of these is over: it has gone on while
+    others are still in it. A line without a rank counts for rank 0.
+    """
+    asked = f"{named(context, of)} was just out of {listed(what)}"
+    activity = _last_activity(context, of)
+    if not activity:
+        return NotCheckable(asked, f"a log of {named(context, of)} that tells its phases")
+    for last in activity:
+        if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
+            return Met(asked, excerpt(last.text), str(last.place))
+    return Unmet(asked, f"its last line is: {excerpt(activity[0].text)}")
+
+
+def _last_activity(context: Context, of: Who) -> list[Event]:
+    """The last phase, step or heartbeat of each such rank."""
+    ranks = context.ranks(of)
+    return [
+        last
+        for (rank, _), last in context.survey.last_activity.items()
+        if of == "anyone" or rank in ranks or (rank == -1 and 0 in ranks)
+    ]
+
+
+_BARS = {
+    "evaluation": ("valid", "eval", "test"),
+    "sampling": ("sampl", "generat", "ddim"),
+    "data": ("token", "map", "preproc", "download"),
+    "checkpoint": ("saving", "save"),
+}
+
+
+def _phase_of_bar(bar: Progress) -> str | None:
+    """The phase that the label of a progress bar names."""
+    label = (bar.label or "").lower()
+    return next((what for what, words in _BARS.items() if any(word in label for word in words)), None)
