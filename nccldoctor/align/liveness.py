@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nccldoctor.align.stacks.activity import is_waiting
+from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.events import (
     CallTimeout,
     CollectiveTimeout,

@@ -18,7 +18,7 @@ from nccldoctor.align.first_pending import Key
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.align.stacks.activity import is_waiting
+from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.align.wait_graph import WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case

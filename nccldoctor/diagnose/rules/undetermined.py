@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from nccldoctor.align.evidence import describe, quote, waiting_evidence
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stacks.activity import doing
+from nccldoctor.align.stack_activity import activity_of
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off
@@ -38,7 +38,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis:
     broke, lines = broken_off(facts)
     evidence += lines
     stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
-    evidence += [quote(s, doing(s.frames) or "is in " + s.frames[0]) for s in stacks]
+    evidence += [quote(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()

@@ -11,7 +11,7 @@ from nccldoctor.align.failures import CLOSING
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import RankActivity, is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
-from nccldoctor.align.stacks.activity import doing, is_waiting, split
+from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import (
@@ -82,7 +82,7 @@ def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
     signs = facts.liveness.activity(rank)
     for stack in signs.stacks:
         if stack.main and not is_waiting(stack.frames):
-            said = doing(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
+            said = activity_of(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
             return said, [quote(stack, f"rank {rank} {said}", observer=f"stack:{rank}")]
     open_ = [
         p
@@ -111,7 +111,7 @@ def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Evidence | N
     mains: list[Stack | ExceptionRaised] = [s for s in facts.liveness.activity(rank).stacks if s.main]
     for seen in mains + [e for e in facts.case.of(ExceptionRaised, rank) if e.origin != "own"]:
         for frame in seen.frames:
-            function, where = split(frame)
+            function, where = split_frame(frame)
             if function in functions and "torch/distributed/" in where:
                 return quote(seen, f"rank {rank} is in {function}")
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nccldoctor.align.stacks import activity
+from nccldoctor.align.stack_activity import activity_of, is_waiting, user_frame
 from nccldoctor.events import FailedStack, Stack
 from nccldoctor.prescribe.conditions.base import (
     Answer,
@@ -88,13 +88,13 @@ def stack_frame(
 
 @predicate(weight=0.85)
 def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """A stack of such a rank says that it does one of these, in the words of ``nccldoctor.align.stacks.activity``."""
+    """A stack of such a rank says that it does one of these, in the words of ``nccldoctor.align.stack_activity``."""
     asked = f"{named(context, of)} {listed(what)}"
     ranks = context.survey.stacks if of == "anyone" else context.ranks(of)
     stacks = [s for r in ranks for s in _main_threads(context.survey.stacks.get(r, ()))]
     if not stacks:
         return NotCheckable(asked, f"a stack of {named(context, of)}: py-spy dump, faulthandler or gdb while it hangs")
-    said = [(activity.doing(stack.frames), stack) for stack in stacks]
+    said = [(activity_of(stack.frames), stack) for stack in stacks]
     for words, stack in said:
         if words in what:
             return Met(asked, excerpt(f"rank {stack.rank} {words}: {stack.frames[0]}"), str(stack.place))
@@ -109,8 +109,8 @@ def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
     if not stacks:
         return NotCheckable(asked, f"a stack of {named(context, of)}: py-spy dump, faulthandler or gdb while it hangs")
     for stack in stacks:
-        if stack.frames and not activity.is_waiting(stack.frames):
-            says = activity.doing(stack.frames) or f"stands in {activity.user_frame(stack.frames) or stack.frames[0]}"
+        if stack.frames and not is_waiting(stack.frames):
+            says = activity_of(stack.frames) or f"stands in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
     return Unmet(asked, "it waits for a peer")
 

@@ -7,7 +7,7 @@ from builders.cpu_limit import patience
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nccldoctor.align.stacks import activity
+from nccldoctor.align import stack_activity
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 WRAPPER = "wrapper (torch/distributed/c10d_logger.py:83)"
@@ -94,49 +94,44 @@ BUSY = [
 
 @pytest.mark.parametrize(("stack", "words"), WAITING)
 def test_waiting(stack, words):
-    assert activity.is_waiting(stack + USER)
-    assert activity.doing(stack + USER) == words
+    assert stack_activity.is_waiting(stack + USER)
+    assert stack_activity.activity_of(stack + USER) == words
 
 
 @pytest.mark.parametrize(("stack", "words"), BUSY)
 def test_busy(stack, words):
-    assert not activity.is_waiting(stack + USER)
-    assert activity.doing(stack + USER) == words
+    assert not stack_activity.is_waiting(stack + USER)
+    assert stack_activity.activity_of(stack + USER) == words
 
 
 def test_user_code_that_says_nothing():
-    assert activity.doing(USER) is None
-    assert not activity.is_waiting(USER)
-    assert not activity.is_waiting(())
-    assert activity.doing(()) is None
+    assert stack_activity.activity_of(USER) is None
+    assert not stack_activity.is_waiting(USER)
+    assert not stack_activity.is_waiting(())
+    assert stack_activity.activity_of(()) is None
 
 
 def test_a_wait_outside_the_innermost_frames_is_no_wait():
     stack = ("crunch (/t/a.py:3)", f"all_reduce ({C10D}:3)")
-    assert not activity.is_waiting(stack)
+    assert not stack_activity.is_waiting(stack)
 
 
 def test_user_functions_named_like_collectives_are_no_collectives():
-    assert not activity.is_waiting(("broadcast (/t/my_server.py:3)",))
-    assert not activity.is_waiting(("synchronize (/t/my_db.py:3)",))
-
-
-def test_name_of_the_wait():
-    assert activity.waits_in((WRAPPER, f"barrier ({C10D}:4159)")) == "barrier"
-    assert activity.waits_in(USER) is None
+    assert not stack_activity.is_waiting(("broadcast (/t/my_server.py:3)",))
+    assert not stack_activity.is_waiting(("synchronize (/t/my_db.py:3)",))
 
 
 def test_innermost_user_frame():
     stack = (f"all_reduce ({C10D}:3252)", WRAPPER, "loss_all_reduce (/opt/train/train.py:66)", *USER)
-    assert activity.user_frame(stack) == "loss_all_reduce (/opt/train/train.py:66)"
-    assert activity.user_frame(("wait (threading.py:331)",)) is None
+    assert stack_activity.user_frame(stack) == "loss_all_reduce (/opt/train/train.py:66)"
+    assert stack_activity.user_frame(("wait (threading.py:331)",)) is None
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
 def test_never_raises(stack):
-    activity.is_waiting(stack)
-    activity.doing(stack)
-    activity.user_frame(stack)
+    stack_activity.is_waiting(stack)
+    stack_activity.activity_of(stack)
+    stack_activity.user_frame(stack)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +146,4 @@ def test_never_raises(stack):
 )
 def test_long_names_are_read_quickly(frame):
     with patience():
-        activity.doing((frame,) * 20)
+        stack_activity.activity_of((frame,) * 20)

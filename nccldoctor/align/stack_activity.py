@@ -1,35 +1,48 @@
-"""What a stack says its thread was doing, in plain words.
+"""Says in plain words what a thread was doing, from the frames of its stack.
 
-The innermost frames that mean nothing by themselves (locks, polls, wrappers) are passed over; the first that means
-something decides whether the thread waits for a peer. What else it does may be told by any frame, the innermost
-first: a write to a file means little, ``save_checkpoint`` above it much. The frames and their meaning stand in
-``frame_table.py``.
+Innermost frames that mean nothing alone (locks, polls, wrappers) are passed over. The first meaningful frame decides whether the
+thread waits for a peer. Otherwise any frame may name the activity, the innermost first: ``write`` means little, the
+``save_checkpoint`` that calls it means much. ``stack_activity.toml`` lists the frames and their meaning.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-
-from nccldoctor.align.stacks.activity_table import BUSY, NEUTRAL, WAITING, Row
+from pathlib import Path
 
 _LONGEST = 600
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A kind of frame; ``{}`` in ``words`` stands for the function."""
+
+    words: str
+    function: re.Pattern[str]
+    file: re.Pattern[str]
+
+
 @cache
-def _compiled(rows: tuple[Row, ...]) -> tuple[tuple[Row, re.Pattern[str], re.Pattern[str]], ...]:
-    return tuple((row, _any_of(row.functions), _any_of(row.files)) for row in rows)
+def _rows(table: str) -> tuple[_Row, ...]:
+    """The rows of ``waiting``, ``busy`` or ``neutral``; read on the first stack only, since most inputs hold none."""
+    import tomllib
+
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    rows = tomllib.loads(text)[table]
+    return tuple(_Row(row["words"], _any_of(row["functions"]), _any_of(row.get("files", ""))) for row in rows)
 
 
 def _any_of(patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns.split()))
 
 
-def split(frame: str) -> tuple[str, str]:
+def split_frame(frame: str) -> tuple[str, str]:
     """Function without its class, and file without its line, of ``Condition.wait (/usr/lib/threading.py:331)``."""
-    name, found, where = frame[:_LONGEST].rpartition(" (")
-    if not found:
+    name, bracket, where = frame[:_LONGEST].rpartition(" (")
+    if not bracket:
         return frame[:_LONGEST].strip(), ""
     where = where.rstrip(")")
     file, colon, line = where.rpartition(":")
@@ -37,32 +50,28 @@ def split(frame: str) -> tuple[str, str]:
     return short.strip(), (file if colon and line.isdigit() else where).replace("\\", "/")
 
 
-def _match(rows: tuple[Row, ...], function: str, file: str) -> Row | None:
-    return next(
-        (row for row, name, place in _compiled(rows) if name.fullmatch(function) and place.search(file)),
-        None,
-    )
+def _match(table: str, function: str, file: str) -> _Row | None:
+    return next((row for row in _rows(table) if row.function.fullmatch(function) and row.file.search(file)), None)
 
 
 def _meaningful(frames: Iterable[str]) -> Iterator[tuple[str, str]]:
     for frame in frames:
-        function, file = split(frame)
-        waits = _match(WAITING, function, file)  # torch's own wait and __enter__ look neutral elsewhere
-        if waits or _match(NEUTRAL, function, file) is None:
+        function, file = split_frame(frame)
+        waits = _match("waiting", function, file)  # torch's own wait and __enter__ look neutral elsewhere
+        if waits or _match("neutral", function, file) is None:
             yield function, file
 
 
-def _wait(frames: Sequence[str]) -> tuple[Row, str] | None:
-    """The row and the function of the first meaningful frame, if it is one of waiting."""
+def _wait(frames: Sequence[str]) -> tuple[_Row, str] | None:
+    """The row and the function of the first meaningful frame, if that frame waits."""
     for function, file in _meaningful(frames):
-        row = _match(WAITING, function, file)
+        row = _match("waiting", function, file)
         return (row, function) if row else None
     return None
 
 
 def is_waiting(frames: Sequence[str]) -> bool:
-    """Whether the thread waits for a peer, or for its GPU: its first meaningful frame is a collective, a store or a
-    synchronisation.
+    """True when the first meaningful frame is a collective, a store operation or a synchronisation with the GPU.
 
     ``frames`` are innermost first, each ``function (file:line)``. False says only that no such frame was seen: without
     native frames, ``tensor.item()`` looks like the line of user code that calls it.
@@ -70,22 +79,16 @@ def is_waiting(frames: Sequence[str]) -> bool:
     return _wait(frames) is not None
 
 
-def waits_in(frames: Sequence[str]) -> str | None:
-    """The function that the thread waits in (``all_reduce``, ``synchronize``); None where it does not wait."""
-    found = _wait(frames)
-    return found[1] if found else None
-
-
-def doing(frames: Sequence[str]) -> str | None:
+def activity_of(frames: Sequence[str]) -> str | None:
     """What the thread does, as the rest of a sentence about its rank: ``waits for the data loader``.
 
-    None where the stack does not tell.
+    None where no frame is known.
     """
-    found = _wait(frames)
-    if found:
-        return found[0].words.format(found[1])
+    wait = _wait(frames)
+    if wait:
+        return wait[0].words.format(wait[1])
     for function, file in _meaningful(frames):
-        row = _match(BUSY, function, file)
+        row = _match("busy", function, file)
         if row:
             return row.words.format(function)
     return None
@@ -94,8 +97,8 @@ def doing(frames: Sequence[str]) -> str | None:
 def user_frame(frames: Sequence[str]) -> str | None:
     """The innermost frame of code that is neither Python's own nor an installed package's; None where there is none."""
     for frame in frames:
-        function, file = split(frame)
-        if file.endswith(".py") and not _installed().search(file) and _match(NEUTRAL, function, file) is None:
+        function, file = split_frame(frame)
+        if file.endswith(".py") and not _installed().search(file) and _match("neutral", function, file) is None:
             return frame
     return None
 

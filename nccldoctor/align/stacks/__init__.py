@@ -1,1 +1,0 @@
-"""Tells from a stack what its thread was doing."""
