@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
+from nccldoctor.patterns import lazy
 
 _NAMES = {
     1: "SIGHUP",
@@ -59,7 +58,7 @@ def signal_of(exitcode: int) -> str | None:
 
 def signal_named(text: str) -> str | None:
     """The signal in ``SIGKILL``, ``Signals.SIGTERM``, ``9``, ``Killed`` or ``Aborted (core dumped)``."""
-    if match := _name().search(text):
+    if match := _NAME.search(text):
         return match[0]
     text = text.strip().partition(" (")[0]
     if text.isdecimal() and len(text) < 4:
@@ -72,6 +71,4 @@ def number_of(signal: str) -> int | None:
     return next((number for number, name in _NAMES.items() if name == signal), None)
 
 
-@cache
-def _name() -> re.Pattern[str]:
-    return re.compile(r"\bSIG[A-Z]{2,6}[12]?\b")
+_NAME = lazy(r"\bSIG[A-Z]{2,6}[12]?\b")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
+from nccldoctor.patterns import lazy
 
-@cache
-def _between() -> re.Pattern[str]:
-    return re.compile(r"[\s,\[\]]*")
+_BETWEEN = lazy(r"[\s,\[\]]*")
 
 
 def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -21,7 +18,7 @@ def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     decoder = json.JSONDecoder()
     at, line, counted = 0, 1, 0
-    while (at := _between().match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches the empty text
+    while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches the empty text
         line, counted = line + text.count("\n", counted, at), at
         item, at = decoder.raw_decode(text, at)
         if isinstance(item, dict):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from nccldoctor.model import Diagnosis
+from nccldoctor.patterns import lazy
 from nccldoctor.reports import text
 from nccldoctor.reports.charts.wait_graph import in_words
 from nccldoctor.reports.parts import advice, event_sequence, prose, rank_rows, wording
@@ -85,18 +85,16 @@ def words(value: str, limit: int) -> str:
     out: list[str] = []
     at = 0
     shown = line(value, limit)
-    for found in _delicate().finditer(shown):
+    for found in _DELICATE.finditer(shown):
         out += [_escaped(shown[at : found.start()]), code(found.group(), limit)]
         at = found.end()
     return "".join([*out, _escaped(shown[at:])])
 
 
-@cache
-def _delicate() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\b[A-Z][A-Z0-9_]{2,40} )?(?<!\w)#\d{1,20}|[\w.-]{0,60}@[\w.-]{0,60}"
-        r"|(?<![\w/.])[\w./-]{0,80}_[\w./()-]{0,80}"
-    )
+_DELICATE = lazy(
+    r"(?:\b[A-Z][A-Z0-9_]{2,40} )?(?<!\w)#\d{1,20}|[\w.-]{0,60}@[\w.-]{0,60}"
+    r"|(?<![\w/.])[\w./-]{0,80}_[\w./()-]{0,80}"
+)
 
 
 def _escaped(text: str) -> str:

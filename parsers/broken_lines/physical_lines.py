@@ -13,42 +13,41 @@ from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.broken_lines.wrapped import BEGINS
 from nccldoctor.parsers.line_prefix.labels import has_labels
 from nccldoctor.parsers.line_prefix.prefixes import continues, labelled, plain, read_mark, split_label
+from nccldoctor.patterns import lazy
 
 LONGEST = 4_000
 """Bytes of a line that is tried."""
 
-_NATIVE = re.compile(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
-_QUOTE = re.compile(r"[>|] ?")
+_NATIVE = lazy(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
+_QUOTE = lazy(r"[>|] ?")
 _LOOKED_AT, _SOME = 400, 4  # lines by which it is judged where lines were broken, and how many must have been
 _NARROW, _WIDE = 40, 220  # columns
 _STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
-_SPOKE = re.compile(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
-_SPEAKS = re.compile(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
-_STUB = re.compile(
+_SPOKE = lazy(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_SPEAKS = lazy(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
+_STUB = lazy(
     r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[-?\d{0,5}(?:\] ?[\w./+-]{0,120}(?::\d{0,6})?(?: N?C?C?L?)?)?)?)?"
 )
 """The beginning of NCCL's own prefix, cut."""
 
-_LABEL = re.compile(
+_LABEL = lazy(
     r"\[default\d|\[rank\d|\[pod/|\([\w.]{1,80}[ [(]|\d{4}-\d\d-\d\d[T ]\d\d:|\[\d{4}-\d\d|\s{0,6}\d{1,6}: "
     r"|[\w.-]{1,63}: \S"
 )
 """What collectors and launchers put in front of every line of a merged log."""
 
-_OUTER = re.compile(
+_OUTER = lazy(
     r"(?:\[[A-Za-z_][\w.-]{0,40}?\d{1,4}\]:|\[pod/[^\]\n]{1,300}\] |\([^()\n]{1,120}\bpid=\d{1,10}[^()\n]{0,80}\) "
     r"|\s{0,6}\d{1,6}: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) |std(?:out|err) [FP] ){1,6}"
 )
 """The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
 
-_FRAME = re.compile(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
-
-_WRITER = re.compile(r"\[rank\d{1,7}\]:")
-
-_HEAD = re.compile(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
+_FRAME = lazy(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
+_WRITER = lazy(r"\[rank\d{1,7}\]:")
+_HEAD = lazy(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
 """The end of the prefix of c10."""
 
-_NCCL = re.compile(r"NCCL (?:INFO|WARN|ATTN|DIAG|TRACE) ")
+_NCCL = lazy(r"NCCL (?:INFO|WARN|ATTN|DIAG|TRACE) ")
 _NAMED = ("[PG ", "] [Rank ")
 """What messages of c10 begin with, should the prefix be lost."""
 

@@ -8,7 +8,6 @@ one record into another.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from nccldoctor.events import Event
 from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, records
+from nccldoctor.patterns import lazy
 
 _NOTHING = (None, "", ())
 
@@ -115,7 +115,7 @@ _QUIET = frozenset(
 _WHOLE = frozenset(("heartbeat", "comm-init"))
 """Kinds of short lines that are complete where they are read at all."""
 
-_GOES_ON = re.compile(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")  # the rest of a number, and what may stand behind it
+_GOES_ON = lazy(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")  # the rest of a number, and what may stand behind it
 
 Read = Callable[[bytes], Sequence[Event]]
 

@@ -6,12 +6,12 @@ An editor breaks at a blank: the halves are joined with one, the indent of the n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from nccldoctor.parsers.base import Line
 from nccldoctor.parsers.line_prefix.prefixes import continues, read_mark
+from nccldoctor.patterns import lazy
 
 _PARTS = 6
 """Lines that one record may be broken into: the longest record at 74 columns."""
@@ -21,7 +21,7 @@ _LONGEST = 4_000
 _BROKEN = 200  # no terminal is wider
 _WAYS = 16  # both kinds may mix where a terminal breaks at a blank
 
-BEGINS = re.compile(
+BEGINS = lazy(
     # what begins a record of its own and so ends the one before it
     r"\[(?:rank\d|[FEWIV](?:\d{3,4})? )|Traceback \(|frame #\d|#\d+ |terminate called|what\(\):|Exception raised from"
     r"|\S+:\d+:\d+ \[\d+\] NCCL|(?:srun|slurmstepd): "
@@ -48,7 +48,7 @@ def joined(line: Line) -> Iterator[str]:
         yield from texts
 
 
-_NAMED = re.compile(r"(?:\s{0,4}\[(?:Rank|PG) [^\]\n]{0,300}\])+")
+_NAMED = lazy(r"(?:\s{0,4}\[(?:Rank|PG) [^\]\n]{0,300}\])+")
 
 
 def begins(body: str, *phrases: str) -> bool:
@@ -66,7 +66,7 @@ def begins(body: str, *phrases: str) -> bool:
     )
 
 
-_HEADLESS = re.compile(r"\s{0,12}[\w.:]{0,60}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] ")
+_HEADLESS = lazy(r"\s{0,12}[\w.:]{0,60}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] ")
 
 
 def mended(line: Line) -> Line:

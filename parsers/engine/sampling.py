@@ -4,7 +4,6 @@ beginning, its end, and the surroundings of the first and the last event that ma
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, V
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine.literals import literals_of
 from nccldoctor.parsers.engine.window import REACH, Buffer
+from nccldoctor.patterns import lazy
 
 LAST = 32
 """Lines kept of each communicator of a process."""
@@ -33,9 +33,7 @@ def _sign() -> ahocorasick_rs.BytesAhoCorasick:
     return ahocorasick_rs.BytesAhoCorasick([b"opCount "])
 
 
-@cache
-def _call() -> re.Pattern[bytes]:
-    return re.compile(rb"opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
+_CALL = lazy(rb"opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
 
 
 class Newest:
@@ -51,7 +49,7 @@ class Newest:
             hits = [low + start for _, start, _ in _sign().find_matches_as_indexes(view[low:high])]
         found: dict[tuple[bytes, bytes], deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
         for at in hits:
-            hit = _call().match(data, at, high)
+            hit = _CALL.match(data, at, high)
             if hit is None:
                 continue
             key = _thread(data, max(low, at - _FRONT), at), hit[1]

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, FrAnalysis, GroupRef
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _BLOCK = 14
 """Lines of a block from its first to the state of the call."""
 
-
-@cache
-def _opening() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<absent>Not all ranks joining collective,? sequence number): (?P<seq1>\d{1,19})"
-        r"|(?P<differ>Input/output mismatch in the collective sequence number): (?P<seq2>\d{1,19})"
-        r"|(?P<errors>Collective sequence number): (?P<seq3>\d{1,19}) has errors"
-        r"|(?P<unsure>We cannot decide what's wrong with this collective entry).{0,120}?ranks"
-        r" \(?(?P<lost>[\d,\s{}()]{0,400})"
-        r"|(?P<files>Missing dump files from ranks) (?P<gone>\{[\d,\s]{0,4000}\})"
-        r"|(?P<none>No errors found for this collective entry)"
-        r"|(?P<many>Too many mismatches.{0,160})"
-    )
-
+_OPENING = lazy(
+    r"(?P<absent>Not all ranks joining collective,? sequence number): (?P<seq1>\d{1,19})"
+    r"|(?P<differ>Input/output mismatch in the collective sequence number): (?P<seq2>\d{1,19})"
+    r"|(?P<errors>Collective sequence number): (?P<seq3>\d{1,19}) has errors"
+    r"|(?P<unsure>We cannot decide what's wrong with this collective entry).{0,120}?ranks"
+    r" \(?(?P<lost>[\d,\s{}()]{0,400})"
+    r"|(?P<files>Missing dump files from ranks) (?P<gone>\{[\d,\s]{0,4000}\})"
+    r"|(?P<none>No errors found for this collective entry)"
+    r"|(?P<many>Too many mismatches.{0,160})"
+)
 
 _WHAT = {
     "absent": "ranks-missing",
@@ -43,18 +39,11 @@ _WHAT = {
     "many": "too-many",
 }
 
-
-@cache
-def _field() -> re.Pattern[str]:
-    return re.compile(
-        r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error msg|expected ranks|collective state):"
-        r" (?P<value>.{0,2000})"
-    )
-
-
-@cache
-def _table_row() -> re.Pattern[str]:
-    return re.compile(r"^=== FR Trace(?: NCCL)? ===")
+_FIELD = lazy(
+    r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error msg|expected ranks|collective state):"
+    r" (?P<value>.{0,2000})"
+)
+_TABLE_ROW = lazy(r"^=== FR Trace(?: NCCL)? ===")
 
 
 def _ranks(text: str) -> Ranks:
@@ -78,10 +67,10 @@ class FrAnalysisParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The conclusion with what the lines below say of its call."""
-        if _table_row().search(line.body):
+        if _TABLE_ROW.search(line.body):
             yield FrAnalysis(**common(line, rank=None), what="tables", detail=line.body.strip()[:120])
             return
-        hit = _opening().search(line.body)
+        hit = _OPENING.search(line.body)
         if hit is None:
             return
         part = hit.groupdict()
@@ -101,9 +90,9 @@ class FrAnalysisParser(LineParser):
 def _below(line: Line) -> dict[str, str]:
     told: dict[str, str] = {}
     for below in line.following(_BLOCK):
-        if _opening().search(below.body):
+        if _OPENING.search(below.body):
             break
-        hit = _field().search(below.body)
+        hit = _FIELD.search(below.body)
         if hit:
             told.setdefault(hit["key"], hit["value"].strip())
     return told

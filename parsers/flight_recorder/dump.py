@@ -8,25 +8,25 @@ so any subset is taken and the version steers nothing. This module runs in the s
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from nccldoctor.parsers.flight_recorder.communicators import State, read_states
 from nccldoctor.parsers.flight_recorder.entries import read_entries
 from nccldoctor.parsers.flight_recorder.values import Entries, clean, integer
+from nccldoctor.patterns import lazy
 
 NOT_A_DUMP = "not a recorder dump"
 NO_ENTRIES = "recorder off: no entries"
 
 _TOP_KEYS = frozenset({"entries", "pg_config", "pg_status", "nccl_comm_state", "nccl_version", "comm_lib_version"})
 _ENTRY_KEYS = frozenset({"profiling_name", "seq_id", "collective_seq_id", "time_created_ns", "time_created_us"})
-_JSON_SIGNS = re.compile(
+_JSON_SIGNS = lazy(
     rb'"(?:pg_config|pg_status|nccl_comm_state|comm_lib_version|collective_seq_id|profiling_name|p2p_seq_id)"\s{0,9}:'
 )
-_JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{)")
-_RANK_LIST = re.compile(r"[\[\](){}\s,\d]*\Z")
-_RANK_NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+_JSON_START = lazy(rb"(?:\xef\xbb\xbf)?\s{0,4096}(?:\{\s{0,99}[\"}]|\[\s{0,99}\{)")
+_RANK_LIST = lazy(r"[\[\](){}\s,\d]*\Z")
+_RANK_NUMBER = lazy(r"(?<!\d)\d{1,9}(?!\d)")
 
 
 @dataclass(slots=True)

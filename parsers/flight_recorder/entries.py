@@ -6,7 +6,6 @@ leaves no room for thread pools. See :mod:`nccldoctor.parsers.flight_recorder.va
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from nccldoctor.parsers.flight_recorder.shapes import DTYPE_KEYS, SIZE_KEYS, add_shapes, add_stacks
 from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entries, clean, integer
+from nccldoctor.patterns import lazy
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
 _INTEGERS = {
@@ -34,7 +34,7 @@ _KNOWN = (
     *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", "duration_ms"),
     *(*SIZE_KEYS, *DTYPE_KEYS, "frames"),
 )
-_BACKEND = re.compile(r"([A-Za-z][\w-]{0,31}):")
+_BACKEND = lazy(r"([A-Za-z][\w-]{0,31}):")
 
 
 def read_entries(entries: list[Any], budget: int) -> Entries:

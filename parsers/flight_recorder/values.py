@@ -7,18 +7,19 @@ years.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from nccldoctor.patterns import lazy
 
 UNSET = -1
 INT64 = 2**63
 TEXT_LIMIT = 1000
 """Longest string kept from a dump, in characters."""
 
-_NUMBER = re.compile(r"[+-]?\d{1,20}\Z")
+_NUMBER = lazy(r"[+-]?\d{1,20}\Z")
 
 
 class TooBig(Exception):

@@ -7,57 +7,32 @@ board has three spellings: ``0000:05:00`` here, ``00000000:05:00.0`` in nvidia-s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import fields
 from nccldoctor.parsers.kernel.xid import describe, weight
+from nccldoctor.patterns import lazy
 
+_XID = lazy(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})")
+_CAUSED_BY = lazy(r"caused by previous Xid (?P<xid>\d{1,4})\b")
+"""What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
 
-@cache
-def _xid() -> re.Pattern[str]:
-    return re.compile(
-        r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})"
-    )
-
-
-@cache
-def _caused_by() -> re.Pattern[str]:
-    """What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
-    return re.compile(r"caused by previous Xid (?P<xid>\d{1,4})\b")
-
-
-@cache
-def _pid() -> re.Pattern[str]:
-    return re.compile(r"pid='?(?P<pid>\d{1,10})")
-
-
-@cache
-def _lost() -> re.Pattern[str]:
-    return re.compile(
-        r"NVRM: (?:GPU at PCI:|GPU |The NVIDIA GPU"
-        r" )(?P<device>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)(?P<text>.{0,200})"
-    )
-
-
-@cache
-def _sxid() -> re.Pattern[str]:
-    return re.compile(
-        r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<sxid>\d{4,6}), (?P<text>.{0,300})"
-        r"|detected NVSwitch (?P<grade>fatal|non-fatal) error (?P<fm>\d{4,6}) .{0,120}?pci bus id"
-        r" (?P<fmdev>[0-9a-fA-F:.]{7,16})"
-    )
-
-
-@cache
-def _handle() -> re.Pattern[str]:
-    return re.compile(
-        r"Unable to determine the device handle for (?:gpu|GPU\d{0,4}:?) ?(?P<device>[0-9a-fA-F:.]{7,16}):"
-        r" (?P<text>.{0,120})"
-    )
+_PID = lazy(r"pid='?(?P<pid>\d{1,10})")
+_LOST = lazy(
+    r"NVRM: (?:GPU at PCI:|GPU |The NVIDIA GPU"
+    r" )(?P<device>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)(?P<text>.{0,200})"
+)
+_SXID = lazy(
+    r"SXid \(PCI:(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<sxid>\d{4,6}), (?P<text>.{0,300})"
+    r"|detected NVSwitch (?P<grade>fatal|non-fatal) error (?P<fm>\d{4,6}) .{0,120}?pci bus id"
+    r" (?P<fmdev>[0-9a-fA-F:.]{7,16})"
+)
+_HANDLE = lazy(
+    r"Unable to determine the device handle for (?:gpu|GPU\d{0,4}:?) ?(?P<device>[0-9a-fA-F:.]{7,16}):"
+    r" (?P<text>.{0,120})"
+)
 
 
 def board(text: str) -> str:
@@ -79,11 +54,11 @@ class XidParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
-        if hit := _xid().search(line.raw):
+        if hit := _XID.search(line.raw):
             xid, text = int(hit["xid"]), hit["text"].strip()
-            if before := _caused_by().search(text):
+            if before := _CAUSED_BY.search(text):
                 xid = int(before["xid"])
-            pid, worth = _pid().search(text), weight(xid, text)
+            pid, worth = _PID.search(text), weight(xid, text)
             yield GpuError(
                 **fields(line, pid=int(pid["pid"]) if pid else None),
                 xid=xid,
@@ -92,7 +67,7 @@ class XidParser(LineParser):
                 software=worth == "software",
                 weight=worth,
             )
-        elif hit := _lost().search(line.raw):
+        elif hit := _LOST.search(line.raw):
             told = hit["text"] if "off the bus" in hit["text"] else _told_below(line)
             if "RmInitAdapter failed" in hit["text"]:
                 message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
@@ -104,7 +79,7 @@ class XidParser(LineParser):
                     device=board(hit["device"]),
                     message=describe(79, told.strip(" :.")),
                 )
-        elif hit := _handle().search(line.raw):
+        elif hit := _HANDLE.search(line.raw):
             yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
 
 
@@ -123,7 +98,7 @@ class SxidParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each error."""
-        hit = _sxid().search(line.raw)
+        hit = _SXID.search(line.raw)
         if hit is None or (hit["text"] or "").startswith(("Severity", "Data")):
             return
         text = (hit["text"] or f"NVSwitch {hit['grade']} error").strip()

@@ -7,13 +7,12 @@ Corrected PCIe and memory errors are part of a healthy node's life and are not r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import fields
+from nccldoctor.patterns import lazy
 
 _NOT_TELLING = {
     "schedule",
@@ -25,17 +24,10 @@ _NOT_TELLING = {
 }
 """Frames on top of every blocked task's stack."""
 
-
-@cache
-def _killed() -> re.Pattern[str]:
-    return re.compile(r"Killed process (?P<pid>\d{1,10}) \((?P<comm>[^)]{1,64})\)")
-
-
-@cache
-def _constraint() -> re.Pattern[str]:
-    return re.compile(
-        r"oom-kill:constraint=(?P<why>CONSTRAINT_\w{1,20}),.{0,2000}?,task=(?P<comm>[^,]{1,64}),pid=(?P<pid>\d{1,10})"
-    )
+_KILLED = lazy(r"Killed process (?P<pid>\d{1,10}) \((?P<comm>[^)]{1,64})\)")
+_CONSTRAINT = lazy(
+    r"oom-kill:constraint=(?P<why>CONSTRAINT_\w{1,20}),.{0,2000}?,task=(?P<comm>[^,]{1,64}),pid=(?P<pid>\d{1,10})"
+)
 
 
 @line_parser
@@ -46,26 +38,20 @@ class OomKillParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
-        if hit := _killed().search(line.raw):
+        if hit := _KILLED.search(line.raw):
             yield OutOfMemory(**fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
-        elif hit := _constraint().search(line.raw):
+        elif hit := _CONSTRAINT.search(line.raw):
             again = f"Killed process {hit['pid']} ("
             if not any(again in below.raw for below in line.following(5)):
                 yield OutOfMemory(**fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
 
 
-@cache
-def _blocked() -> re.Pattern[str]:
-    return re.compile(
-        r"INFO: task (?P<task>\S{1,64}):(?P<pid>\d{1,10}) blocked for more than (?P<s>\d{1,6}) seconds"
-        r"|(?P<sleeper>\btask:(?P<task3>\S{1,64}) {1,20}state:D\b.{0,80}?pid: ?(?P<pid3>\d{1,10}))"
-        r"|BUG: soft lockup - CPU#\d{1,5} stuck for (?P<s2>\d{1,6})s! \[(?P<task2>[^\]:]{1,64}):(?P<pid2>\d{1,10})\]"
-    )
-
-
-@cache
-def _kernel_frame() -> re.Pattern[str]:
-    return re.compile(r"(?:^|[\s\]])(?:\? )?(?P<name>[A-Za-z_][\w.]{1,80})\+0x[0-9a-f]{1,6}/0x[0-9a-f]{1,6}")
+_BLOCKED = lazy(
+    r"INFO: task (?P<task>\S{1,64}):(?P<pid>\d{1,10}) blocked for more than (?P<s>\d{1,6}) seconds"
+    r"|(?P<sleeper>\btask:(?P<task3>\S{1,64}) {1,20}state:D\b.{0,80}?pid: ?(?P<pid3>\d{1,10}))"
+    r"|BUG: soft lockup - CPU#\d{1,5} stuck for (?P<s2>\d{1,6})s! \[(?P<task2>[^\]:]{1,64}):(?P<pid2>\d{1,10})\]"
+)
+_KERNEL_FRAME = lazy(r"(?:^|[\s\]])(?:\? )?(?P<name>[A-Za-z_][\w.]{1,80})\+0x[0-9a-f]{1,6}/0x[0-9a-f]{1,6}")
 
 
 @line_parser
@@ -76,7 +62,7 @@ class StuckTaskParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each report."""
-        if hit := _blocked().search(line.raw):
+        if hit := _BLOCKED.search(line.raw):
             if hit["sleeper"] and any("blocked for more than" in above.raw for above in line.preceding(4)):
                 return  # the head of that report's stack
             pid, within = int(hit["pid"] or hit["pid2"] or hit["pid3"]), _within(line)
@@ -92,9 +78,9 @@ class StuckTaskParser(LineParser):
 def _within(line: Line) -> str:
     names: list[str] = []
     for below in line.following(25):
-        if _blocked().search(below.raw):
+        if _BLOCKED.search(below.raw):
             break
-        frame = _kernel_frame().search(below.raw)
+        frame = _KERNEL_FRAME.search(below.raw)
         if frame and frame["name"] not in _NOT_TELLING:
             names.append(frame["name"])
         if len(names) == 4:
@@ -139,9 +125,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 """Kind of event, the literal that offers the line, and the words that make it so."""
 
 
-@cache
-def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+_COMPILED = tuple((what, literal, lazy(pattern)) for what, literal, pattern in _ROWS)
 
 
 @line_parser
@@ -152,7 +136,7 @@ class KernelEventParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """At most one event for a line: the first row that fits."""
-        for what, literal, pattern in _compiled():
+        for what, literal, pattern in _COMPILED:
             if literal in line.raw and (hit := pattern.search(line.raw)):
                 pid = hit.groupdict().get("pid")
                 yield KernelEvent(**fields(line, pid=int(pid) if pid else None), what=what, detail=hit[0].strip()[:300])

@@ -7,36 +7,19 @@ Wordings: ``nvidia-smi -q -d ROW_REMAPPER`` and its errors, drivers 470 to 575; 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 
 from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _gone() -> re.Pattern[str]:
-    return re.compile(r"No devices were found|Failed to initialize NVML: .{1,120}")
-
-
-@cache
-def _remap() -> re.Pattern[str]:
-    return re.compile(r"(?P<failed>Remapping Failure Occurred)\s{1,40}: Yes|(?P<pending>Pending)\s{1,60}: Yes")
-
-
-@cache
-def _board() -> re.Pattern[str]:
-    return re.compile(r"^GPU (?P<device>[0-9A-Fa-f]{4,8}(?::[0-9A-Fa-f]{2}){2})\.\d")
-
-
-@cache
-def _amd() -> re.Pattern[str]:
-    return re.compile(
-        r"HW Exception by GPU node-(?P<node>\d{1,4}) .{0,80}?reason ?: ?(?P<why>\w[\w ]{0,60})"
-        r"|Memory access fault by GPU node-(?P<at>\d{1,4}) .{0,120}?Reason: (?P<fault>\w[\w ]{0,80})"
-    )
-
+_GONE = lazy(r"No devices were found|Failed to initialize NVML: .{1,120}")
+_REMAP = lazy(r"(?P<failed>Remapping Failure Occurred)\s{1,40}: Yes|(?P<pending>Pending)\s{1,60}: Yes")
+_BOARD = lazy(r"^GPU (?P<device>[0-9A-Fa-f]{4,8}(?::[0-9A-Fa-f]{2}){2})\.\d")
+_AMD = lazy(
+    r"HW Exception by GPU node-(?P<node>\d{1,4}) .{0,80}?reason ?: ?(?P<why>\w[\w ]{0,60})"
+    r"|Memory access fault by GPU node-(?P<at>\d{1,4}) .{0,120}?Reason: (?P<fault>\w[\w ]{0,80})"
+)
 
 _ABOVE = 12
 """Lines of a board's block above the row that matters."""
@@ -57,9 +40,9 @@ class GpuHealth(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """A row of the remapping table counts only inside that table."""
         body = line.body[:1_000]
-        if hit := _gone().search(body):
+        if hit := _GONE.search(body):
             yield GpuError(**common(line, rank=None), message=hit[0].strip(), weight="notice")
-        elif hit := _amd().search(body):
+        elif hit := _AMD.search(body):
             software = hit["why"] is None  # a fault of an address is what a faulty program causes
             yield GpuError(
                 **common(line),
@@ -68,10 +51,10 @@ class GpuHealth(LineParser):
                 software=software,
                 weight="software" if software else "fault",
             )
-        elif hit := _remap().search(body):
+        elif hit := _REMAP.search(body):
             above = [other.body for other in line.preceding(_ABOVE)]
             if any("Remapped Rows" in text for text in above):
-                board = next((m["device"] for m in map(_board().match, above) if m), None)
+                board = next((m["device"] for m in map(_BOARD.match, above) if m), None)
                 message = "row remapping failed" if hit["failed"] else "row remapping pending"
                 weight = "fault" if hit["failed"] else "notice"
                 device = board[-10:].lower() if board else None

@@ -6,30 +6,22 @@ down in a healthy node, too: a lead to compare with other nodes, no fault.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _ABOVE = 16
 """Lines of an adapter's block above the state of its port."""
 
-
-@cache
-def _link() -> re.Pattern[str]:
-    return re.compile(
-        r"\blink (?P<hca>[\w.-]{1,40})/(?P<port>\d{1,3}) state (?P<state>[A-Z]{2,12}) physical_state (?P<phys>[A-Z_]{2,24})"
-    )
-
-
-@cache
-def _row() -> re.Pattern[str]:
-    return re.compile(
-        r"^\s{0,16}(?:(?P<phys>Physical state: (?P<p>\w{2,24}))|State: (?P<state>\w{2,24})|Port (?P<port>\d{1,3}):"
-        r"|CA '(?P<hca>[\w.-]{1,40})')"
-    )
+_LINK = lazy(
+    r"\blink (?P<hca>[\w.-]{1,40})/(?P<port>\d{1,3}) state (?P<state>[A-Z]{2,12}) physical_state (?P<phys>[A-Z_]{2,24})"
+)
+_ROW = lazy(
+    r"^\s{0,16}(?:(?P<phys>Physical state: (?P<p>\w{2,24}))|State: (?P<state>\w{2,24})|Port (?P<port>\d{1,3}):"
+    r"|CA '(?P<hca>[\w.-]{1,40})')"
+)
 
 
 @line_parser
@@ -41,9 +33,9 @@ class PortState(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """The line with the physical state speaks for the port; its adapter stands above."""
         told = line.body[:1_000]
-        if hit := _link().search(told):
+        if hit := _LINK.search(told):
             found = hit.groupdict()
-        elif (row := _row().match(told)) and row["phys"]:
+        elif (row := _ROW.match(told)) and row["phys"]:
             found = {"phys": row["p"], **_block(line)}
         else:
             return
@@ -58,7 +50,7 @@ def _block(line: Line) -> dict[str, str]:
     """The state, port and adapter above, each the nearest."""
     found: dict[str, str] = {}
     for above in line.preceding(_ABOVE):
-        row = _row().match(above.body[:200])
+        row = _ROW.match(above.body[:200])
         for name in ("state", "port", "hca") if row else ():
             if row and row[name]:
                 found.setdefault(name, row[name])

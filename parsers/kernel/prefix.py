@@ -10,38 +10,27 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.patterns import lazy
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 """English whatever the locale: the kernel's tools do not translate them."""
 
-
-@cache
-def _asc() -> re.Pattern[str]:
-    return re.compile(
-        r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
-        r" (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) (?P<year>\d{4})\]"
-    )
-
-
-@cache
-def _syslog() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4})"
-        r" )?(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.\d{1,9})? (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
-    )
-
-
-@cache
-def _iso() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?(?:"
-        r" (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
-    )
+_ASC = lazy(
+    r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
+    r" (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) (?P<year>\d{4})\]"
+)
+_SYSLOG = lazy(
+    r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4})"
+    r" )?(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.\d{1,9})? (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
+)
+_ISO = lazy(
+    r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?(?:"
+    r" (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
+)
 
 
 def fields(line: Line, **more: Any) -> dict[str, Any]:
@@ -60,11 +49,11 @@ def fields(line: Line, **more: Any) -> dict[str, Any]:
 
 
 def _read(front: str) -> tuple[datetime | None, str | None]:
-    if hit := _asc().search(front):
+    if hit := _ASC.search(front):
         return _clock(hit), None
-    if hit := _syslog().search(front):
+    if hit := _SYSLOG.search(front):
         return _clock(hit), _host(hit["host"])
-    if hit := _iso().search(front):
+    if hit := _ISO.search(front):
         zone = (hit["zone"] or "").replace("Z", "+00:00")
         try:
             time = datetime.fromisoformat(f"{hit['stamp']}.{(hit['frac'] or '0')[:6].ljust(6, '0')}{zone}")
@@ -93,12 +82,10 @@ def _host(name: str | None) -> str | None:
     return name if name and name not in ("localhost", "kernel") else None
 
 
-@cache
-def _log_words() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:^|[._\-])(?:dmesg|kern(?:el)?|kmsg|journal(?:ctl)?|syslog|messages|log|txt|out|gz)(?=$|[._\-])",
-        re.IGNORECASE,
-    )
+_LOG_WORDS = lazy(
+    r"(?:^|[._\-])(?:dmesg|kern(?:el)?|kmsg|journal(?:ctl)?|syslog|messages|log|txt|out|gz)(?=$|[._\-])",
+    re.IGNORECASE,
+)
 
 
 def host_in_name(path: str) -> str | None:
@@ -111,7 +98,7 @@ def host_in_name(path: str) -> str | None:
     if not re.search(r"dmesg|kern|kmsg|journal|syslog|messages", name, re.IGNORECASE):
         return None
     rest = name
-    while (shorter := _log_words().sub("", rest).strip("._-")) != rest:
+    while (shorter := _LOG_WORDS.sub("", rest).strip("._-")) != rest:
         rest = shorter
     if any(c.isdigit() for c in rest):
         return rest

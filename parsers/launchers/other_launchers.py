@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
+from nccldoctor.patterns import lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,11 @@ _FORMS = (
 )
 
 
-@cache
-def _patterns() -> tuple[tuple[_Form, re.Pattern[str]], ...]:
-    return tuple((form, re.compile(form.pattern)) for form in _FORMS)
+_PATTERNS = tuple((form, lazy(form.pattern)) for form in _FORMS)
 
 
-@cache
-def _killing() -> re.Pattern[str]:
-    return re.compile(r"Killing subprocess (\d{1,10})")
-
-
-@cache
-def _exit_code() -> re.Pattern[str]:
-    return re.compile(r"(?:Exit code|EXIT CODE): {1,6}(-?\d{1,6})")
+_KILLING = lazy(r"Killing subprocess (\d{1,10})")
+_EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE): {1,6}(-?\d{1,6})")
 
 
 @line_parser
@@ -95,10 +87,10 @@ class Spawners(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        if killed := _killing().search(line.body):
+        if killed := _KILLING.search(line.body):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
             return
-        for form, pattern in _patterns():
+        for form, pattern in _PATTERNS:
             if match := pattern.search(line.body):
                 yield _exit(line, form, match)
                 return
@@ -133,22 +125,20 @@ def _exit(line: Line, form: _Form, match: re.Match[str]) -> Event:
     )
 
 
-@cache
-def _actor_field() -> re.Pattern[str]:
-    return re.compile(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
+_ACTOR_FIELD = lazy(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
 
 
 def _actor_above(line: Line) -> dict[str, str]:
     """The process and the address of an actor, which Ray lists above the sentence that it died."""
     out: dict[str, str] = {}
     for above in line.preceding(8):
-        if match := _actor_field().match(above.body):
+        if match := _ACTOR_FIELD.match(above.body):
             out["pid" if match["pid"] else "host"] = match[2] or match[4]
     return out
 
 
 def _code_below(line: Line) -> int | None:
     for below in line.following(4):
-        if match := _exit_code().search(below.body):
+        if match := _EXIT_CODE.search(below.body):
             return int(match[1])
     return None

@@ -5,34 +5,24 @@ pytorch ``torch/distributed/elastic/rendezvous``: ``api.py``, ``dynamic_rendezvo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, RendezvousError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
+
+_NAME = r"Rendezvous(?:Timeout|Closed|Connection|State|GracefulExit|Infra)?(?:Error|Exception|ExitError)"
+_RAISED = lazy(rf"\b(?:{_NAME}: \S.{{0,400}}|(?<=api\.){_NAME}:?\s*$)")
 
 
-@cache
-def _raised() -> re.Pattern[str]:
-    name = r"Rendezvous(?:Timeout|Closed|Connection|State|GracefulExit|Infra)?(?:Error|Exception|ExitError)"
-    return re.compile(rf"\b(?:{name}: \S.{{0,400}}|(?<=api\.){name}:?\s*$)")
-
-
-@cache
-def _said() -> re.Pattern[str]:
-    return re.compile(
-        r"The node '(?P<node>[^']{1,200})' has failed to (?:send a keep-alive heartbeat|shutdown the "
-        r"rendezvous|close the rendezvous)"
-        r"|(?P<removed>the node\(s\) .{1,2000}? have been removed from the rendezvous)"
-        r"|(?P<cannot>can't complete rendezvous: (?:deadline reached|not enough participants)[^\n]{0,200})"
-        r"|(?P<closed>The rendezvous '[^']{1,200}' is closed[^\n]{0,100})"
-    )
-
-
-@cache
-def _quoted() -> re.Pattern[str]:
-    return re.compile(r"'([^']{1,200})'")
+_SAID = lazy(
+    r"The node '(?P<node>[^']{1,200})' has failed to (?:send a keep-alive heartbeat|shutdown the "
+    r"rendezvous|close the rendezvous)"
+    r"|(?P<removed>the node\(s\) .{1,2000}? have been removed from the rendezvous)"
+    r"|(?P<cannot>can't complete rendezvous: (?:deadline reached|not enough participants)[^\n]{0,200})"
+    r"|(?P<closed>The rendezvous '[^']{1,200}' is closed[^\n]{0,100})"
+)
+_QUOTED = lazy(r"'([^']{1,200})'")
 
 
 @line_parser
@@ -58,9 +48,9 @@ class Rendezvous(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
         body = line.body
-        if match := _said().search(body):
-            nodes = [match["node"]] if match["node"] else _quoted().findall(match["removed"] or "")[:64]
+        if match := _SAID.search(body):
+            nodes = [match["node"]] if match["node"] else _QUOTED.findall(match["removed"] or "")[:64]
             for node in nodes or [None]:
                 yield RendezvousError(**common(line), message=match[0][:500], node=node)
-        elif match := _raised().search(body):
+        elif match := _RAISED.search(body):
             yield RendezvousError(**common(line), message=match[0][:500])

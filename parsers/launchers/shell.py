@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, ProcessExit
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _shell() -> re.Pattern[str]:
-    ends = rf"(?P<signal>{WORDS})"
-    return re.compile(
-        rf"(?:: line \d{{1,7}}: {{1,6}}(?P<pid>\d{{1,10}}) {ends}\b"
-        rf"|^(?:\S{{1,100}}: )?(?P<alone>{WORDS})(?: \(core dumped\))?\s*$)"
-    )
+_SHELL = lazy(
+    rf"(?:: line \d{{1,7}}: {{1,6}}(?P<pid>\d{{1,10}}) (?P<signal>{WORDS})\b"
+    rf"|^(?:\S{{1,100}}: )?(?P<alone>{WORDS})(?: \(core dumped\))?\s*$)"
+)
 
 
 @line_parser
@@ -36,7 +31,7 @@ class Shell(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        match = _shell().search(line.raw) if "line " in line.raw else _shell().search(line.body)
+        match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
         if match is None:
             return
         signal = signal_named(match["signal"] or match["alone"])

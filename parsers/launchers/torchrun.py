@@ -7,56 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note, ProcessExit, TearDown
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_named, signal_of
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _failed() -> re.Pattern[str]:
-    return re.compile(
-        r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)"
-    )
-
-
-@cache
-def _closing() -> re.Pattern[str]:
-    return re.compile(r"Sending process (?P<pid>\d{1,10}) closing signal (?P<signal>[\w.]{1,20})")
-
-
-@cache
-def _forced() -> re.Pattern[str]:
-    return re.compile(
-        r"Unable to shutdown process (?P<pid>\d{1,10}) via (?P<signal>[\w.]{1,20}), forcefull?y exitt?ing via"
-    )
-
-
-@cache
-def _abandoned() -> re.Pattern[str]:
-    return re.compile(r"Process (?P<pid>\d{1,10}) did not exit after .{1,60}; abandoning")
-
-
-@cache
-def _stopped() -> re.Pattern[str]:
-    return re.compile(r"Received (?P<signal>[\w.]{1,20}) death signal, shutting down workers")
-
-
-@cache
-def _restart() -> re.Pattern[str]:
-    return re.compile(
-        r"Worker group (?P<state>\w{1,20})\. (?P<left>\d{1,6})/\d{1,6} attempts left; will restart"
-        r"|Detected (?P<nodes>\d{1,6}) new nodes from group_rank=\d{1,6}; will restart"
-    )
-
-
-@cache
-def _list() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?P<name>restart_count|master_addr|group_rank|group_world_size|local_ranks|global_ranks)=(?P<value>.{1,60000})"
-    )
+_FAILED = lazy(r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)")
+_CLOSING = lazy(r"Sending process (?P<pid>\d{1,10}) closing signal (?P<signal>[\w.]{1,20})")
+_FORCED = lazy(r"Unable to shutdown process (?P<pid>\d{1,10}) via (?P<signal>[\w.]{1,20}), forcefull?y exitt?ing via")
+_ABANDONED = lazy(r"Process (?P<pid>\d{1,10}) did not exit after .{1,60}; abandoning")
+_STOPPED = lazy(r"Received (?P<signal>[\w.]{1,20}) death signal, shutting down workers")
+_RESTART = lazy(
+    r"Worker group (?P<state>\w{1,20})\. (?P<left>\d{1,6})/\d{1,6} attempts left; will restart"
+    r"|Detected (?P<nodes>\d{1,6}) new nodes from group_rank=\d{1,6}; will restart"
+)
+_LIST = lazy(
+    r"\b(?P<name>restart_count|master_addr|group_rank|group_world_size|local_ranks|global_ranks)=(?P<value>.{1,60000})"
+)
 
 
 @line_parser
@@ -78,20 +47,20 @@ class Agent(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
         body = line.body
-        if match := _failed().search(body):
+        if match := _FAILED.search(body):
             if not _is_in_table(line, match["pid"]):
                 yield _exit(line, match)
-        elif match := _closing().search(body):
+        elif match := _CLOSING.search(body):
             yield TearDown(**common(line, what="closing-signal", pid=int(match["pid"]), detail=_signal(match)))
-        elif match := _forced().search(body):
+        elif match := _FORCED.search(body):
             yield TearDown(**common(line, what="forced-kill", pid=int(match["pid"]), detail=_signal(match)))
-        elif match := _abandoned().search(body):
+        elif match := _ABANDONED.search(body):
             yield Note(**common(line, what="abandoned-process", pid=int(match["pid"]), detail=body.strip()[:500]))
-        elif match := _stopped().search(body):
+        elif match := _STOPPED.search(body):
             yield TearDown(**common(line, what="death-signal", detail=_signal(match)))
         elif "Error waiting on exit barrier" in body:
             yield TearDown(**common(line, what="exit-barrier", detail=body.strip()[:200]))
-        elif match := _restart().search(body):
+        elif match := _RESTART.search(body):
             left = f"{match['left']} attempts left" if match["left"] else f"{match['nodes']} new nodes"
             yield Note(**common(line, what="restart", detail=left))
         elif "Setting OMP_NUM_THREADS environment variable" in body:
@@ -124,7 +93,7 @@ def _is_in_table(line: Line, pid: str) -> bool:
 def _rank_map(line: Line) -> Iterator[Event]:
     found: dict[str, str] = {}
     for below in line.following(14):
-        if match := _list().search(below.body):
+        if match := _LIST.search(below.body):
             found.setdefault(match["name"], match["value"].strip())
     ranks = found.get("global_ranks")
     if ranks is not None:

@@ -7,10 +7,8 @@ that node's first failure only; rows with ``-15`` are siblings that the agent cl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit
@@ -18,36 +16,19 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_of
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
+from nccldoctor.patterns import lazy
 
 _DEEPEST = 16
 
+_EXIT = lazy(r"\bexitcode\s{0,4}: {1,3}(?P<code>-?\d{1,10}|<N/A>) \(pid: (?P<pid>\d{1,10})\)")
+_FIELD = lazy(r"\b(?P<name>time|host|rank|error_file|msg|traceback)\s{0,6}: {1,3}(?P<value>\S.{0,4000})")
+_RANK = lazy(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
+_FLAT = lazy(
+    r"\btime {0,6}: (?P<time>\S{8,30}) host {0,6}: (?P<host>\S{1,200}) rank {0,6}: (?P<rank>\d{1,7} \(local_rank: \d{1,5}\)) exitcode"
+)
+"""A row that a log service put on one line."""
 
-@cache
-def _exit() -> re.Pattern[str]:
-    return re.compile(r"\bexitcode\s{0,4}: {1,3}(?P<code>-?\d{1,10}|<N/A>) \(pid: (?P<pid>\d{1,10})\)")
-
-
-@cache
-def _field() -> re.Pattern[str]:
-    return re.compile(r"\b(?P<name>time|host|rank|error_file|msg|traceback)\s{0,6}: {1,3}(?P<value>\S.{0,4000})")
-
-
-@cache
-def _rank() -> re.Pattern[str]:
-    return re.compile(r"(\d{1,7}) \(local_rank: (\d{1,5})\)")
-
-
-@cache
-def _flat() -> re.Pattern[str]:
-    """A row that a log service put on one line."""
-    return re.compile(
-        r"\btime {0,6}: (?P<time>\S{8,30}) host {0,6}: (?P<host>\S{1,200}) rank {0,6}: (?P<rank>\d{1,7} \(local_rank: \d{1,5}\)) exitcode"
-    )
-
-
-@cache
-def _row() -> re.Pattern[str]:
-    return re.compile(r"^\s{0,40}\[\d{1,6}\]:\s*$")
+_ROW = lazy(r"^\s{0,40}\[\d{1,6}\]:\s*$")
 
 
 @line_parser
@@ -58,16 +39,16 @@ class FailureTable(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        match = _exit().search(line.body)
+        match = _EXIT.search(line.body)
         if match is None:
             return
         above, first = _above(line)
-        if flat := _flat().search(line.body):
+        if flat := _FLAT.search(line.body):
             above = flat.groupdict()
         fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
         fields["time"] = _time(above.get("time", "")) or common(line)["time"]
         local = None
-        if rank := _rank().search(above.get("rank", "")):
+        if rank := _RANK.search(above.get("rank", "")):
             fields["rank"], local = int(rank[1]), int(rank[2])
         text = " ".join(f"{name}: {above[name]}" for name in ("rank", "host", "time") if name in above)
         code = None if match["code"] == "<N/A>" else int(match["code"])
@@ -87,9 +68,9 @@ def _above(line: Line) -> tuple[dict[str, str], bool]:
     fields: dict[str, str] = {}
     inside = True
     for earlier in line.preceding(9):
-        if inside and (match := _field().search(earlier.body)):
+        if inside and (match := _FIELD.search(earlier.body)):
             fields.setdefault(match["name"], match["value"].strip())
-        elif inside and _row().match(earlier.body):
+        elif inside and _ROW.match(earlier.body):
             inside = False
         elif "Root Cause" in earlier.body:
             return fields, True
@@ -110,7 +91,7 @@ def _time(text: str) -> datetime | None:
 def _quoted(line: Line, fields: dict[str, Any]) -> Iterator[Event]:
     """The exception a row quotes from the worker's error file."""
     for below in line.following(4):
-        match = _field().search(below.body)
+        match = _FIELD.search(below.body)
         if match is None or match["name"] not in ("error_file", "msg", "traceback"):
             return
         if tracebacks.HEADER in match["value"]:

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nccldoctor.parsers.line_prefix.logger_prefixes import LEVELS, Form, Hypothesis, moment, number
+from nccldoctor.patterns import lazy
 
-STRONG = re.compile(
+STRONG = lazy(
     # what ordinary text does not begin with: in front of it even a weak label counts as one
     r"\s*(?:\[rank[ =:]?\d|\[default\d|\[[FEWIV](?:\d{3,4} \d\d:\d\d:|\s[A-Za-z_]\w{0,80}\.(?:cpp|hpp|cc|h|cu):\d)"
     r"|[VIWEFCD](?:\d{8}|\d{3,4}) \d\d:\d\d:\d\d\.|[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:\d{1,10} \["
@@ -95,64 +96,58 @@ def _nccl(draft: Hypothesis, m: re.Match[str]) -> None:
     draft.message = True
 
 
-RANK = Form(re.compile(r"\[rank(?P<rank>\d{1,7})\]: ?"), _rank)
-USER_RANK = Form(re.compile(r"\[(?:rank|RANK)[ =:]{1,2}(?P<rank>\d{1,7})(?:/\d{1,7})?\][:,]? ?"), _rank)
+RANK = Form(lazy(r"\[rank(?P<rank>\d{1,7})\]: ?"), _rank)
+USER_RANK = Form(lazy(r"\[(?:rank|RANK)[ =:]{1,2}(?P<rank>\d{1,7})(?:/\d{1,7})?\][:,]? ?"), _rank)
 PRINTED_RANK = Form(
     # DeepSpeed and user code mean the global rank; in messages about collectives it is the rank in a group
-    re.compile(
+    lazy(
         r"\[Rank (?P<rank>\d{1,7})\]:? (?![^\n]{0,400}(?:CCL|ollective|atchdog|onitored|[Pp]rocess [Gg]roup"
         r"|communicator))"
     ),
     _rank,
 )
-BARE_RANK = Form(
-    re.compile(r"(?:rank|RANK)[ =:]?(?P<rank>\d{1,7})(?::\s|\s[|-]\s|[,]?\s(?=step|iter|epoch|loss))"), _rank
-)
-ROLE = Form(
-    re.compile(r"\[(?!rank\d)(?P<role>[A-Za-z_][\w.-]{0,40}?)(?P<local>\d{1,4})(?:\|(?P<rank>\d{1,7}))?\]:"), _role
-)
-ROLE_PATH = Form(re.compile(r"(?P<role>[a-z_]\w{0,40}/\d{1,6}) \[(?P<local>\d{1,4})(?P<rank>(?!))?\]:"), _role)
+BARE_RANK = Form(lazy(r"(?:rank|RANK)[ =:]?(?P<rank>\d{1,7})(?::\s|\s[|-]\s|[,]?\s(?=step|iter|epoch|loss))"), _rank)
+ROLE = Form(lazy(r"\[(?!rank\d)(?P<role>[A-Za-z_][\w.-]{0,40}?)(?P<local>\d{1,4})(?:\|(?P<rank>\d{1,7}))?\]:"), _role)
+ROLE_PATH = Form(lazy(r"(?P<role>[a-z_]\w{0,40}/\d{1,6}) \[(?P<local>\d{1,4})(?P<rank>(?!))?\]:"), _role)
 TAGGED = Form(
-    re.compile(r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]{1,40})?\]<std(?:out|err|diag)>:\s?"), _tagged
+    lazy(r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]{1,40})?\]<std(?:out|err|diag)>:\s?"), _tagged
 )
-POD = Form(re.compile(r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<box>[^\]\s]{1,253})\] ?"), _pod)
+POD = Form(lazy(r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<box>[^\]\s]{1,253})\] ?"), _pod)
 MOSAIC = Form(  # Composer's format: rank3[1234][MainThread]: INFO: composer.trainer:
-    re.compile(
+    lazy(
         rf"rank(?P<rank>\d{{1,7}})\[(?P<pid>\d{{1,10}})\]\[[^\]\n]{{1,60}}\]: (?:{LEVELS}: )?(?:[a-z][\w.]{{0,60}}: )?"
     ),
     _rank_of_process,
 )
 STERN = Form(
-    re.compile(r"(?P<pod>[a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190}) [\u203a>]? ?(?P<box>[a-z][a-z0-9-]{0,62}) (?=\S)"),
+    lazy(r"(?P<pod>[a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190}) [\u203a>]? ?(?P<box>[a-z][a-z0-9-]{0,62}) (?=\S)"),
     _pod,
 )
 WORKER = Form(
-    re.compile(r"\((?P<inside>\w[^()\n]{0,120}(?:\(rank=\d{1,7}\))?[^()\n]{0,40}\bpid=\d{1,10}[^()\n]{0,80})\) ?"),
+    lazy(r"\((?P<inside>\w[^()\n]{0,120}(?:\(rank=\d{1,7}\))?[^()\n]{0,40}\bpid=\d{1,10}[^()\n]{0,80})\) ?"),
     _worker,
 )
 CRI = Form(
-    re.compile(
+    lazy(
         r"(?P<date>\d{4}-[01]\d-[0-3]\d)T(?P<hms>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{1,9}))?(?P<zone>Z"
         r"|[+-]\d\d:\d\d) std(?:out|err) [FP](?: |$)"
     ),
     _cri,
 )
-QUOTE = Form(re.compile(r"[>`] ?(?=\S)|[|│┃║] {0,4}(?=\S)"), _nothing)
-TAG = Form(re.compile(r"\[[a-z_]\w{0,30}\] ?(?=\d{4}-\d\d-\d\d)"), _nothing)
-STREAM = Form(re.compile(r"\[std(?:out|err)\]:? ?|std(?:out|err): "), _nothing)
-VIEWER = Form(re.compile(r"\[\d{4,9}\] (?=\S| )|\d{1,9}\s{0,3}[|│] "), _nothing)
-CLOCK = Form(re.compile(r"\d\d:\d\d:\d\d[.,]\d{3,9} "), _nothing)
-NODE = Form(
-    re.compile(r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][A-Za-z0-9.-]{0,60}\d[A-Za-z0-9.-]{0,20}): (?=\S)"), _host
-)
-COMPOSE = Form(re.compile(r"(?P<host>[a-z][\w.-]{0,60}[-_]\d{1,5})\s{1,20}\| ?"), _host)
-LABEL = Form(re.compile(r"(?P<task>\d{1,6}): "), _task)
-NCCL = Form(re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?P<pid>\d{1,10}):\d{1,10} \["), _nccl)
+QUOTE = Form(lazy(r"[>`] ?(?=\S)|[|│┃║] {0,4}(?=\S)"), _nothing)
+TAG = Form(lazy(r"\[[a-z_]\w{0,30}\] ?(?=\d{4}-\d\d-\d\d)"), _nothing)
+STREAM = Form(lazy(r"\[std(?:out|err)\]:? ?|std(?:out|err): "), _nothing)
+VIEWER = Form(lazy(r"\[\d{4,9}\] (?=\S| )|\d{1,9}\s{0,3}[|│] "), _nothing)
+CLOCK = Form(lazy(r"\d\d:\d\d:\d\d[.,]\d{3,9} "), _nothing)
+NODE = Form(lazy(r"(?P<host>(?:\d{1,3}\.){3}\d{1,3}|[A-Za-z][A-Za-z0-9.-]{0,60}\d[A-Za-z0-9.-]{0,20}): (?=\S)"), _host)
+COMPOSE = Form(lazy(r"(?P<host>[a-z][\w.-]{0,60}[-_]\d{1,5})\s{1,20}\| ?"), _host)
+LABEL = Form(lazy(r"(?P<task>\d{1,6}): "), _task)
+NCCL = Form(lazy(r"(?P<host>[A-Za-z0-9][\w.-]{0,62}):(?P<pid>\d{1,10}):\d{1,10} \["), _nccl)
 
 WEAK = frozenset(id(f) for f in (STERN, NODE, LABEL))
 """Forms that count only in front of :data:`STRONG`: alone they look like ordinary text."""
 
-REPEATED = re.compile(r" ?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^\n]{0,300}\))?\s*$")
+REPEATED = lazy(r" ?\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs[^\n]{0,300}\))?\s*$")
 """Ray's note that more actors printed the same line."""
 
 _MESSAGE_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "body")

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 
+from nccldoctor.patterns import lazy
+
 
 def number(text: str | None) -> int | None:
     """An integer that was matched as digits, None where the group took no part."""
@@ -100,7 +102,7 @@ class Hypothesis:
 class Form:
     """One layout of a prefix: what it looks like, and what it tells."""
 
-    pattern: re.Pattern[str]
+    pattern: lazy[str]
     note: Callable[[Hypothesis, re.Match[str]], None]
 
 
@@ -205,13 +207,13 @@ _ZONE = rf"(?: ?(?P<zone>[+-]\d\d:?\d\d|(?:{_NAMES})\b))?"
 _MON = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 
 NATIVE = Form(
-    re.compile(_RANK + r"\[(?P<sev>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9})? " + _C_FILE), _native
+    lazy(_RANK + r"\[(?P<sev>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9})? " + _C_FILE), _native
 )
 HEADLESS = Form(  # a copy that lost its first bracket
-    re.compile(_RANK + r"(?P<sev>[FEWIV])(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9} " + _C_FILE), _native
+    lazy(_RANK + r"(?P<sev>[FEWIV])(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9} " + _C_FILE), _native
 )
 PADDED = Form(
-    re.compile(
+    lazy(
         r"(?P<sev>[VIWEFCD])(?P<date>\d{8}"
         r"|\d{4}) (?P<hms>\d\d:\d\d:\d\d)\.(?P<frac>\d{3,6}) +(?P<pid>\d{1,20})(?: +\d{1,20})? "
         r"(?P<file>[^\s:\]]{1,300}):(?P<line>\d{1,6})\] ?"
@@ -219,61 +221,59 @@ PADDED = Form(
     _padded,
 )
 RAY_NATIVE = Form(
-    re.compile(
+    lazy(
         r"\["
         + _DATE
         + r"(?P<zone>Z)? (?P<level>[DIWEFC]) (?P<pid>\d{1,10}) \d{1,10}\] (?:\(\w{1,40}\) )?[\w./]{1,80}\.cc:\d{1,6}: "
     ),
     _ray_native,
 )
-STAMP = Form(re.compile(r"\[?" + _DATE + _ZONE + r"\]?(?=[\s,:|\[\]-]|$)[:,]? ?"), _stamp)
-EPOCH = Form(re.compile(r"\[?(?P<seconds>1\d{9})(?:\.(?P<frac>\d{1,9})|(?=\d{3}\D)(?P<milli>\d{3}))\]?:? "), _epoch)
+STAMP = Form(lazy(r"\[?" + _DATE + _ZONE + r"\]?(?=[\s,:|\[\]-]|$)[:,]? ?"), _stamp)
+EPOCH = Form(lazy(r"\[?(?P<seconds>1\d{9})(?:\.(?P<frac>\d{1,9})|(?=\d{3}\D)(?P<milli>\d{3}))\]?:? "), _epoch)
 LEVEL_STAMP = Form(  # Ray's and others' own loggers: the level, the time, the place
-    re.compile(
+    lazy(
         rf"(?P<level>{LEVELS}):? {{1,4}}{_DATE}{_ZONE}(?=[\s,:|\]-])(?:[ ,]{{1,3}}[\w./-]{{1,120}}\.py:\d{{1,6}})?(?: --| -|:)?\s?"
     ),
     _level_stamp,
 )
-NEMO = Form(re.compile(rf"\[NeMo (?P<level>[IWED]) {_DATE}{_ZONE}[^\]\n]{{0,120}}\] ?"), _level_stamp)
+NEMO = Form(lazy(rf"\[NeMo (?P<level>[IWED]) {_DATE}{_ZONE}[^\]\n]{{0,120}}\] ?"), _level_stamp)
 JOURNAL = Form(  # journalctl -o short-full
-    re.compile(rf"[A-Z][a-z]{{2}} {_DATE}{_ZONE} (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?=\w)"), _journal
+    lazy(rf"[A-Z][a-z]{{2}} {_DATE}{_ZONE} (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?=\w)"), _journal
 )
 CALENDAR = Form(  # date(1), as scripts print it
-    re.compile(
+    lazy(
         rf"[A-Z][a-z]{{2}} {_MON} +(?P<day>\d{{1,2}}) (?P<hms>\d\d:\d\d:\d\d)(?: (?P<zone>{_NAMES}))? (?P<year>\d{{4}})(?::|,| -)? "
     ),
     _calendar,
 )
-COLON_LEVEL = Form(re.compile(rf"(?P<level>{LEVELS}):[\w.]{{1,120}}:"), _level)
+COLON_LEVEL = Form(lazy(rf"(?P<level>{LEVELS}):[\w.]{{1,120}}:"), _level)
 SHORT_DATE = Form(
-    re.compile(
+    lazy(
         rf"(?P<level>{LEVELS}) (?:(?P<year>\d{{4}})-)?(?P<month>[01]\d)-(?P<day>[0-3]\d) (?P<hms>\d\d:\d\d:\d\d) "
         r"\[?(?P<file>[\w./-]{1,120}\.py):(?P<line>\d{1,6})\] ?"
     ),
     _short_date,
 )
 AMERICAN = Form(
-    re.compile(
+    lazy(
         rf"(?P<month>[01]\d)/(?P<day>[0-3]\d)/(?P<year>\d{{4}}) (?P<hms>\d\d:\d\d:\d\d)"
         rf"(?: - (?P<level>{LEVELS}) - [\w.]{{1,80}} - )?\s?"
     ),
     _american,
 )
 HUGGING_FACE = Form(
-    re.compile(rf"\[(?P<level>{LEVELS})\|[\w./<>-]{{1,120}}:\d{{1,6}}\] (?:{_DATE}{_ZONE} )?(?:>> )?"), _level
+    lazy(rf"\[(?P<level>{LEVELS})\|[\w./<>-]{{1,120}}:\d{{1,6}}\] (?:{_DATE}{_ZONE} )?(?:>> )?"), _level
 )
-BARE_LEVEL = Form(
-    re.compile(rf"\[(?P<level>{LEVELS})\](?: \[[\w./]{{1,80}}\.py:\d{{1,6}}(?::\w{{1,60}})?\])?:? ?"), _level
-)
+BARE_LEVEL = Form(lazy(rf"\[(?P<level>{LEVELS})\](?: \[[\w./]{{1,80}}\.py:\d{{1,6}}(?::\w{{1,60}})?\])?:? ?"), _level)
 KERNEL_DATE = Form(
-    re.compile(
+    lazy(
         rf"\[[A-Z][a-z]{{2}} {_MON} +(?P<day>\d{{1,2}}) (?P<hms>\d\d:\d\d:\d\d)"
         r"(?:\.(?P<frac>\d{1,9}))? (?P<year>\d{4})\] ?"
     ),
     _calendar,
 )
 SYSLOG = Form(
-    re.compile(
+    lazy(
         rf"{_MON} +(?P<day>\d{{1,2}}) (?P<hms>\d\d:\d\d:\d\d)"
         r"(?:\.(?P<frac>\d{1,9}))? (?P<host>[A-Za-z0-9][\w.-]{0,62}) (?=\w)"
     ),
@@ -281,7 +281,7 @@ SYSLOG = Form(
 )
 
 TAILS = tuple(
-    re.compile(p)
+    lazy(p)
     for p in (
         # what layouts put between the time and the message; names are looked at only where a level is near
         rf"\s*-\s*[\w./-]{{1,80}}\s*-\s*(?P<level>{LEVELS})\s*-\s?",

@@ -13,15 +13,16 @@ from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix import launcher_prefixes as la
 from nccldoctor.parsers.line_prefix import logger_prefixes as lo
 from nccldoctor.parsers.line_prefix.logger_prefixes import Hypothesis, with_zone
+from nccldoctor.patterns import lazy
 
 SEPARATOR = " / "
 """Between the parts of ``Mark.stream``: what holds several writers, then the writer."""
 
-_CODES = re.compile(
+_CODES = lazy(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\^_=>()][0-9A-B]?)"
     r"|\^\[\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
 )
-_COLOUR = re.compile(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
+_COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
 _OPENING = {
     "[": (
         lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, lo.EPOCH, la.TAGGED,
@@ -44,7 +45,7 @@ _OPENING = {
 """Forms by the first character, most telling first; digits, capitals and small letters share a row each."""
 
 _LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
-_GLUED = re.compile(
+_GLUED = lazy(
     r"(?:\[default\d{1,4}\]:)?(?:\[rank\d{1,7}[\[\]]{1,3}: ?)?"
     r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
     r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
@@ -144,9 +145,9 @@ def _finished(draft: Hypothesis) -> Mark:
 
 
 _LABELS = (
-    re.compile(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)"),
-    re.compile(r"\[(\d{1,6})\]:(?=.)"),  # with nothing behind it: an entry of a launcher's table
-    re.compile(r"([a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190} [a-z][a-z0-9-]{0,62})(?: |$)"),
+    lazy(r"\s{0,8}(\d{1,6}|[A-Za-z0-9][\w.-]{0,62}):(?: |$)"),
+    lazy(r"\[(\d{1,6})\]:(?=.)"),  # with nothing behind it: an entry of a launcher's table
+    lazy(r"([a-z0-9][a-z0-9.]{0,60}-[a-z0-9.-]{1,190} [a-z][a-z0-9-]{0,62})(?: |$)"),
 )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import CommInit, Event, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, parts
+from nccldoctor.patterns import lazy
 
 _INIT_STAGES = {
     "Init START": "start",
@@ -23,28 +23,13 @@ _INIT_STAGES = {
     "Revoke": "revoke",
 }
 
-
-@cache
-def _init() -> re.Pattern[str]:
-    return re.compile(
-        r"comm 0x(?P<comm>[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
-        r"(?P<what>Init START|Init COMPLETE|(?:Abort|Destroy|Revoke) (?:START|COMPLETE))"
-    )
-
-
-@cache
-def _init_word() -> re.Pattern[str]:
-    return re.compile(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
-
-
-@cache
-def _bootstrap() -> re.Pattern[str]:
-    return re.compile(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|[^<\s]{1,60})")
-
-
-@cache
-def _timings() -> re.Pattern[str]:
-    return re.compile(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
+_INIT = lazy(
+    r"comm 0x(?P<comm>[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
+    r"(?P<what>Init START|Init COMPLETE|(?:Abort|Destroy|Revoke) (?:START|COMPLETE))"
+)
+_INIT_WORD = lazy(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
+_BOOTSTRAP = lazy(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|[^<\s]{1,60})")
+_TIMINGS = lazy(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} total (?P<total>[\d.]{1,12})")
 
 
 @line_parser
@@ -69,21 +54,21 @@ class CommunicatorParser(LineParser):
         """One event for each INIT line; the rank in it counts inside its communicator."""
         for message in parts(line):
             text = message.message
-            if hit := _init().search(text):
+            if hit := _INIT.search(text):
                 yield _comm_init(line, message, hit)
-            elif hit := _bootstrap().search(text):
+            elif hit := _BOOTSTRAP.search(text):
                 yield CommInit(
                     **fields(line, message),
                     what="bootstrap",
                     address=hit["address"].strip("[]"),
                     cuda_dev=message.device,
                 )
-            elif hit := _timings().search(text):
+            elif hit := _TIMINGS.search(text):
                 yield Note(**fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300])
 
 
 def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:
-    words = dict(_init_word().findall(hit["rest"]))
+    words = dict(_INIT_WORD.findall(hit["rest"]))
     stage = hit["what"] if hit["what"].startswith("Init") else hit["what"].split(" ")[0]
     child = words.get("splitCount") or words.get("childCount")
     return CommInit(

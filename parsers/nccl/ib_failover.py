@@ -6,32 +6,24 @@ completion itself is told at level INFO, and only what follows says whether the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, IbError, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import fields, parts
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _lost() -> re.Pattern[str]:
-    return re.compile(
-        r"NET/IB ?: (?:\w{1,80}: )?(?P<text>The error is fatal \([^)]{1,80}\)|Fatal error\. Detected \d{1,4} failed devices out of \d{1,4}"
-        r"|Got CQE with error|Unsupported completion status [\w ,.'\-]{1,80}\((?P<status>\d{1,5})\)"
-        r"|Could not find a replacement QP for the failed QP).{0,200}"
-    )
-
-
-@cache
-def _survived() -> re.Pattern[str]:
-    return re.compile(r"NET/IB ?: (?:\w{1,80}: )?The error is not fatal\. Trying to continue")
+_LOST = lazy(
+    r"NET/IB ?: (?:\w{1,80}: )?(?P<text>The error is fatal \([^)]{1,80}\)|Fatal error\. Detected \d{1,4} failed devices out of \d{1,4}"
+    r"|Got CQE with error|Unsupported completion status [\w ,.'\-]{1,80}\((?P<status>\d{1,5})\)"
+    r"|Could not find a replacement QP for the failed QP).{0,200}"
+)
+_SURVIVED = lazy(r"NET/IB ?: (?:\w{1,80}: )?The error is not fatal\. Trying to continue")
 
 
 def reads(text: str) -> bool:
     """Whether this parser understands the text of an NCCL message."""
-    return _lost().search(text) is not None
+    return _LOST.search(text) is not None
 
 
 @line_parser
@@ -51,9 +43,9 @@ class IbFailover(LineParser):
         """One event for each message; the line before a failed completion that names its peer says nothing more."""
         for message in parts(line):
             text = message.message
-            if _survived().search(text):
+            if _SURVIVED.search(text):
                 yield Note(**fields(line, message), what="ib-failover", detail=text.strip()[:300])
-            elif (hit := _lost().search(text)) and not ("Got CQE" in text and _told_below(line)):
+            elif (hit := _LOST.search(text)) and not ("Got CQE" in text and _told_below(line)):
                 status = int(hit["status"]) if hit["status"] else None
                 yield IbError(**fields(line, message), what="completion", status=status, message=hit[0].strip()[:300])
 

@@ -8,16 +8,15 @@ behind the other, with or without line ends; or Prometheus text. Only finished c
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Line, LineParser, Parsed, common, file_parser, line_parser
 from nccldoctor.parsers.json_stream import objects
+from nccldoctor.patterns import lazy
 
 _KINDS = ("coll", "p2p")
 _METRICS = ("nccl_bus_bandwidth_gbs{", "nccl_collective_exec_time_microseconds{", "nccl_p2p_")
@@ -98,17 +97,11 @@ def _time(micros: Any) -> datetime | None:
         return None
 
 
-@cache
-def _metric() -> re.Pattern[str]:
-    return re.compile(
-        r"\bnccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)"
-        r"\{(?P<labels>[^{}]{0,2000})\} (?P<value>[\d.eE+-]{1,24})"
-    )
-
-
-@cache
-def _label() -> re.Pattern[str]:
-    return re.compile(r'(\w{1,40})="([^"]{0,200})"')
+_METRIC = lazy(
+    r"\bnccl_(?P<p2p>p2p_)?(?P<what>bus_bandwidth_gbs|(?:collective_)?exec_time_microseconds)"
+    r"\{(?P<labels>[^{}]{0,2000})\} (?P<value>[\d.eE+-]{1,24})"
+)
+_LABEL = lazy(r'(\w{1,40})="([^"]{0,200})"')
 
 
 @line_parser
@@ -120,10 +113,10 @@ class InspectorMetrics(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for a metric."""
-        hit = _metric().search(line.body)
+        hit = _METRIC.search(line.body)
         if hit is None:
             return
-        told = dict(_label().findall(hit["labels"]))
+        told = dict(_LABEL.findall(hit["labels"]))
         fast = hit["what"].startswith("bus")
         what = (told.get("collective") or told.get("p2p_operation") or "calls", told.get("message_size", ""))
         where = told.get("comm_name") or told.get("comm_id") or "a communicator"

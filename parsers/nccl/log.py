@@ -7,9 +7,7 @@ v2.3.5 to v2.30.7, and text in the libraries 2.31.2 and 2.32.3. ``communicators.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, line_parser
@@ -17,6 +15,7 @@ from nccldoctor.parsers.kernel.xid import describe, weight
 from nccldoctor.parsers.nccl.ib_failover import reads as failover_reads
 from nccldoctor.parsers.nccl.network import reads as network_reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages, parts
+from nccldoctor.patterns import lazy
 
 _OTHERS_READ = (
     "message truncated",
@@ -46,24 +45,13 @@ _DATATYPES = (
 )
 """Names of ``ncclDataType_t`` by number (``src/nccl.h.in``)."""
 
-
-@cache
-def _coll() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
-        r" (?P<dtype>\d{1,3}) "
-        r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})(?: \[nranks=(?P<nranks>\d{1,7})\])?"
-    )
-
-
-@cache
-def _set_by() -> re.Pattern[str]:
-    return re.compile(r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by environment to (?P<value>.{0,400})")
-
-
-@cache
-def _diag_xid() -> re.Pattern[str]:
-    return re.compile(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
+_COLL = lazy(
+    r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
+    r" (?P<dtype>\d{1,3}) "
+    r"op \d{1,10} root (?P<root>-?\d{1,10}) comm 0x(?P<comm>[0-9a-f]{1,16})(?: \[nranks=(?P<nranks>\d{1,7})\])?"
+)
+_SET_BY = lazy(r"(?P<name>[A-Z][A-Z0-9_]{2,80}) set by environment to (?P<value>.{0,400})")
+_DIAG_XID = lazy(r"Xid (?P<xid>\d{1,4}) detected .{0,200}?on host (?P<host>[\w.\-]{1,120}?)\.?(?:\s|$)")
 
 
 @line_parser
@@ -75,7 +63,7 @@ class NcclSettingParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """The variable and its value, without the full stop that newer releases print."""
         for message in parts(line):
-            if hit := _set_by().search(message.message):
+            if hit := _SET_BY.search(message.message):
                 yield Setting(**fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix("."))
 
 
@@ -103,7 +91,7 @@ def _claimed(text: str) -> bool:
 
 
 def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
-    if hit := _diag_xid().search(message.message):
+    if hit := _DIAG_XID.search(message.message):
         xid = int(hit["xid"])
         worth = weight(xid, message.message)
         yield GpuError(
@@ -117,10 +105,7 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
         yield Note(**fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
 
 
-@cache
-def _trail() -> re.Pattern[str]:
-    return re.compile(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
-
+_TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
 
 _RESULTS = (
     "success",
@@ -146,7 +131,7 @@ class TrailParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each level."""
         for message in messages(line.body):
-            hit = _trail().match(message.message) if message.level == "INFO" else None
+            hit = _TRAIL.match(message.message) if message.level == "INFO" else None
             if hit and int(hit["code"]) < len(_RESULTS):
                 detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
                 yield Note(**fields(line, message), what="nccl-trail", detail=detail)
@@ -162,7 +147,7 @@ class CollCallParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """One call for each COLL message; ``op_count`` is hexadecimal in the log."""
         for message in messages(line.body):
-            if hit := _coll().search(message.message):
+            if hit := _COLL.search(message.message):
                 code = int(hit["dtype"])
                 yield CollCall(
                     **fields(line, message),

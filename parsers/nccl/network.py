@@ -8,15 +8,14 @@ are undefined and are not read; ``HINT`` lines of 2.30.7 follow from the number 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, IbError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
 from nccldoctor.parsers.nccl.sockets import socket_fields
+from nccldoctor.patterns import lazy
 
 _PORT_FAULTS = ("port error", "local catastrophic error", "device fatal", "device removed")
 """Events of the adapter or cable of this host (names of ``ibv_event_type_str``)."""
@@ -35,58 +34,31 @@ _FABRIC_TROUBLE = (
     "unreachable",
 )
 
-
-@cache
-def _completion() -> re.Pattern[str]:
-    return re.compile(
-        r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
-        r" (?P<old>\d{1,5})(?=,)|status=(?:[A-Z][A-Z0-9_]{2,40}\()?(?P<new>\d{1,5})(?=[ )]))"
-    )
-
-
-@cache
-def _detail() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\b(?P<name>vendor err |vendor_err=|localGid ?|local GID |remoteGids? ?|remote GID |hca |on dev"
-        r" ))(?P<value>[^\s,|]{1,80})"
-    )
-
-
-@cache
-def _async_event() -> re.Pattern[str]:
-    return re.compile(
-        r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
-        r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,60}:|(?=GID table changed)) ?(?P<text>.{1,120})"
-    )
-
-
-@cache
-def _stall() -> re.Pattern[str]:
-    return re.compile(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
-
-
-@cache
-def _pairs() -> re.Pattern[str]:
-    return re.compile(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
-
-
-@cache
-def _speed() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
-        r" (?P<new>\d{1,9}) Mbps"
-    )
-
-
-@cache
-def _verbs() -> re.Pattern[str]:
-    return re.compile(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
+_COMPLETION = lazy(
+    r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
+    r" (?P<old>\d{1,5})(?=,)|status=(?:[A-Z][A-Z0-9_]{2,40}\()?(?P<new>\d{1,5})(?=[ )]))"
+)
+_DETAIL = lazy(
+    r"(?:\b(?P<name>vendor err |vendor_err=|localGid ?|local GID |remoteGids? ?|remote GID |hca |on dev"
+    r" ))(?P<value>[^\s,|]{1,80})"
+)
+_ASYNC_EVENT = lazy(
+    r"NET/IB ?: (?:(?P<hca>[\w.\-]{1,40}):(?P<port>\d{1,3}) )?"
+    r"(?:Got (?:non-fatal )?async event ?:|async fatal event[^:]{0,60}:|(?=GID table changed)) ?(?P<text>.{1,120})"
+)
+_STALL = lazy(r"WQE stall \(no CQE\): peer=(?P<peer>[^\s|]{1,80})")
+_PAIRS = lazy(r"\b(dev|port|localGid|remoteGid)=([^\s|]{1,80})")
+_SPEED = lazy(
+    r"(?:(?P<hca>[\w.\-]{1,40})(?::(?P<port>\d{1,3}))? ?:? ?)?speed change detected: (?P<old>\d{1,9}) ->"
+    r" (?P<new>\d{1,9}) Mbps"
+)
+_VERBS = lazy(r"Call to (?P<call>ibv_\w{2,40})(?:\(\))? failed\b(?P<why>.{0,300})")
 
 
 def _details(text: str, goes_on: bool = False) -> dict[str, Any]:
     """``goes_on``: something stands behind the vendor's error, so that a number at the very end is cut."""
     out: dict[str, Any] = {}
-    for hit in _detail().finditer(text):
+    for hit in _DETAIL.finditer(text):
         name, value = hit["name"].strip(" =").lower(), hit["value"]
         if name.startswith("vendor"):
             cut = goes_on and hit.end() == len(text)
@@ -110,7 +82,7 @@ def _weight(event: str) -> str:
 
 def ib_fields(text: str) -> dict[str, Any] | None:
     """The fields of an :class:`IbError` in the text of one message; None where it tells of no such error."""
-    if hit := _completion().search(text):
+    if hit := _COMPLETION.search(text):
         status = hit["old"] or hit["new"]
         return {
             "what": "completion",
@@ -118,12 +90,12 @@ def ib_fields(text: str) -> dict[str, Any] | None:
             "status": int(status),
             **_details(text[hit.end() :], goes_on=bool(hit["new"])),
         }
-    if hit := _async_event().search(text):
+    if hit := _ASYNC_EVENT.search(text):
         port = int(hit["port"]) if hit["port"] else None
         return {"what": _weight(hit["text"]), "hca": hit["hca"], "port": port, "message": hit["text"].strip()}
-    if hit := _stall().search(text):
+    if hit := _STALL.search(text):
         local, _, remote = text.partition("remote:")
-        near, far = dict(_pairs().findall(local)), dict(_pairs().findall(remote))
+        near, far = dict(_PAIRS.findall(local)), dict(_PAIRS.findall(remote))
         return {
             "what": "stall",
             "peer": host_part(hit["peer"]),
@@ -132,21 +104,19 @@ def ib_fields(text: str) -> dict[str, Any] | None:
             "local_gid": near.get("localGid"),
             "remote_gid": far.get("remoteGid"),
         }
-    if hit := _speed().search(text):
+    if hit := _SPEED.search(text):
         slower = int(hit["new"]) < int(hit["old"])
         message = f"{hit['old']} -> {hit['new']} Mbps"
         port = int(hit["port"]) if hit["port"] else None
         return {"what": "speed" if slower else "notice", "hca": hit["hca"], "port": port, "message": message}
-    if hit := _verbs().search(text):
+    if hit := _VERBS.search(text):
         return {"what": "setup", "message": f"{hit['call']} failed{hit['why']}".strip()[:300], **_details(hit["why"])}
     if "NET/OFI" in text and any(word in text for word in _FABRIC_TROUBLE):
         return {"what": "fabric", "message": text[text.index("NET/OFI") :][:300]}
     return None
 
 
-@cache
-def _provider() -> re.Pattern[str]:
-    return re.compile(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
+_PROVIDER = lazy(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
 
 
 def reads(text: str) -> bool:
@@ -172,7 +142,7 @@ class IbParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message that tells of such an error."""
-        if (told := _provider().search(line.body)) and "err" in told["what"]:
+        if (told := _PROVIDER.search(line.body)) and "err" in told["what"]:
             yield IbError(**common(line), what="fabric", message=told["what"].strip()[:300])
         for message in parts(line):
             if (found := ib_fields(message.message)) is not None and not _only_told(message, found):

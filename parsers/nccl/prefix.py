@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from nccldoctor.parsers.base import Line, Mark, common
+from nccldoctor.patterns import lazy
 
 MOST_MESSAGES = 16
 """Messages looked for in one physical line; a torn line of a crowded log holds a handful."""
@@ -39,38 +39,24 @@ class NcclMessage:
     time: datetime | None = None
 
 
-@cache
-def _level() -> re.Pattern[str]:
-    return re.compile(r"NCCL (INFO|WARN|ATTN|DIAG|CALL|TRACE) ")
-
-
-@cache
-def _head() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?"
-        r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
-        r"(?:\[(?P<dev>-?\d{1,5})\] )?"
-        r"(?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
-    )
-
-
-@cache
-def _bare_head() -> re.Pattern[str]:
-    return re.compile(r"(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?$")
-
-
-@cache
-def _diag_head() -> re.Pattern[str]:
-    return re.compile(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}) $")
+_LEVEL = lazy(r"NCCL (INFO|WARN|ATTN|DIAG|CALL|TRACE) ")
+_HEAD = lazy(
+    r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?"
+    r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
+    r"(?:\[(?P<dev>-?\d{1,5})\] )?"
+    r"(?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
+)
+_BARE_HEAD = lazy(r"(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?$")
+_DIAG_HEAD = lazy(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}) $")
 
 
 def messages(body: str) -> list[NcclMessage]:
     """Every NCCL message of a line, in order; empty where there is none."""
     found = []
     floor = 0
-    for hit in _level().finditer(body):
+    for hit in _LEVEL.finditer(body):
         front = body[max(floor, hit.start() - _PREFIX_REACH) : hit.start()]
-        head = _head().search(front) or (_diag_head() if hit[1] == "DIAG" else _bare_head()).search(front)
+        head = _HEAD.search(front) or (_DIAG_HEAD if hit[1] == "DIAG" else _BARE_HEAD).search(front)
         found.append((hit, head, hit.start() - len(front) + head.start() if head else hit.start()))
         floor = hit.end()
         if len(found) == MOST_MESSAGES:

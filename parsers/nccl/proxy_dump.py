@@ -7,14 +7,13 @@ R receiving, F flushing, S sending, G waiting for the GPU, D done; an operation 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, ProxyDump
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _OPERATIONS = 2000
 """Operations of one dump that are read."""
@@ -22,18 +21,11 @@ _OPERATIONS = 2000
 _READINGS = (("waits-for-gpu", "G"), ("waits-for-peer", "RS"), ("not-begun", "I"))
 """What a dump says whose open transfers are all in these states."""
 
-
-@cache
-def _operation() -> re.Pattern[str]:
-    return re.compile(
-        r"\[\d{1,9}-\d{1,9}\|(?P<count>-?\d{1,19})\| (?P<way>Send|Recv|Coll)"
-        r"(?P<subs>(?: \d{1,7} ?[IRFSGD]?/\d{1,5}){0,256})"
-    )
-
-
-@cache
-def _sub() -> re.Pattern[str]:
-    return re.compile(r" (?P<peer>\d{1,7}) ?(?P<state>[IRFSGD]?)/\d{1,5}")
+_OPERATION = lazy(
+    r"\[\d{1,9}-\d{1,9}\|(?P<count>-?\d{1,19})\| (?P<way>Send|Recv|Coll)"
+    r"(?P<subs>(?: \d{1,7} ?[IRFSGD]?/\d{1,5}){0,256})"
+)
+_SUB = lazy(r" (?P<peer>\d{1,7}) ?(?P<state>[IRFSGD]?)/\d{1,5}")
 
 
 @line_parser
@@ -51,9 +43,9 @@ class ProxyDumpParser(LineParser):
             if below.body.strip() == "[X]":
                 ended = True
                 break
-            for operation in _operation().finditer(below.body):
+            for operation in _OPERATION.finditer(below.body):
                 ops += 1
-                for sub in _sub().finditer(operation["subs"]):
+                for sub in _SUB.finditer(operation["subs"]):
                     states[sub["state"] or "-"] += 1
                     if sub["state"] in ("R", "S"):
                         waits.add(int(sub["peer"]))

@@ -6,44 +6,31 @@ Sources of the templates: NVIDIA/nccl ``src/misc/socket.cc`` (later ``src/os/lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _closed() -> re.Pattern[str]:
-    return re.compile(
-        r"Connection closed by (?:remote peer (?P<peer>[^\s.]\S{0,99})|(?P<local>localRank \d{1,5}))"
-        r"|Could not receive type from (?P<from>localRank \d{1,5})"
-    )
-
-
-@cache
-def _failed() -> re.Pattern[str]:
-    return re.compile(
-        r"Call to (?:recv|send|connect|poll|accept|getsockopt|bind|listen)\b(?: (?:from|to) (?P<peer>\S{1,100}))?"
-        r" (?:failed|returned) ?:? ?(?P<why>.{0,120})"
-        r"|[cC]onnect (?:to (?P<peer2>\S{1,100}) )?(?:returned|failed) ?:? ?(?P<why2>.{0,160})"
-        r"|(?P<why3>exceeded (?:error )?retr(?:ies|y count).{0,60})"
-    )
-
-
-@cache
-def _odd() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<stranger>socketFinalizeAccept: wrong (?:magic|type).{0,120})|(?P<setup>No usable listening interface"
-        r" found"
-        r"|(?:Bootstrap|NET/Socket) ?: no (?:socket )?interface found.{0,80}|Net : No interface found in the same"
-        r" subnet as remote address.{0,80}"
-        r"|no device found matching .{0,120}verify NCCL_OOB_NET_IFNAME)"
-    )
-
+_CLOSED = lazy(
+    r"Connection closed by (?:remote peer (?P<peer>[^\s.]\S{0,99})|(?P<local>localRank \d{1,5}))"
+    r"|Could not receive type from (?P<from>localRank \d{1,5})"
+)
+_FAILED = lazy(
+    r"Call to (?:recv|send|connect|poll|accept|getsockopt|bind|listen)\b(?: (?:from|to) (?P<peer>\S{1,100}))?"
+    r" (?:failed|returned) ?:? ?(?P<why>.{0,120})"
+    r"|[cC]onnect (?:to (?P<peer2>\S{1,100}) )?(?:returned|failed) ?:? ?(?P<why2>.{0,160})"
+    r"|(?P<why3>exceeded (?:error )?retr(?:ies|y count).{0,60})"
+)
+_ODD = lazy(
+    r"(?P<stranger>socketFinalizeAccept: wrong (?:magic|type).{0,120})|(?P<setup>No usable listening interface"
+    r" found"
+    r"|(?:Bootstrap|NET/Socket) ?: no (?:socket )?interface found.{0,80}|Net : No interface found in the same"
+    r" subnet as remote address.{0,80}"
+    r"|no device found matching .{0,120}verify NCCL_OOB_NET_IFNAME)"
+)
 
 _HOW = (
     ("reset", ("Connection reset by peer", "Broken pipe")),
@@ -63,12 +50,12 @@ def socket_fields(text: str) -> dict[str, Any] | None:
 
     A refused connection that is tried again is no error: the other side has not begun to listen yet.
     """
-    if hit := _closed().search(text):
+    if hit := _CLOSED.search(text):
         peer = hit["local"] or hit["from"] or host_part(hit["peer"])
         return {"peer": peer, "echo": True, "how": "closed", "message": text[hit.start() :][:300]}
-    if hit := _odd().search(text):
+    if hit := _ODD.search(text):
         return {"how": "stranger" if hit["stranger"] else "setup", "message": hit[0][:300]}
-    if hit := _failed().search(text):
+    if hit := _FAILED.search(text):
         why = (hit["why"] or hit["why2"] or hit["why3"] or "").strip()
         how = how_of(why)
         if "retrying" in why and how in ("refused", "other"):

@@ -8,13 +8,12 @@ to v2.32.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import fields, messages
+from nccldoctor.patterns import lazy
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("bootstrap-timings", "Bootstrap timings total", r"Bootstrap timings total [\d.]{1,20} \(.{1,300}?\)"),
@@ -30,14 +29,10 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 """Name of the note, the literal that offers the line, and the words that make it so."""
 
 
-@cache
-def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+_COMPILED = tuple((what, literal, lazy(pattern)) for what, literal, pattern in _ROWS)
 
 
-@cache
-def _call() -> re.Pattern[str]:
-    return re.compile(r"(?P<api>nccl\w{1,60})\(")
+_CALL = lazy(r"(?P<api>nccl\w{1,60})\(")
 
 
 @line_parser
@@ -53,12 +48,12 @@ class Transport(LineParser):
         """One note for each message that a row fits."""
         for message in messages(line.body):
             text = message.message[:1_000]
-            if message.level == "CALL" and _call().match(text):
+            if message.level == "CALL" and _CALL.match(text):
                 yield Note(**fields(line, message), what="nccl-call", detail=text[:300])
             elif message.level == "TRACE" and text:
                 yield Note(**fields(line, message), what="nccl-trace", detail=text[:300])
             elif message.level == "INFO":
-                for what, literal, pattern in _compiled():
+                for what, literal, pattern in _COMPILED:
                     if literal in text and (hit := pattern.search(text)):
                         rank = hit.groupdict().get("rank")
                         own = fields(line, message, group_rank=int(rank) if rank else None)

@@ -12,6 +12,7 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.nccl_error import told_below
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
+from nccldoctor.patterns import lazy
 
 _KINDS: tuple[tuple[str, str], ...] = (
     ("watchdog-terminated", r"watchdog thread terminated with exception"),
@@ -35,8 +36,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
         r"|shutdown) on rank \d{1,7}",
     ),
 )
-_TOLD = tuple((what, re.compile(pattern)) for what, pattern in _KINDS)
-_REASON = re.compile(r"Original reason for failure was: |with exception: |due to (?=collective|Process)|with reason: ")
+_TOLD = tuple((what, lazy(pattern)) for what, pattern in _KINDS)
+_REASON = lazy(r"Original reason for failure was: |with exception: |due to (?=collective|Process)|with reason: ")
 
 
 @line_parser
@@ -94,13 +95,13 @@ class Leaving(LineParser):
             yield Note(**common(line), what="exit-without-destroy", detail="the program ended with its groups open")
 
 
-_ASYNC = re.compile(
+_ASYNC = lazy(
     r"raised the following async exception: |found async exception when checking for NCCL errors: "
     r"|Received NCCL errors for communicators"
 )
-_ABORTED = re.compile(r"Found key in store: NCCLABORTEDCOMM:(\S{1,300}?), from rank: (\d{1,7})")
-_REMOTE = re.compile(r"remote error detected from rank: (\d{1,7})")
-_CODE = re.compile(r"\bnccl(?:[A-Z][a-z]{1,20}){1,4}(?:Error|Usage|Argument)\b|\bncclInProgress\b")
+_ABORTED = lazy(r"Found key in store: NCCLABORTEDCOMM:(\S{1,300}?), from rank: (\d{1,7})")
+_REMOTE = lazy(r"remote error detected from rank: (\d{1,7})")
+_CODE = lazy(r"\bnccl(?:[A-Z][a-z]{1,20}){1,4}(?:Error|Usage|Argument)\b|\bncclInProgress\b")
 
 
 @line_parser
@@ -153,7 +154,7 @@ def _async(line: Line, m: re.Match[str]) -> Iterator[Event]:
         yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=seq)
 
 
-_FRAME = re.compile(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
+_FRAME = lazy(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
 
 
 @line_parser

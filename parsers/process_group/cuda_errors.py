@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import CudaError, Event
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages
 from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.patterns import lazy
 
 HARDWARE = (
     "uncorrectable ecc error",
@@ -32,23 +32,16 @@ HARDWARE = (
 _CLEAN_UP = ("driver shutting down", "cuda driver is being unloaded")
 """What calls of a process that ends return."""
 
-
-@cache
-def _torch() -> re.Pattern[str]:
-    return re.compile(
-        r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})"
-        r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\n]{1,200}?)(?: at \S{1,300}:\d{1,6})?$"
-        r"|CUDA_ERROR_[A-Z_]{3,60}: (?P<driver>[^\n]{1,200})",
-        re.M,
-    )
-
-
-@cache
-def _nccl() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:Cuda failure|CUDA failure|CUDA error)(?: [\w./+\-]{1,120}:\d{1,6})?:? ?(?P<code>\d{1,4})?"
-        r" ?'(?P<text>[^'\n]{1,300})'"
-    )
+_TORCH = lazy(
+    r"CUDA (?:driver )?error: (?P<text>[^\n]{1,300})"
+    r"|cuda runtime error \(\d{1,4}\) ?: (?P<old>[^\n]{1,200}?)(?: at \S{1,300}:\d{1,6})?$"
+    r"|CUDA_ERROR_[A-Z_]{3,60}: (?P<driver>[^\n]{1,200})",
+    re.M,
+)
+_NCCL = lazy(
+    r"(?:Cuda failure|CUDA failure|CUDA error)(?: [\w./+\-]{1,120}:\d{1,6})?:? ?(?P<code>\d{1,4})?"
+    r" ?'(?P<text>[^'\n]{1,300})'"
+)
 
 
 def is_software(text: str) -> bool:
@@ -72,7 +65,7 @@ class CudaErrorParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The first error of the line; what a process says while it ends is none."""
-        hit = _nccl().search(line.body) or _torch().search(line.body)
+        hit = _NCCL.search(line.body) or _TORCH.search(line.body)
         if hit is None:
             return
         told = hit.groupdict()

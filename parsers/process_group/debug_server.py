@@ -4,23 +4,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.stacks.owner import rank_head
+from nccldoctor.parsers.stacks.owner import RANK_HEAD
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _partial() -> re.Pattern[str]:
-    return re.compile(r"PARTIAL DATA: (?P<some>\d{1,7})/(?P<all>\d{1,7}) workers responded")
-
-
-@cache
-def _silent() -> re.Pattern[str]:
-    return re.compile(r"^\s{0,8}Rank (?P<rank>\d{1,7}): (?P<why>.{1,300})")
+_PARTIAL = lazy(r"PARTIAL DATA: (?P<some>\d{1,7})/(?P<all>\d{1,7}) workers responded")
+_SILENT = lazy(r"^\s{0,8}Rank (?P<rank>\d{1,7}): (?P<why>.{1,300})")
 
 
 @line_parser
@@ -31,13 +23,13 @@ class DebugServerParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each rank that is named as silent."""
-        if _partial().search(line.body):
+        if _PARTIAL.search(line.body):
             for below in line.following(2000):
-                hit = _silent().search(below.body)
+                hit = _SILENT.search(below.body)
                 if hit is None:
                     break
                 yield self._note(below, hit["rank"], hit["why"])
-        elif hit := rank_head().search(line.body):
+        elif hit := RANK_HEAD.search(line.body):
             first = next((below.body.strip() for below in line.following(2) if below.body.strip()), "")
             if first.startswith("Error: "):
                 yield self._note(line, hit["rank"], first)

@@ -6,7 +6,6 @@ was started, which may be far ahead of the SeqNum that timed out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from nccldoctor.events import DesyncReport, Event, Note
@@ -14,23 +13,24 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import joined
 from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.patterns import lazy
 
-_AT = re.compile(r"- \[(\d{1,7})\] Timeout at collective: (\w{1,60}), #(\d{1,20})")
-_NEVER = re.compile(r"ranks \[([\d, ]{0,60000})\] are the lagging ranks that caused this timeout")
-_BEHIND = re.compile(
+_AT = lazy(r"- \[(\d{1,7})\] Timeout at collective: (\w{1,60}), #(\d{1,20})")
+_NEVER = lazy(r"ranks \[([\d, ]{0,60000})\] are the lagging ranks that caused this timeout")
+_BEHIND = lazy(
     r"\[([\d, ]{0,60000})\] (?:joined but didn't finish collective #(\d{1,20})"
     r"|finished collective #(\d{1,20}), but didn't join)"
 )
-_SNAPSHOT = re.compile(
+_SNAPSHOT = lazy(
     r"#(\d{1,20}) (?:started|finished) ranks|\[[\d, ]{0,60000}\] (?:started|finished) \w{1,60}"
     r"|Snapshot of ranks' latest states"
 )
-_PART = re.compile(r"^\s*(?:- |  |\t|\[\d|#\d)|To our best knowledge|" + _SNAPSHOT.pattern)
-_FAILED = re.compile(
+_PART = lazy(r"^\s*(?:- |  |\t|\[\d|#\d)|To our best knowledge|" + _SNAPSHOT.pattern)
+_FAILED = lazy(
     r"Failed to retrieve (?:TORCH_)?NCCL_DESYNC_DEBUG report|Store is down while (?:updating #\d{1,20} with"
     r"|getting) key"
 )
-_LAST_ITEM = re.compile(r"Timeout rank \[(\d{1,7})\].{0,200}?thisSeq = (\d{1,20}), col = (\w{1,60})")
+_LAST_ITEM = lazy(r"Timeout rank \[(\d{1,7})\].{0,200}?thisSeq = (\d{1,20}), col = (\w{1,60})")
 _LINES = 400  # states in one snapshot
 
 

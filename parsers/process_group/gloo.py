@@ -6,29 +6,21 @@ built into torch 1.8 to 2.13. A receive that timed out is no broken connection: 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.sockets import how_of
+from nccldoctor.patterns import lazy
 
 _PEER = r"\[(?P<{0}>[^\[\]\s]{{1,60}})\]:\d{{1,5}}"
 
-
-@cache
-def _lost() -> re.Pattern[str]:
-    return re.compile(
-        rf"gloo/transport/\S{{1,80}}\] (?:(?P<closed>Connection closed by peer) {_PEER.format('peer')}"
-        rf"|(?:Read|Write|writev|readv) error {_PEER.format('peer2')}: (?P<why>[A-Z][\w ]{{1,60}}))"
-        r"|Gloo connectFullMesh failed with (?P<mesh>.{1,240})"
-    )
-
-
-@cache
-def _remote() -> re.Pattern[str]:
-    return re.compile(rf"remote=(?P<to>{_PEER.format('ip')})")
+_LOST = lazy(
+    rf"gloo/transport/\S{{1,80}}\] (?:(?P<closed>Connection closed by peer) {_PEER.format('peer')}"
+    rf"|(?:Read|Write|writev|readv) error {_PEER.format('peer2')}: (?P<why>[A-Z][\w ]{{1,60}}))"
+    r"|Gloo connectFullMesh failed with (?P<mesh>.{1,240})"
+)
+_REMOTE = lazy(rf"remote=(?P<to>{_PEER.format('ip')})")
 
 
 @line_parser
@@ -39,11 +31,11 @@ class GlooParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for a line; a mesh that did not come up names the peer it tried last."""
-        hit = _lost().search(line.body)
+        hit = _LOST.search(line.body)
         if hit is None:
             return
         peer = hit["peer"] or hit["peer2"]
-        if hit["mesh"] and (tried := _remote().search(hit["mesh"])):
+        if hit["mesh"] and (tried := _REMOTE.search(hit["mesh"])):
             peer = tried["ip"]
         how = "closed" if hit["closed"] else how_of(hit["why"] or hit["mesh"])
         message = hit[0] if hit["mesh"] else hit[0].partition("] ")[2]

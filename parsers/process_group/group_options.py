@@ -5,18 +5,18 @@ Text: pytorch ``ProcessGroupNCCL.cpp``, constructor, v2.0 to v2.13.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, GroupRef, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.patterns import lazy
 
 _FIELDS = {
-    "size": re.compile(r"\bsize: (\d{1,9})"),
-    "global_rank": re.compile(r"\bglobal rank: (\d{1,9})"),
-    "timeout_ms": re.compile(r"\bTIMEOUT\(ms\): (\d{1,15})"),
-    "name": re.compile(r"\bPG Name: ([^\s,]{1,200})"),
+    "size": lazy(r"\bsize: (\d{1,9})"),
+    "global_rank": lazy(r"\bglobal rank: (\d{1,9})"),
+    "timeout_ms": lazy(r"\bTIMEOUT\(ms\): (\d{1,15})"),
+    "name": lazy(r"\bPG Name: ([^\s,]{1,200})"),
 }
 
 

@@ -14,8 +14,9 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.work_status import counters
+from nccldoctor.patterns import lazy
 
-_STUCK = re.compile(
+_STUCK = lazy(
     r"watchdog got stuck for (?P<s>\d{1,9}) seconds|Heartbeat monitor timed out!|NCCL monitor thread timeout"
     r"|monitoring thread detects no heartbeat"
 )
@@ -42,7 +43,7 @@ class Stuck(LineParser):
             )
 
 
-_SIGNAL = re.compile(
+_SIGNAL = lazy(
     r"Received a (?:global )?(?:dump|timeout) signal(?P<why>[^.]{0,200}?)\bfrom\s{1,3}(?:this local rank"
     r"|rank (?P<from>-?\d{1,7}))"
 )
@@ -120,7 +121,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
     ),
     ("by-the-job", r"\b[Ff]light recorder dump (?:was )?written\b"),
 )
-_NOTED = tuple((what, re.compile(pattern)) for what, pattern in _NOTES)
+_NOTED = tuple((what, lazy(pattern)) for what, pattern in _NOTES)
 
 
 @line_parser

@@ -7,13 +7,12 @@ Wordings: pytorch ``ProcessGroupNCCL.cpp`` and ``NCCLUtils.cpp``, 1.9 to 2.13.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.patterns import lazy
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("device-guessed", "currently unknown", r"using (?:best-guess )?GPU \d{1,5} .{0,120}?(?:is|are) currently unknown"),
@@ -31,9 +30,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 """Name of the note, the literal that offers the line, and the words that make it so."""
 
 
-@cache
-def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+_COMPILED = tuple((what, literal, lazy(pattern)) for what, literal, pattern in _ROWS)
 
 
 @line_parser
@@ -45,7 +42,7 @@ class Hints(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """The first row that fits."""
         body = line.body[:4_000]
-        for what, literal, pattern in _compiled():
+        for what, literal, pattern in _COMPILED:
             if literal in body and (hit := pattern.search(body)):
                 group, group_rank = member(body[: hit.start()])
                 detail = hit[0].strip()[:300]

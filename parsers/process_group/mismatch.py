@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import CollectiveMismatch, Event
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,19 @@ class Fingerprint:
         return " ".join(part for part in parts if part)
 
 
-@cache
-def _fingerprint() -> re.Pattern[str]:
-    return re.compile(
-        r"CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,20}))?,? ?(?:OpType=(?P<op>\w{1,60}))?"
-        r"(?:, TensorShape=(?P<shape>\[[\d, ]{0,1000}\]))?(?:, TensorDtypes=(?P<dtype>[\w,]{1,200}?)(?=, Tensor|\)|$))?"
-    )
-
-
-@cache
-def _end() -> re.Pattern[str]:
-    return re.compile(r"Rank (?P<rank>\d{1,7}) is running (?:inconsistent )?collective: ")
+_FINGERPRINT = lazy(
+    r"CollectiveFingerPrint\((?:SequenceNumber=(?P<seq>\d{1,20}))?,? ?(?:OpType=(?P<op>\w{1,60}))?"
+    r"(?:, TensorShape=(?P<shape>\[[\d, ]{0,1000}\]))?(?:, TensorDtypes=(?P<dtype>[\w,]{1,200}?)(?=, Tensor|\)|$))?"
+)
+_END = lazy(r"Rank (?P<rank>\d{1,7}) is running (?:inconsistent )?collective: ")
 
 
 def fingerprints(text: str) -> list[tuple[int | None, Fingerprint]]:
     """The calls that a text names, with the rank in the group that runs each."""
     found = []
-    for match in _fingerprint().finditer(text):
+    for match in _FINGERPRINT.finditer(text):
         before = text[max(0, match.start() - 60) : match.start()]
-        rank = next((int(m["rank"]) for m in _end().finditer(before)), None)
+        rank = next((int(m["rank"]) for m in _END.finditer(before)), None)
         seq = int(match["seq"]) if match["seq"] else None
         found.append((rank, Fingerprint(match["op"], seq, match["shape"], match["dtype"])))
         if len(found) == 2:
@@ -141,14 +135,10 @@ _FORMS = (
 )
 
 
-@cache
-def _patterns() -> tuple[tuple[_Form, re.Pattern[str]], ...]:
-    return tuple((form, re.compile(form.pattern)) for form in _FORMS)
+_PATTERNS = tuple((form, lazy(form.pattern)) for form in _FORMS)
 
 
-@cache
-def _aspects() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, re.compile(pattern)) for name, pattern in _ASPECTS)
+_ASPECT_PATTERNS = tuple((name, lazy(pattern)) for name, pattern in _ASPECTS)
 
 
 @line_parser
@@ -172,7 +162,7 @@ class Mismatches(LineParser):
         if "Detected mismatch between collectives" in line.body:
             yield _wrapper(line)
             return
-        for form, pattern in _patterns():
+        for form, pattern in _PATTERNS:
             if match := pattern.search(line.body):
                 yield _transport(line, form, match)
                 return
@@ -199,7 +189,7 @@ def _wrapper(line: Line) -> Event:
     (left_rank, left), (right_rank, right) = [*calls, (None, none), (None, none)][:2]
     one = len(calls) < 2
     listed = text.partition("differ in the following aspects")[2]
-    aspects = tuple(name for name, pattern in _aspects() if pattern.search(listed))
+    aspects = tuple(name for name, pattern in _ASPECT_PATTERNS if pattern.search(listed))
     fields: dict[str, Any] = {
         "left_rank": left_rank,
         "left": str(left),

@@ -8,38 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.mismatch import Fingerprint, fingerprints
+from nccldoctor.patterns import lazy
 
 _GUARD = "Monitored Barrier encountered error running collective: "
 _MANY = 70_000
 
-
-@cache
-def _failed() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\[Rank (?P<root>\d{1,7})\]: )?Ranks? (?P<ranks>\d[\d, ]{0,60000}?) failed to pass monitoredBarrier in "
-        r"(?P<ms>\d{1,12}) ms"
-    )
-
-
-@cache
-def _reached() -> re.Pattern[str]:
-    return re.compile(r"Rank (?P<rank>\d{1,7}) successfully reached monitoredBarrier")
-
-
-@cache
-def _timed_out() -> re.Pattern[str]:
-    return re.compile(r"Rank (?P<rank>\d{1,7}) timed out in monitoredBarrier after (?P<ms>\d{1,12}) ms")
-
-
-@cache
-def _processed() -> re.Pattern[str]:
-    return re.compile(r"Successfully processed ranks: (?P<ranks>\d[\d, ]{0,60000})")
+_FAILED = lazy(
+    r"(?:\[Rank (?P<root>\d{1,7})\]: )?Ranks? (?P<ranks>\d[\d, ]{0,60000}?) failed to pass monitoredBarrier in "
+    r"(?P<ms>\d{1,12}) ms"
+)
+_REACHED = lazy(r"Rank (?P<rank>\d{1,7}) successfully reached monitoredBarrier")
+_TIMED_OUT = lazy(r"Rank (?P<rank>\d{1,7}) timed out in monitoredBarrier after (?P<ms>\d{1,12}) ms")
+_PROCESSED = lazy(r"Successfully processed ranks: (?P<ranks>\d[\d, ]{0,60000})")
 
 
 @line_parser
@@ -54,16 +39,16 @@ class MonitoredBarriers(LineParser):
         """See :class:`LineParser`."""
         if _GUARD in line.body:
             yield from _guarded(line)
-        elif match := _failed().search(line.body):
+        elif match := _FAILED.search(line.body):
             if not any(_GUARD in above.body for above in line.preceding(2)):
                 yield _missing(line, match, Fingerprint(None, None, None, None))
-        elif match := _reached().search(line.body):
+        elif match := _REACHED.search(line.body):
             rank = int(match["rank"])
             yield MonitoredBarrier(**common(line, group_rank=rank), reached=Ranks([rank]))
-        elif match := _timed_out().search(line.body):
+        elif match := _TIMED_OUT.search(line.body):
             reached = Ranks()
             for text in (line.body, *(below.body for below in line.following(2))):
-                if processed := _processed().search(text):
+                if processed := _PROCESSED.search(text):
                     reached = _ranks(processed["ranks"])
                     break
             ms = int(match["ms"])
@@ -88,7 +73,7 @@ def _guarded(line: Line) -> Iterator[Event]:
     """The debug wrapper's line: its call, with the barrier's verdict from this line or the next ones."""
     call = next((found for _, found in fingerprints(line.body)), Fingerprint(None, None, None, None))
     for text in (line.body, *(below.body for below in line.following(3))):
-        if match := _failed().search(text):
+        if match := _FAILED.search(text):
             yield _missing(line, match, call)
             return
     yield MonitoredBarrier(**common(line), op=call.op, seq=call.seq)

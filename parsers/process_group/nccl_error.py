@@ -6,12 +6,11 @@ The errors of ``raised the following async exception`` are told where the watchd
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, NcclError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _STRINGS = (
     ("unhandled cuda error", "ncclUnhandledCudaError"),
@@ -26,33 +25,17 @@ _STRINGS = (
 _ELSEWHERE = ("following async exception", "found async exception", "Received NCCL errors for")
 _MESSAGE = 400
 
+_BEGINS = lazy(
+    r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
+    r"|NCCL Error \d{1,2}: \S.{0,300}"
+)
+_HEADLESS = lazy(r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])")
+"""The second line of an error, where the first one is cut off."""
 
-@cache
-def _begins() -> re.Pattern[str]:
-    return re.compile(
-        r"NCCL (?:error|timeout)(?: in)?:\s{1,3}(?P<text>\S.{0,2000})|NCCL timeout in communicator init\w*"
-        r"|NCCL Error \d{1,2}: \S.{0,300}"
-    )
-
-
-@cache
-def _headless() -> re.Pattern[str]:
-    """The second line of an error, where the first one is cut off."""
-    return re.compile(
-        r"\bnccl(?:UnhandledCuda|System|Internal|InvalidArgument|InvalidUsage|Remote)(?:Error)?: (?=[A-Z])"
-    )
-
-
-@cache
-def _code() -> re.Pattern[str]:
-    return re.compile(
-        r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError|InProgress|Timeout)\b"
-    )
-
-
-@cache
-def _reporter() -> re.Pattern[str]:
-    return re.compile(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
+_CODE = lazy(
+    r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError|InProgress|Timeout)\b"
+)
+_REPORTER = lazy(r"\bRank (\d{1,7})\] [^\[\]]{0,200}$")
 
 
 @line_parser
@@ -76,16 +59,16 @@ class NcclErrors(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        match = _begins().search(line.body) or (None if _has_head(line) else _headless().search(line.body))
+        match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
         code, last = told_below(line)
-        here = _code().search(match[0])
+        here = _CODE.search(match[0])
         if code is None:
             code = here[0] if here else next((name for words, name in _STRINGS if words in match[0].lower()), None)
         if code is None and "timeout in" in match[0]:
             code = "ncclTimeout"
-        inside = _reporter().search(line.body[: match.start()])
+        inside = _REPORTER.search(line.body[: match.start()])
         group_rank = int(inside[1]) if inside else None
         yield NcclError(
             **common(line, group_rank=group_rank), code=code, message=match[0].strip()[:_MESSAGE], last_error=last
@@ -126,7 +109,7 @@ def told_below(line: Line) -> tuple[str | None, str | None]:
             rest = text.partition("Last error:")[2].strip()
             last = rest[:_MESSAGE] or None
             awaiting = not rest
-        elif code is None and (match := _code().search(text)):
+        elif code is None and (match := _CODE.search(text)):
             code = match[0]
         if last:
             break

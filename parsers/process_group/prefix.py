@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 
 from nccldoctor.events import GroupRef
+from nccldoctor.patterns import lazy
 
-PATTERN = re.compile(
+PATTERN = lazy(
     r"\[PG (?:ID (?P<id>\d{1,9}) PG GUID (?P<guid>[^\s(\]]{1,200})(?:\((?P<desc>[^)\n]{0,200})\))?"
     r"|(?P<name>[^\s(\]]{1,200})(?: \((?P<desc2>[^)\n]{0,200})\))?) Rank (?P<rank>\d{1,7})\]"
 )
-_RANK = re.compile(r"\[Rank (\d{1,7})\]")
+_RANK = lazy(r"\[Rank (\d{1,7})\]")
 
 
 def group_of(m: re.Match[str]) -> GroupRef:

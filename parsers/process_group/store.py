@@ -8,81 +8,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, Note, StoreError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _SET_UP = "is setting up NCCL communicator"
 
-
-@cache
-def _unique_id() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:\[(?P<rank>\d{1,7})\] )?is setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId from "
-        r"(?:\[(?P<peer>\d{1,7})\]|roots)"
-    )
-
-
-@cache
-def _key() -> re.Pattern[str]:
-    return re.compile(r"(?:keys: |waiting for key: )(?P<path>/?[^\s,]{1,300})|by key '(?P<name>[^']{1,2000})'")
-
-
-@cache
-def _wait() -> re.Pattern[str]:
-    return re.compile(
-        r"wait timeout after \d{1,12}\s?ms(?:, keys: (?P<keys>[^\n"
-        r"]{1,1000}))?|Timeout waiting for key: (?P<key>\S{1,300})"
-        r"|(?P<socket>Socket Timeout)\b|waitForInput: (?:poll for socket .{1,400}? returned 0|socket .{1,400}? "
-        r"timed out after)"
-    )
-
-
-@cache
-def _clients() -> re.Pattern[str]:
-    return re.compile(
-        r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) "
-        r"(?:clients|workers) joined"
-    )
-
-
-@cache
-def _barrier() -> re.Pattern[str]:
-    return re.compile(
-        r"store[- ]based barrier (?:to initialize process group for |on )?rank:? (?P<rank>\d{1,7}),"
-        r" (?:for )?key: (?P<key>\S{1,200}) "
-        r"\(world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})"
-    )
-
-
-@cache
-def _connect() -> re.Pattern[str]:
-    return re.compile(
-        r"The client socket has (?:timed out after .{1,40} while trying to connect|failed to connect to any network "
-        r"address"
-        r"|failed to connect to \S)|network addresses of .{1,300} cannot be retrieved"
-        r"|TCP client failed to connect/validate to host .{1,300}? - timed out|connect\(\) timed out\b"
-        r"|The hostname of the client socket cannot be retrieved"
-    )
-
-
-@cache
-def _listen() -> re.Pattern[str]:
-    return re.compile(
-        r"The server socket has failed to listen on any local network address"
-        r"|The server socket has failed to bind to .{1,200}(?:EADDRINUSE|[Aa]ddress already in use)"
-        r"|(?:RuntimeError|DistNetworkError): .{0,200}Address already in use|EADDRINUSE"
-    )
-
-
-@cache
-def _gone() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<recv>recvValueWithTimeout|recvValue|recvVector|recvString) failed on|(?P<send>sendBytes) failed on"
-        r"|(?P<zero>[Ff]ailed to recv, got 0 bytes)|DistNetworkError: (?:Connection reset by peer|(?P<pipe>Broken pipe))"
-    )
+_UNIQUE_ID = lazy(
+    r"(?:\[(?P<rank>\d{1,7})\] )?is setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId from "
+    r"(?:\[(?P<peer>\d{1,7})\]|roots)"
+)
+_KEY = lazy(r"(?:keys: |waiting for key: )(?P<path>/?[^\s,]{1,300})|by key '(?P<name>[^']{1,2000})'")
+_WAIT = lazy(
+    r"wait timeout after \d{1,12}\s?ms(?:, keys: (?P<keys>[^\n"
+    r"]{1,1000}))?|Timeout waiting for key: (?P<key>\S{1,300})"
+    r"|(?P<socket>Socket Timeout)\b|waitForInput: (?:poll for socket .{1,400}? returned 0|socket .{1,400}? "
+    r"timed out after)"
+)
+_CLIENTS = lazy(
+    r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) "
+    r"(?:clients|workers) joined"
+)
+_BARRIER = lazy(
+    r"store[- ]based barrier (?:to initialize process group for |on )?rank:? (?P<rank>\d{1,7}),"
+    r" (?:for )?key: (?P<key>\S{1,200}) "
+    r"\(world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})"
+)
+_CONNECT = lazy(
+    r"The client socket has (?:timed out after .{1,40} while trying to connect|failed to connect to any network "
+    r"address"
+    r"|failed to connect to \S)|network addresses of .{1,300} cannot be retrieved"
+    r"|TCP client failed to connect/validate to host .{1,300}? - timed out|connect\(\) timed out\b"
+    r"|The hostname of the client socket cannot be retrieved"
+)
+_LISTEN = lazy(
+    r"The server socket has failed to listen on any local network address"
+    r"|The server socket has failed to bind to .{1,200}(?:EADDRINUSE|[Aa]ddress already in use)"
+    r"|(?:RuntimeError|DistNetworkError): .{0,200}Address already in use|EADDRINUSE"
+)
+_GONE = lazy(
+    r"(?P<recv>recvValueWithTimeout|recvValue|recvVector|recvString) failed on|(?P<send>sendBytes) failed on"
+    r"|(?P<zero>[Ff]ailed to recv, got 0 bytes)|DistNetworkError: (?:Connection reset by peer|(?P<pipe>Broken pipe))"
+)
 
 
 @line_parser
@@ -122,22 +91,22 @@ class Store(LineParser):
             yield _set_up(line)
         elif _is_tail(line):
             return
-        elif match := _barrier().search(body):
+        elif match := _BARRIER.search(body):
             yield _store_barrier(line, match)
-        elif match := _clients().search(body):
+        elif match := _CLIENTS.search(body):
             yield StoreError(
                 **common(line), operation="clients-missing", missing=max(0, int(match["all"]) - int(match["here"]))
             )
-        elif _listen().search(body):
+        elif _LISTEN.search(body):
             yield StoreError(**common(line), operation="set-up")
-        elif _connect().search(body):
+        elif _CONNECT.search(body):
             yield StoreError(**common(line), operation="connect")
         elif "TCP client failed to connect/validate" in body:
             yield Note(**common(line), what="connect-retry", detail=body.strip()[:300])
-        elif match := _wait().search(body):
+        elif match := _WAIT.search(body):
             key = (match["keys"] or match["key"] or "").partition(",")[0].strip()
             yield StoreError(**common(line), operation="wait", key=key or None)
-        elif match := _gone().search(body):
+        elif match := _GONE.search(body):
             yield StoreError(**common(line), operation="send" if match["send"] or match["pipe"] else "recv")
 
 
@@ -155,8 +124,8 @@ def _set_up(line: Line) -> Event:
             if below.mark.severity is not None or "Exception raised from" in below.body or "frame #" in below.body:
                 break
             text += below.body
-    match = _unique_id().search(text)
-    keys = {name: value for found in _key().finditer(text) for name, value in found.groupdict().items() if value}
+    match = _UNIQUE_ID.search(text)
+    keys = {name: value for found in _KEY.finditer(text) for name, value in found.groupdict().items() if value}
     path = keys.get("path", "").rstrip(".")
     fields: dict[str, Any] = {"operation": "unique-id", "key": path or keys.get("name")}
     if match is not None:

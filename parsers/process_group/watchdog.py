@@ -6,7 +6,6 @@ rename the work.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +13,7 @@ from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeou
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, member
+from nccldoctor.patterns import lazy
 
 _UNSET = 2**64 - 1
 _SPAN = 900  # characters that one record takes at most
@@ -22,31 +22,31 @@ _NEAR = 16 << 10  # bytes behind a timeout in which its group is looked for
 _TORN = r"collective op(?!eration timeout).{0,200}?timeout: (?=Work\w{1,12}\()"
 """Text of another process may stand inside the words before a record that is whole."""
 
-_CAUGHT = re.compile(
+_CAUGHT = lazy(
     r"[Cc]aught collective operation timeout(?::|\s*$)|Watchdog caught collective(?: o[a-z]{0,8}(?: [a-z]{0,7})?)?\s*$"
     rf"|Watchdog caught {_TORN}"
 )
 # what follows tells a record from prose that quotes its first words
 _PHRASES = ("Watchdog caught collective operation timeout", "aught collective op", "Watchdog caught collective")
-_WAITED = re.compile(r"Work \w{1,16}\((?:SeqNum|OpType)=")
+_WAITED = lazy(r"Work \w{1,16}\((?:SeqNum|OpType)=")
 _FIELDS = {
     # each must be followed by what ends it, so that a cut number is not taken for a whole one
-    "seq": re.compile(r"\(SeqNum=(\d{1,20}), "),
-    "op": re.compile(r"OpType=(\w{1,60})[,)]"),
-    "numel_in": re.compile(r"NumelIn=(-?\d{1,20}), "),
-    "numel_out": re.compile(r"NumelOut=(-?\d{1,20}), "),
-    "timeout_ms": re.compile(r"Timeout\(ms\)=(\d{1,20})\)"),
-    "ran_ms": re.compile(r" ran for (\d{1,15}) "),
-    "shape": re.compile(r"TensorShape=\[([^\]\n]{0,400})\]"),
+    "seq": lazy(r"\(SeqNum=(\d{1,20}), "),
+    "op": lazy(r"OpType=(\w{1,60})[,)]"),
+    "numel_in": lazy(r"NumelIn=(-?\d{1,20}), "),
+    "numel_out": lazy(r"NumelOut=(-?\d{1,20}), "),
+    "timeout_ms": lazy(r"Timeout\(ms\)=(\d{1,20})\)"),
+    "ran_ms": lazy(r" ran for (\d{1,15}) "),
+    "shape": lazy(r"TensorShape=\[([^\]\n]{0,400})\]"),
 }
 _WORK = (
     r"Work\w{1,12}\((?:SeqNum=\d{1,20}, )?OpType=\w{1,60}(?:, TensorShape=\[[^\]\n]{0,400}\])?"
     r"(?:, NumelIn=-?\d{1,20}, NumelOut=-?\d{1,20})?"
     r", Timeout\(ms\)=\d{1,20}\)"
 )
-_TIMEOUT = re.compile(rf"aught (?:collective operation timeout: |{_TORN}){_WORK} ran for \d{{1,15}} milliseconds")
-_WAIT = re.compile(rf"Work {_WORK} timed out in (?:blocking wait|call to wait)")
-_ECHO = re.compile(r"timed out in (?:blocking wait|call to wait)")
+_TIMEOUT = lazy(rf"aught (?:collective operation timeout: |{_TORN}){_WORK} ran for \d{{1,15}} milliseconds")
+_WAIT = lazy(rf"Work {_WORK} timed out in (?:blocking wait|call to wait)")
+_ECHO = lazy(r"timed out in (?:blocking wait|call to wait)")
 
 
 def work_fields(text: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def work_fields(text: str) -> dict[str, Any]:
     return out
 
 
-def whole_record(line: Line, start: re.Pattern[str], whole: re.Pattern[str]) -> tuple[str, int]:
+def whole_record(line: Line, start: lazy[str], whole: lazy[str]) -> tuple[str, int]:
     """The text of the record, joined over line ends where it is not ``whole`` on this line, and where it starts; -1
     if it does not. Of several that are not whole, the one with most fields.
     """
@@ -80,7 +80,7 @@ def whole_record(line: Line, start: re.Pattern[str], whole: re.Pattern[str]) -> 
     return best, at
 
 
-_SAME = re.compile(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
+_SAME = lazy(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
 
 
 _BEHIND = (

@@ -5,7 +5,6 @@ Wordings: pytorch ``ProcessGroupNCCL.cpp`` v2.3 to v2.13.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,12 +13,14 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.broken_lines.wrapped import begins, continued, mended
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.watchdog import whole_record
+from nccldoctor.patterns import lazy
 
-_FAILED = re.compile(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,6} work): (\d{1,20})(?=[,. ])")
+_END = lazy(r"last completed (?:\w{2,6} work: -?\d{1,20}\.|work: -?\d{1,20})")
+_FAILED = lazy(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,6} work): (\d{1,20})(?=[,. ])")
 _COUNTERS = {
-    "last_enqueued": re.compile(r"last enqueued (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
-    "last_started": re.compile(r"last started (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
-    "last_completed": re.compile(r"last completed (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+    "last_enqueued": lazy(r"last enqueued (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+    "last_started": lazy(r"last started (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
+    "last_completed": lazy(r"last completed (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),
 }
 
 
@@ -60,9 +61,7 @@ class Status(LineParser):
         if "periodically" in line.body:
             failed, text = None, line.body
         elif begins(line.body, *_PHRASES) and not continued(line, *_PHRASES):
-            text, at = whole_record(
-                line, _FAILED, re.compile(r"last completed (?:\w{2,6} work: -?\d{1,20}\.|work: -?\d{1,20})")
-            )
+            text, at = whole_record(line, _FAILED, _END)
             if at < 0:
                 return
             failed = int(_FAILED.search(text, at)[1])  # type: ignore[index]  # it was found there

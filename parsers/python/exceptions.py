@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ExceptionRaised, Note
@@ -12,6 +11,7 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
 from nccldoctor.parsers.python.tracebacks import Raised, show, user_frame
+from nccldoctor.patterns import lazy
 
 _IGNORED = (
     "Exception ignored in",
@@ -24,36 +24,15 @@ _IN_TABLE = "traceback : "
 _PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
-
-@cache
-def _named() -> re.Pattern[str]:
-    return re.compile(
-        r"(?<![\w.])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,12}(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Expired)|Exception))"
-        r"(?:\([\w.]{1,120}\))?: (?P<message>\S.{0,2000})"
-    )
-
-
-@cache
-def _level() -> re.Pattern[str]:
-    return re.compile(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE|EXCEPTION|[Ee]rror|[Ff]ailed|[Uu]nhandled|[Uu]ncaught)\b")
-
-
-@cache
-def _worker() -> re.Pattern[str]:
-    return re.compile(
-        r"Caught \S{1,200} in (?:DataLoader worker process (?P<worker>\d{1,6})|pin memory thread|replica \d)"
-    )
-
-
-@cache
-def _spawned() -> re.Pattern[str]:
-    return re.compile(r"-- Process (\d{1,7}) terminated with the following error:")
-
-
-@cache
-def _other_rank() -> re.Pattern[str]:
-    """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
-    return re.compile(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
+_NAMED = lazy(
+    r"(?<![\w.])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,12}(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Expired)|Exception))"
+    r"(?:\([\w.]{1,120}\))?: (?P<message>\S.{0,2000})"
+)
+_LEVEL = lazy(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE|EXCEPTION|[Ee]rror|[Ff]ailed|[Uu]nhandled|[Uu]ncaught)\b")
+_WORKER = lazy(r"Caught \S{1,200} in (?:DataLoader worker process (?P<worker>\d{1,6})|pin memory thread|replica \d)")
+_SPAWNED = lazy(r"-- Process (\d{1,7}) terminated with the following error:")
+_OTHER_RANK = lazy(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
+"""Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
 
 
 @line_parser
@@ -97,7 +76,7 @@ def raised(found: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), 
 def _traceback(header: Line) -> Iterator[Event]:
     above = _line_above(header)
     before = above.body.strip() if above is not None else ""
-    if "Original " + tracebacks.HEADER in header.body and _worker().search(before):
+    if "Original " + tracebacks.HEADER in header.body and _WORKER.search(before):
         return  # told with the exception that carries it
     if _PARTING in before:
         return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
@@ -110,13 +89,13 @@ def _traceback(header: Line) -> Iterator[Event]:
         yield Note(**common(found.line, what="exception-ignored", detail=f"{found.type}: {found.message}"[:500]))
         return
     more: dict[str, Any] = {}
-    if spawned := _spawned().search(before):
+    if spawned := _SPAWNED.search(before):
         more["local_rank"] = int(spawned[1])
-    if other := _other_rank().search(header.body):
+    if other := _OTHER_RANK.search(header.body):
         more["rank"] = int(other[1])
     if before.startswith("Exception in thread ") or _announces(above, found):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
-    if wrapped := _worker().search(found.message):
+    if wrapped := _WORKER.search(found.message):
         found = _inner(found)
         more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
     yield raised(found, header, tracebacks.causes(header) if chained else (), **more)
@@ -146,13 +125,13 @@ def _inner(outer: Raised) -> Raised:
 
 def _cut(line: Line) -> Iterator[Event]:
     found = tracebacks.read_tail(line)
-    if found is None or not found.message or not _named().match(line.body):
+    if found is None or not found.message or not _NAMED.match(line.body):
         return
     yield raised(found, line, logged=line.mark.severity is not None)
 
 
 def _logged(line: Line) -> Iterator[Event]:
-    match = _named().search(line.body)
+    match = _NAMED.search(line.body)
     if match is None or match["type"] == "Error" or not _speaks_of_failure(line, match.start()):
         return
     name, message = match["type"], match["message"].strip()
@@ -173,4 +152,4 @@ def _speaks_of_failure(line: Line, end: int) -> bool:
         return False
     if mark.severity is not None:
         return mark.severity in "EFC"
-    return _level().search(line.raw[: len(line.raw) - len(line.body) + end]) is not None
+    return _LEVEL.search(line.raw[: len(line.raw) - len(line.body) + end]) is not None

@@ -7,38 +7,25 @@ Sources: pytorch ``c10/cuda/CUDACachingAllocator.cpp`` (1.8 to 2.13), ``c10/core
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _device() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?:CUDA|HIP|XPU|NPU|MUSA) out of memory|CUDA error: out of memory|[Cc]uda failure (?:2 )?'out of memory'"
-        r"|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"
-    )
-
-
-@cache
-def _gpu() -> re.Pattern[str]:
-    return re.compile(r"\bGPU (\d{1,3})\b")
-
-
-@cache
-def _host() -> re.Pattern[str]:
-    return re.compile(
-        r"DataLoader worker \(pid (?P<worker>\d{1,10})\) is killed by signal: Killed"
-        r"|DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc"
-        r"|\[Errno 12\] Cannot allocate memory|(?:^|[\s.])MemoryError\b|_ArrayMemoryError\b|Unable to allocate "
-        r".{1,60} for an array"
-        r"|(?:killed|failed) due to (?:memory pressure|the node running low on memory)|fork: (?:retry: )?Cannot "
-        r"allocate memory"
-    )
-
+_DEVICE = lazy(
+    r"\b(?:CUDA|HIP|XPU|NPU|MUSA) out of memory|CUDA error: out of memory|[Cc]uda failure (?:2 )?'out of memory'"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"
+)
+_GPU = lazy(r"\bGPU (\d{1,3})\b")
+_HOST = lazy(
+    r"DataLoader worker \(pid (?P<worker>\d{1,10})\) is killed by signal: Killed"
+    r"|DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc"
+    r"|\[Errno 12\] Cannot allocate memory|(?:^|[\s.])MemoryError\b|_ArrayMemoryError\b|Unable to allocate "
+    r".{1,60} for an array"
+    r"|(?:killed|failed) due to (?:memory pressure|the node running low on memory)|fork: (?:retry: )?Cannot "
+    r"allocate memory"
+)
 
 _RESOURCES = (
     (
@@ -63,9 +50,7 @@ _RESOURCES = (
 )
 
 
-@cache
-def _resources() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((what, re.compile(pattern)) for what, pattern in _RESOURCES)
+_RESOURCE_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _RESOURCES)
 
 
 @line_parser
@@ -108,14 +93,14 @@ class Memory(LineParser):
         body = line.body
         if "ibv_" in body:
             return  # a limit on locked memory: the transport's business
-        if _device().search(body):
-            gpu = _gpu().search(body)
+        if _DEVICE.search(body):
+            gpu = _GPU.search(body)
             yield OutOfMemory(**common(line), scope="device", device=int(gpu[1]) if gpu else None)
-        elif (match := _host().search(body)) and "oom-kill" not in body:
+        elif (match := _HOST.search(body)) and "oom-kill" not in body:
             worker = match["worker"]
             pid = int(worker) if worker else line.mark.pid
             yield OutOfMemory(**common(line, pid=pid), scope="host", process="DataLoader worker" if worker else None)
         else:
-            what = next((name for name, pattern in _resources() if pattern.search(body)), None)
+            what = next((name for name, pattern in _RESOURCE_PATTERNS if pattern.search(body)), None)
             if what is not None:
                 yield Note(**common(line), what=what, detail=body.strip()[:300])

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
 
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line
+from nccldoctor.patterns import lazy
 
 _REACH = 400
 
@@ -55,17 +55,15 @@ def next_in_chain(found: Raised) -> Line | None:
     return None
 
 
-@cache
-def _frame_patterns() -> tuple[re.Pattern[str], ...]:
-    return (
-        re.compile(r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>\S[^\n]{0,200}))?'),
-        re.compile(r"^[│\s]{0,40}(?P<file>\S{1,1000}\.py):(?P<line>\d{1,9}) in (?P<function>\S{1,200})"),
-    )
+_FRAMES = (
+    lazy(r'File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>\S[^\n]{0,200}))?'),
+    lazy(r"^[│\s]{0,40}(?P<file>\S{1,1000}\.py):(?P<line>\d{1,9}) in (?P<function>\S{1,200})"),
+)
 
 
 def frame(text: str) -> Frame | None:
     """The frame that a line of a traceback names: (function, file, line)."""
-    for pattern in _frame_patterns():
+    for pattern in _FRAMES:
         if match := pattern.search(text):
             return ((match["function"] or "<unknown>").strip(), match["file"], int(match["line"]))
     return None
@@ -78,17 +76,16 @@ _TORCH = (
 _PYTHON = r"/lib(?:64)?/python[\d.]{1,8}/(?!site-packages|dist-packages)|^<frozen |^<string>$|/bin/[\w.-]{1,60}$"
 
 
-@cache
-def _not_the_users() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What to pass over when looking for the user's code: every package, then torch and Python alone."""
-    return re.compile(rf"(?:site|dist)-packages/|/lib(?:64)?/python\d|/Lib/|{_TORCH}|{_PYTHON}"), re.compile(
-        f"{_TORCH}|{_PYTHON}"
-    )
+_NOT_USER_CODE = (
+    lazy(rf"(?:site|dist)-packages/|/lib(?:64)?/python\d|/Lib/|{_TORCH}|{_PYTHON}"),
+    lazy(f"{_TORCH}|{_PYTHON}"),
+)
+"""What to pass over when looking for the user's code: every package, then torch and Python alone."""
 
 
 def user_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own code; else of a framework's; None where all is torch's or Python's."""
-    for pattern in _not_the_users():
+    for pattern in _NOT_USER_CODE:
         for part in frames:
             if not pattern.search(part[1].replace("\\", "/")):
                 return part
@@ -132,19 +129,15 @@ class Raised:
     code: tuple[str, ...] = ()
 
 
-@cache
-def _exception_pattern() -> re.Pattern[str]:
-    name = r"[A-Za-z_]\w{0,100}"
-    dotted = rf"{name}(?:\.{name}){{0,15}}"
-    return re.compile(rf"(?P<type>{dotted}(?:Error\({dotted}\))?)(?::(?:\s(?P<message>.*))?|\s*)$")
+_NAME = r"[A-Za-z_]\w{0,100}"
+_DOTTED = rf"{_NAME}(?:\.{_NAME}){{0,15}}"
+_EXCEPTION = lazy(rf"(?P<type>{_DOTTED}(?:Error\({_DOTTED}\))?)(?::(?:\s(?P<message>.*))?|\s*)$")
 
 
-@cache
-def _error_name() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:Error|Exception|Interrupt|Exit|Expired|Timeout|Warning|StopIteration|StopAsyncIteration|Failure|Fault|Abort(?:ed)?"
-        r"|Cancelled|Unavailable|NotFound|Died|ExceptionGroup|RemoteTraceback|Error_\w{1,60})(?:\([\w.]{1,200}\))?$"
-    )
+_ERROR_NAME = lazy(
+    r"(?:Error|Exception|Interrupt|Exit|Expired|Timeout|Warning|StopIteration|StopAsyncIteration|Failure|Fault|Abort(?:ed)?"
+    r"|Cancelled|Unavailable|NotFound|Died|ExceptionGroup|RemoteTraceback|Error_\w{1,60})(?:\([\w.]{1,200}\))?$"
+)
 
 
 def is_header(line: Line) -> bool:
@@ -156,15 +149,15 @@ def exception(text: str) -> re.Match[str] | None:
     """``type`` and ``message`` of a line that is an exception by its name alone. NCCL's ``ncclRemoteError: …`` is none:
     it stands inside the message of one.
     """
-    match = _exception_pattern().match(text)
-    if match is None or text.startswith("nccl") or not _error_name().search(match["type"]):
+    match = _EXCEPTION.match(text)
+    if match is None or text.startswith("nccl") or not _ERROR_NAME.search(match["type"]):
         return None
     return match
 
 
 def _unusual(text: str) -> re.Match[str] | None:
     """An exception whose name does not tell (``queue.Empty``, ``LossIsNaN: step 5``); believed below a frame alone."""
-    match = _exception_pattern().match(text)
+    match = _EXCEPTION.match(text)
     return match if match is not None and ("." in match["type"] or match["type"][0].isupper()) else None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 
 from nccldoctor.events import RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.patterns import lazy
 
 MOST_RANKS = 1 << 20
 """No communicator has more ranks; larger numbers in a report are a known fault of it."""
@@ -19,52 +19,20 @@ MOST_RANKS = 1 << 20
 _BLOCK = 600
 """Lines of a block that are read."""
 
+BLOCK_HEAD = lazy(
+    r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
+    r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
+)
+"""The first line of a block."""
 
-@cache
-def head() -> re.Pattern[str]:
-    """The first line of a block."""
-    return re.compile(
-        r"^\s*(?:#(?P<group>\d{1,6})-(?P<comm>\d{1,6}) \((?P<hash>[0-9a-fA-F:x]{1,64})\)"
-        r" )?(?P<what>INCOMPLETE|DEAD|TIMEOUT|ERROR|MISMATCH)\s*$"
-    )
-
-
-@cache
-def _reported() -> re.Pattern[str]:
-    return re.compile(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
-
-
-@cache
-def _rank() -> re.Pattern[str]:
-    return re.compile(r"^\s*Rank (?P<rank>\d{1,12})\b(?P<rest>.{0,300})")
-
-
-@cache
-def _rank_list() -> re.Pattern[str]:
-    return re.compile(r"The missing ranks?: (?P<list>[\d,\- ]{1,2000})")
-
-
-@cache
-def _launched() -> re.Pattern[str]:
-    return re.compile(r"has launched up to operation (?P<n>\d{1,18})|(?P<none>has not launched any operations)")
-
-
-@cache
-def _operation() -> re.Pattern[str]:
-    return re.compile(r"Communicator ranks have different (?P<op>\w{1,24}) operation counts")
-
-
-@cache
-def _many() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<k>\d{1,9}) ranks? (?:have|has) (?:launched up to operation (?P<n>\d{1,18})|not launched any)"
-    )
-
-
-@cache
-def process() -> re.Pattern[str]:
-    """A process and its node."""
-    return re.compile(r"[Pp]rocess (?P<pid>\d{1,10}) on node (?P<host>\S{1,120})(?P<rest>.{0,120})")
+_REPORTED = lazy(r"^\s*Rank (?P<rank>\d{1,12}) reported (?P<error>.{1,60}?) -- ")
+_RANK = lazy(r"^\s*Rank (?P<rank>\d{1,12})\b(?P<rest>.{0,300})")
+_RANK_LIST = lazy(r"The missing ranks?: (?P<list>[\d,\- ]{1,2000})")
+_LAUNCHED = lazy(r"has launched up to operation (?P<n>\d{1,18})|(?P<none>has not launched any operations)")
+_OPERATION = lazy(r"Communicator ranks have different (?P<op>\w{1,24}) operation counts")
+_MANY = lazy(r"(?P<k>\d{1,9}) ranks? (?:have|has) (?:launched up to operation (?P<n>\d{1,18})|not launched any)")
+PROCESS = lazy(r"[Pp]rocess (?P<pid>\d{1,10}) on node (?P<host>\S{1,120})(?P<rest>.{0,120})")
+"""A process and its node."""
 
 
 @dataclass(slots=True)
@@ -83,25 +51,25 @@ def outliers(below: list[str]) -> Outliers:
     out, op = Outliers(), ""
     above: tuple[int, str, int] | None = None  # the count below which members may be listed
     for text in below:
-        if hit := _operation().search(text):
+        if hit := _OPERATION.search(text):
             op = hit["op"]
-        elif hit := _rank_list().search(text):
+        elif hit := _RANK_LIST.search(text):
             out.ranks.extend(r for r in _listed(hit["list"]) if r < MOST_RANKS)
-        elif hit := _rank().search(text):
+        elif hit := _RANK.search(text):
             rank = int(hit["rank"])
             if rank >= MOST_RANKS:
                 out.impossible = True
                 continue
             out.ranks.append(rank)
-            if at := process().search(text):
+            if at := PROCESS.search(text):
                 out.processes.append((rank, at["host"], int(at["pid"])))
-            if launched := _launched().search(hit["rest"]):
+            if launched := _LAUNCHED.search(hit["rest"]):
                 out.counts.append((rank, op, int(launched["n"] or 0)))
             elif above is not None and "status" not in hit["rest"]:
                 out.counts.append((rank, op, above[2]))
                 if above in out.many:
                     out.many.remove(above)
-        elif hit := _many().search(text):
+        elif hit := _MANY.search(text):
             above = (-1, op, int(hit["n"] or 0))
             out.many.append(above)
     return out
@@ -122,7 +90,7 @@ def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
     below: list[str] = []
     for other in line.following(_BLOCK):
         text = other.body
-        if not text.strip() or head().search(text[:300]) or text[:1] not in " \t":
+        if not text.strip() or BLOCK_HEAD.search(text[:300]) or text[:1] not in " \t":
             break
         below.append(text)
     if not below:
@@ -155,7 +123,7 @@ def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
 def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
     """One event for each rank that reports an error itself."""
     for row in below[:256]:
-        who, where = _reported().search(row[:300]), process().search(row[:300])
+        who, where = _REPORTED.search(row[:300]), PROCESS.search(row[:300])
         if who and where and int(who["rank"]) < MOST_RANKS:
             yield RasStatus(
                 **common(line, rank=None, host=where["host"], pid=int(where["pid"]), group_rank=int(who["rank"])),
@@ -178,7 +146,7 @@ def _said(rows: list[str]) -> list[str]:
 
 def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:
     """One event for each process, so that host and process id lead to its rank."""
-    found = [hit for hit in map(process().search, below) if hit]
+    found = [hit for hit in map(PROCESS.search, below) if hit]
     for hit in found[:256]:
         yield RasStatus(
             **common(line, rank=None, host=hit["host"], pid=int(hit["pid"])), what=what, detail=hit[0].strip()[:300]

@@ -7,31 +7,23 @@ as JSON; the log says who is declared dead; the job summary lists nodes that dif
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.prefix import host_part
+from nccldoctor.patterns import lazy
 
 _PLACES = 64
 """Nodes listed as different; more would not be outliers."""
 
-
-@cache
-def _text() -> re.Pattern[str]:
-    return re.compile(
-        r"PEER_(?P<what>[A-Z]{2,20}): (?P<text>Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,120}).{0,120})"
-        r"|RAS declaring peer (?P<peer>\S{1,100}) as DEAD"
-    )
-
-
-@cache
-def _node() -> re.Pattern[str]:
-    return re.compile(r"^\s{1,8}Node (?P<host>\S{1,120}) running process(?:es)? (?P<pids>\d[\d,\- ]{0,400})")
+_TEXT = lazy(
+    r"PEER_(?P<what>[A-Z]{2,20}): (?P<text>Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,120}).{0,120})"
+    r"|RAS declaring peer (?P<peer>\S{1,100}) as DEAD"
+)
+_NODE = lazy(r"^\s{1,8}Node (?P<host>\S{1,120}) running process(?:es)? (?P<pids>\d[\d,\- ]{0,400})")
 
 
 @line_parser
@@ -47,7 +39,7 @@ class RasMonitor(LineParser):
             yield from _outliers(line)
         elif '"event"' in body and "{" in body:
             yield from _document(line, body[body.index("{") :])
-        elif hit := _text().search(body):
+        elif hit := _TEXT.search(body):
             host = hit["host"] or host_part(hit["peer"])
             pid = int(hit["pid"]) if hit["pid"] else None
             yield RasStatus(
@@ -59,7 +51,7 @@ class RasMonitor(LineParser):
 
 def _outliers(line: Line) -> Iterator[Event]:
     for below in line.following(_PLACES):
-        hit = _node().search(below.body)
+        hit = _NODE.search(below.body)
         if hit is None:
             return
         alone = hit["pids"].strip()

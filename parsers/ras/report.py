@@ -9,39 +9,27 @@ Reports with impossible numbers occur (2.27.3) and are kept as notes of that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.ras.blocks import block, head
+from nccldoctor.parsers.ras.blocks import BLOCK_HEAD, block
+from nccldoctor.patterns import lazy
 
 MOST_GPUS = 1 << 17
 """GPUs that a job is believed to have; a job's size costs time everywhere, and strangers write the summary."""
 
-
-@cache
-def _second() -> re.Pattern[str]:
-    return re.compile(
-        r"^\s*(?:Missing communicator data from|\d{1,9} job process.{0,20} considered dead|Encountered \d{1,9}"
-        r" communication timeout)"
-    )
-
-
-@cache
-def _row() -> re.Pattern[str]:
-    return re.compile(
-        r"^\s*(?P<group>\d{1,6})\s+(?P<comms>\d{1,7})\s+(?P<nodes>[\d\-]{1,15})\s+(?P<per>[\d\-]{1,15})\s+"
-        r"(?P<size>\d{1,9})\s+(?P<ranks>\d{1,9})\s+"
-        r"(?P<status>INIT|RUNNING|FINALIZE|ABORT|NOCOMM|UNKNOWN)\s+"
-        r"(?P<errors>(?:OK|MISMATCH|ERROR|INCOMPLETE)(?:,(?:MISMATCH|ERROR|INCOMPLETE)){0,3})\s*$"
-    )
-
-
-@cache
-def _total() -> re.Pattern[str]:
-    return re.compile(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
+_SECOND = lazy(
+    r"^\s*(?:Missing communicator data from|\d{1,9} job process.{0,20} considered dead|Encountered \d{1,9}"
+    r" communication timeout)"
+)
+_ROW = lazy(
+    r"^\s*(?P<group>\d{1,6})\s+(?P<comms>\d{1,7})\s+(?P<nodes>[\d\-]{1,15})\s+(?P<per>[\d\-]{1,15})\s+"
+    r"(?P<size>\d{1,9})\s+(?P<ranks>\d{1,9})\s+"
+    r"(?P<status>INIT|RUNNING|FINALIZE|ABORT|NOCOMM|UNKNOWN)\s+"
+    r"(?P<errors>(?:OK|MISMATCH|ERROR|INCOMPLETE)(?:,(?:MISMATCH|ERROR|INCOMPLETE)){0,3})\s*$"
+)
+_TOTAL = lazy(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
 
 
 @line_parser
@@ -71,7 +59,7 @@ class RasParser(LineParser):
         body = line.body
         if "(total)" in body:
             yield from _all_gpus(line)
-        elif hit := _row().search(body[:300]):
+        elif hit := _ROW.search(body[:300]):
             size = f"{hit['comms']} communicator(s) of {hit['size']} ranks, {hit['status']}"
             yield RasStatus(
                 **common(line, rank=None),
@@ -80,12 +68,12 @@ class RasParser(LineParser):
                 nranks=int(hit["size"]),
                 table=int(hit["group"]),
             )
-        elif hit := head().search(body[:300]):
+        elif hit := BLOCK_HEAD.search(body[:300]):
             if hit["group"]:
                 yield from block(line, hit)
-        elif _second().search(body[:300]):
+        elif _SECOND.search(body[:300]):
             above = next(line.preceding(1), None)
-            first = head().search(above.body[:300]) if above else None
+            first = BLOCK_HEAD.search(above.body[:300]) if above else None
             if above and first and not first["group"]:
                 yield from block(above, first)
 
@@ -93,7 +81,7 @@ class RasParser(LineParser):
 def _all_gpus(line: Line) -> Iterator[RasStatus]:
     """The last column of the job summary, which counts all GPUs; a varying layout ends in a table of totals alone."""
     below = next(line.following(1), None)
-    if "(total)" in line.body.rstrip()[-8:] and below is not None and _total().match(below.body[:200]):
+    if "(total)" in line.body.rstrip()[-8:] and below is not None and _TOTAL.match(below.body[:200]):
         total = int(below.body.split()[-1])
         if 0 < total <= MOST_GPUS:
             yield RasStatus(**common(below, rank=None), what="TOTAL", nranks=total, detail=f"{total} GPUs in all")

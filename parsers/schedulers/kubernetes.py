@@ -6,13 +6,12 @@ training operator events.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import signal_of
+from nccldoctor.patterns import lazy
 
 _REASONS = (
     ("oom", r"\bOOMKilled\b|\bOOMKilling\b"),
@@ -31,14 +30,10 @@ _REASONS = (
 )
 
 
-@cache
-def _reasons() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((what, re.compile(pattern)) for what, pattern in _REASONS)
+_REASON_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _REASONS)
 
 
-@cache
-def _exit_code() -> re.Pattern[str]:
-    return re.compile(r"\b(?:Exit Code:\s{1,20}|exitCode\"?: ?)(?P<code>\d{1,3})\b")
+_EXIT_CODE = lazy(r"\b(?:Exit Code:\s{1,20}|exitCode\"?: ?)(?P<code>\d{1,3})\b")
 
 
 @line_parser
@@ -64,10 +59,10 @@ class Kubernetes(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
-        for what, pattern in _reasons():
+        for what, pattern in _REASON_PATTERNS:
             if match := pattern.search(line.body):
                 yield SchedulerEvent(**common(line), what=what, detail=line.body.strip()[:300] or match[0])
                 break
-        if (match := _exit_code().search(line.body)) and int(match["code"]):
+        if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
             code = int(match["code"])
             yield ProcessExit(**common(line), exitcode=code, signal=signal_of(code), reporter="kubernetes")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
@@ -17,49 +16,26 @@ from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
+from nccldoctor.patterns import lazy
 
 _TASKS = 4096
 
-
-@cache
-def _task() -> re.Pattern[str]:
-    return re.compile(
-        r"srun: error: (?P<host>[\w.\[\]-][\w.,\[\]-]{0,400}): tasks? (?P<tasks>\d[\d,-]{0,2000}): "
-        r"(?P<end>[A-Z].{0,200})"
-    )
-
-
-@cache
-def _code() -> re.Pattern[str]:
-    return re.compile(r"Exited with exit code (-?\d{1,6})")
-
-
-@cache
-def _cancelled() -> re.Pattern[str]:
-    return re.compile(
-        r"\*\*\* (?P<what>JOB|STEP) (?P<job>[\w.+]{1,60}) ON (?P<host>[\w.-]{1,200}) CANCELLED AT "
-        r"(?P<time>[\dT:-]{19})(?P<why>[^*]{0,200})"
-    )
-
-
-@cache
-def _slurm_oom() -> re.Pattern[str]:
-    return re.compile(
-        r"Detected \d{1,9} oom[-_]kill events? ?(?:\(s\))? ?in (?:step |StepId=)(?P<job>\w{1,30}(?:\.\w{1,30})?)"
-        r"|Exceeded (?:job|step) memory limit"
-        r"|killed by the cgroup out-of-memory handler"
-    )
-
-
-@cache
-def _killing() -> re.Pattern[str]:
-    return re.compile(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
-
-
-@cache
-def _node_failure() -> re.Pattern[str]:
-    return re.compile(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
-
+_TASK = lazy(
+    r"srun: error: (?P<host>[\w.\[\]-][\w.,\[\]-]{0,400}): tasks? (?P<tasks>\d[\d,-]{0,2000}): "
+    r"(?P<end>[A-Z].{0,200})"
+)
+_CODE = lazy(r"Exited with exit code (-?\d{1,6})")
+_CANCELLED = lazy(
+    r"\*\*\* (?P<what>JOB|STEP) (?P<job>[\w.+]{1,60}) ON (?P<host>[\w.-]{1,200}) CANCELLED AT "
+    r"(?P<time>[\dT:-]{19})(?P<why>[^*]{0,200})"
+)
+_SLURM_OOM = lazy(
+    r"Detected \d{1,9} oom[-_]kill events? ?(?:\(s\))? ?in (?:step |StepId=)(?P<job>\w{1,30}(?:\.\w{1,30})?)"
+    r"|Exceeded (?:job|step) memory limit"
+    r"|killed by the cgroup out-of-memory handler"
+)
+_KILLING = lazy(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
+_NODE_FAILURE = lazy(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
 
 _REASONS = (
     ("time-limit", r"DUE TO TIME LIMIT|TERM_RUNLIMIT|PBS: job killed: walltime"),
@@ -89,17 +65,13 @@ _STATES = {
 }
 
 
-@cache
-def _reasons() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((what, re.compile(pattern)) for what, pattern in _REASONS)
+_REASON_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _REASONS)
 
 
-@cache
-def _state() -> re.Pattern[str]:
-    names = "|".join(re.escape(name) for name in _STATES)
-    return re.compile(
-        rf"^\s{{0,8}}(?P<job>\d{{1,12}}(?:[_.+]\w{{1,20}}){{0,2}})[\s|](?:.{{0,300}}[\s|])?(?P<state>{names})(?=[\s|]|$)"
-    )
+_STATE = lazy(
+    r"^\s{0,8}(?P<job>\d{1,12}(?:[_.+]\w{1,20}){0,2})[\s|](?:.{0,300}[\s|])?"
+    rf"(?P<state>{'|'.join(re.escape(name) for name in _STATES)})(?=[\s|]|$)"
+)
 
 
 @line_parser
@@ -130,29 +102,29 @@ class Scheduler(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
         body = line.raw  # "srun:" looks like a prefix and may have been peeled off
-        if match := _task().search(body):
+        if match := _TASK.search(body):
             yield from _tasks(line, match)
-        elif match := _cancelled().search(body):
+        elif match := _CANCELLED.search(body):
             why = match["why"].strip()
-            what = next((name for name, pattern in _reasons() if pattern.search(why)), "cancelled")
+            what = next((name for name, pattern in _REASON_PATTERNS if pattern.search(why)), "cancelled")
             fields: dict[str, Any] = {"host": match["host"], "time": _time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
             yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
-        elif match := _slurm_oom().search(body):
+        elif match := _SLURM_OOM.search(body):
             yield SchedulerEvent(**_common(line), what="oom", job=_job(match["job"]), detail=body.strip()[:300])
         elif "srun: error: " in body or "Node failure on" in body:
-            if match := _node_failure().search(body):
+            if match := _NODE_FAILURE.search(body):
                 host = match["on"] or match["host"]
                 yield SchedulerEvent(**_common(line, host=host), what="node-failure", detail=body.strip()[:300])
         elif any(words in body for words in _STEP_ENDS):
-            match = _killing().search(body)
+            match = _KILLING.search(body)
             job = _job(match["job"]) if match else None
             yield SchedulerEvent(**_common(line), what="cancelled", job=job, detail=body.strip()[:300])
-        elif match := _state().search(body):
+        elif match := _STATE.search(body):
             yield SchedulerEvent(
                 **_common(line), what=_STATES[match["state"]], job=_job(match["job"]), detail=match["state"]
             )
-        elif named := next((name for name, pattern in _reasons() if pattern.search(body)), None):
+        elif named := next((name for name, pattern in _REASON_PATTERNS if pattern.search(body)), None):
             yield SchedulerEvent(**_common(line), what=named, detail=body.strip()[:300])
 
 
@@ -182,7 +154,7 @@ def _tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
     if "Out Of Memory" in end:
         yield SchedulerEvent(**fields, what="oom", detail=match[0][:300])
         signal = "SIGKILL"
-    elif exited := _code().search(end):
+    elif exited := _CODE.search(end):
         code = int(exited[1])
         signal = signal_of(code)
     else:

@@ -7,12 +7,11 @@ line that no logger marked and by its backticks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _MOST = 40
 """Events taken from one line."""
@@ -24,17 +23,10 @@ def _logged(line: Line) -> bool:
     return mark.file is not None or mark.severity is not None or mark.rank is not None or mark.time is not None
 
 
-@cache
-def _advised() -> re.Pattern[str]:
-    return re.compile(
-        r"`(?:export )?(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]{2,60})(?:=(?P<value>[^`\s]{1,80}))?`(?P<rest>[^\n]{0,120})"
-    )
-
-
-@cache
-def _set_to() -> re.Pattern[str]:
-    return re.compile(r"^[:\s]{0,4}(?:[Ss]et to|[Ii]ncreased? to|=) (?P<value>[\w.]{1,20})")
-
+_ADVISED = lazy(
+    r"`(?:export )?(?P<name>(?:TORCH_)?NCCL_[A-Z0-9_]{2,60})(?:=(?P<value>[^`\s]{1,80}))?`(?P<rest>[^\n]{0,120})"
+)
+_SET_TO = lazy(r"^[:\s]{0,4}(?:[Ss]et to|[Ii]ncreased? to|=) (?P<value>[\w.]{1,20})")
 
 _TOPICS: tuple[tuple[str, str], ...] = (
     (
@@ -48,9 +40,7 @@ _TOPICS: tuple[tuple[str, str], ...] = (
 )
 
 
-@cache
-def _topics() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((what, re.compile(pattern)) for what, pattern in _TOPICS)
+_TOPIC_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _TOPICS)
 
 
 @line_parser
@@ -85,9 +75,9 @@ class AdviceParser(LineParser):
         """One note for each piece of advice on the line."""
         if _logged(line):
             return
-        details = [what for what, pattern in _topics() if pattern.search(line.body[:2000])]
-        for match in _advised().finditer(line.body[:4000]):
-            value = match["value"] or (told["value"] if (told := _set_to().search(match["rest"])) else "")
+        details = [what for what, pattern in _TOPIC_PATTERNS if pattern.search(line.body[:2000])]
+        for match in _ADVISED.finditer(line.body[:4000]):
+            value = match["value"] or (told["value"] if (told := _SET_TO.search(match["rest"])) else "")
             details.append(f"{match['name']}={value}" if value else match["name"])
         for detail in list(dict.fromkeys(details))[:_MOST]:
             yield Note(**common(line), what="advice", detail=detail)
@@ -95,13 +85,10 @@ class AdviceParser(LineParser):
 
 _VARIABLE = r"(?:(?:TORCH_)?NCCL|GLOO|TORCH)_[A-Z0-9_]{2,60}"
 
-
-@cache
-def _reading() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?:environ\.get\(|getenv\(|environ\[)\s{{0,4}}['\"](?P<name>{_VARIABLE})['\"]\s{{0,4}}(?P<end>[,)]|\](?!\s{{0,4}}=(?!=)))"
-        rf"|\$\{{?(?P<shell>{_VARIABLE})\b"
-    )
+_READING = lazy(
+    rf"(?:environ\.get\(|getenv\(|environ\[)\s{{0,4}}['\"](?P<name>{_VARIABLE})['\"]\s{{0,4}}(?P<end>[,)]|\](?!\s{{0,4}}=(?!=)))"
+    rf"|\$\{{?(?P<shell>{_VARIABLE})\b"
+)
 
 
 @line_parser
@@ -114,7 +101,7 @@ class ReadsParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each variable that the line reads."""
-        names = [match["name"] or match["shell"] for match in _reading().finditer(line.body[:4000])]
+        names = [match["name"] or match["shell"] for match in _READING.finditer(line.body[:4000])]
         for name in list(dict.fromkeys(names))[:_MOST]:
             yield Note(**common(line), what="reads-variable", detail=name)
 
@@ -129,13 +116,10 @@ _OPTIONS = (
 )
 
 
-@cache
-def _option() -> re.Pattern[str]:
-    names = "|".join(_OPTIONS)
-    return re.compile(
-        rf"(?<![\w.`])(?P<tick>`?)(?P<name>{names})\s?=\s?"
-        r"(?P<value>True|False|\d{1,6}|torch\.device\([^()\n]{0,80}\)|[\w.]{1,60})"
-    )
+_OPTION = lazy(
+    rf"(?<![\w.`])(?P<tick>`?)(?P<name>{'|'.join(_OPTIONS)})\s?=\s?"
+    r"(?P<value>True|False|\d{1,6}|torch\.device\([^()\n]{0,80}\)|[\w.]{1,60})"
+)
 
 
 @line_parser
@@ -150,7 +134,7 @@ class CodeOptionParser(LineParser):
         if (_logged(line) and "was specified" not in body) or "keyword argument" in body:
             return
         seen: set[str] = set()
-        for match in _option().finditer(body):
+        for match in _OPTION.finditer(body):
             if match["name"] not in seen:
                 seen.add(match["name"])
                 yield Setting(**common(line), name=match["name"], value=match["value"])

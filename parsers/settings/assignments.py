@@ -6,11 +6,10 @@ Each form is tied to the shape of its line, so that advice in prose is not taken
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from nccldoctor.parsers.base import Line
+from nccldoctor.patterns import lazy
 
 _NAME = (
     r"(?:(?:NCCL|TORCH|TORCHELASTIC|GLOO|CUDA|FI|UCX|RCCL|OFI_NCCL|MASTER|SHARP_COLL|NVSHMEM)_[A-Z0-9_]{1,80}"
@@ -42,86 +41,39 @@ _PROSE = {
     "to",
     "by",
 }
-_COMMANDS = re.compile(
+_COMMANDS = lazy(
     r"(?:sudo |exec |time |nohup |numactl |nsys"
     r" )?(?:torchrun|python[\d.]{0,5}|srun|mpirun|mpiexec|accelerate|deepspeed|bash|sh|uv|poetry|pdsh|ray"
     r"|docker|\S{0,200}/\S|\S{1,80}\.(?:sh|py)\b)"
 )
+_ASSIGNMENT = lazy(rf"(?P<name>{_NAME})=(?P<value>{_QUOTED}|[^\s;&|\"'`()<>]{{0,400}})")
+_LEAD = lazy(
+    r"\s{0,80}(?:(?:\+{1,4}|\$|>|-) ){0,2}(?P<word>(?:export|declare -x|typeset -x|readonly|set -gx|ENV|env|sudo"
+    r" -E|setenv|set) {1,8}|Environment=\"?)?"
+)
+"""What may stand before assignments that begin a line."""
 
-
-@cache
-def _assignment() -> re.Pattern[str]:
-    return re.compile(rf"(?P<name>{_NAME})=(?P<value>{_QUOTED}|[^\s;&|\"'`()<>]{{0,400}})")
-
-
-@cache
-def _lead() -> re.Pattern[str]:
-    """What may stand before assignments that begin a line."""
-    return re.compile(
-        r"\s{0,80}(?:(?:\+{1,4}|\$|>|-) ){0,2}(?P<word>(?:export|declare -x|typeset -x|readonly|set -gx|ENV|env|sudo"
-        r" -E|setenv|set) {1,8}|Environment=\"?)?"
-    )
-
-
-@cache
-def _flagged() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?:(?<![\w`-])export {{1,4}}|(?<!\S)(?:--env|--setenv|--container-env|-genv|-e|-x)[ =][\"']?)(?={_NAME}=)"
-    )
-
-
-@cache
-def _exported() -> re.Pattern[str]:
-    return re.compile(r"--export[= ](?P<list>\S{1,4000})")
-
-
-@cache
-def _python() -> re.Pattern[str]:
-    return re.compile(
-        rf"(?:environ(?:\[ ?|\.setdefault\( ?)|(?:put|set)env\( ?)[\"'](?P<name>{_NAME})[\"'] ?(?:\] ?=(?!=)|,)"
-        rf" ?(?P<value>{_QUOTED}|[^\n#]{{1,120}})"
-    )
-
-
-@cache
-def _mapping() -> re.Pattern[str]:
-    return re.compile(
-        rf"[\"'](?P<name>{_NAME})[\"'] ?: ?(?P<value>{_QUOTED}|[\w.:/+^=-]{{1,200}})"
-        rf"|[\"']?name[\"']?: ?[\"'](?P<name2>{_NAME})[\"'], ?[\"']?value[\"']?: ?(?P<value2>{_QUOTED})"
-    )
-
-
-@cache
-def _yaml() -> re.Pattern[str]:
-    return re.compile(
-        rf"^\s{{0,80}}(?:- )?(?P<name>{_NAME}):"
-        rf" {{1,40}}(?P<value>{_QUOTED}|[^\s\"'#][^\s#]{{0,300}})\s{{0,40}}(?:#.{{0,200}})?$"
-    )
-
-
-@cache
-def _named() -> re.Pattern[str]:
-    return re.compile(rf"^\s{{0,80}}(?:- )?name: ?[\"']?(?P<name>{_NAME})[\"']?\s{{0,40}}$")
-
-
-@cache
-def _value() -> re.Pattern[str]:
-    return re.compile(rf"^\s{{0,80}}value: ?(?P<value>{_QUOTED}|[^\s\"'][^\n]{{0,300}})")
-
-
-@cache
-def _spaced() -> re.Pattern[str]:
-    return re.compile(rf"^\s{{0,80}}(?:ENV|setenv) {{1,8}}(?P<name>{_NAME}) {{1,8}}(?P<value>[^\s=][^\n]{{0,300}})$")
-
-
-@cache
-def _listed() -> re.Pattern[str]:
-    return re.compile(rf"(?P<name>{_NAME}): (?P<value>[^,\n]{{0,120}})(?:,|$)")
-
-
-@cache
-def _deprecated() -> re.Pattern[str]:
-    return re.compile(rf"Environment variable (?P<name>{_NAME}) is deprecated; use")
+_FLAGGED = lazy(
+    rf"(?:(?<![\w`-])export {{1,4}}|(?<!\S)(?:--env|--setenv|--container-env|-genv|-e|-x)[ =][\"']?)(?={_NAME}=)"
+)
+_EXPORTED = lazy(r"--export[= ](?P<list>\S{1,4000})")
+_PYTHON = lazy(
+    rf"(?:environ(?:\[ ?|\.setdefault\( ?)|(?:put|set)env\( ?)[\"'](?P<name>{_NAME})[\"'] ?(?:\] ?=(?!=)|,)"
+    rf" ?(?P<value>{_QUOTED}|[^\n#]{{1,120}})"
+)
+_MAPPING = lazy(
+    rf"[\"'](?P<name>{_NAME})[\"'] ?: ?(?P<value>{_QUOTED}|[\w.:/+^=-]{{1,200}})"
+    rf"|[\"']?name[\"']?: ?[\"'](?P<name2>{_NAME})[\"'], ?[\"']?value[\"']?: ?(?P<value2>{_QUOTED})"
+)
+_YAML = lazy(
+    rf"^\s{{0,80}}(?:- )?(?P<name>{_NAME}):"
+    rf" {{1,40}}(?P<value>{_QUOTED}|[^\s\"'#][^\s#]{{0,300}})\s{{0,40}}(?:#.{{0,200}})?$"
+)
+_NAMED = lazy(rf"^\s{{0,80}}(?:- )?name: ?[\"']?(?P<name>{_NAME})[\"']?\s{{0,40}}$")
+_VALUE = lazy(rf"^\s{{0,80}}value: ?(?P<value>{_QUOTED}|[^\s\"'][^\n]{{0,300}})")
+_SPACED = lazy(rf"^\s{{0,80}}(?:ENV|setenv) {{1,8}}(?P<name>{_NAME}) {{1,8}}(?P<value>[^\s=][^\n]{{0,300}})$")
+_LISTED = lazy(rf"(?P<name>{_NAME}): (?P<value>[^,\n]{{0,120}})(?:,|$)")
+_DEPRECATED = lazy(rf"Environment variable (?P<name>{_NAME}) is deprecated; use")
 
 
 def assignments(line: Line) -> Iterator[tuple[str, str]]:
@@ -130,29 +82,29 @@ def assignments(line: Line) -> Iterator[tuple[str, str]]:
     if body.lstrip().startswith("#") and not body.lstrip().startswith(_SCRIPT_COMMENTS):
         return
     yield from _leading(body)
-    for flag in _flagged().finditer(body):
+    for flag in _FLAGGED.finditer(body):
         if flag[0][0] != "e" or _last_word(body[: flag.start()]) not in _PROSE:
             yield from _run(body, flag.end())[0]
-    if "--export" in body and (hit := _exported().search(body)):
+    if "--export" in body and (hit := _EXPORTED.search(body)):
         for part in hit["list"].split(","):
-            if assigned := _assignment().match(part.strip("\"'")):
+            if assigned := _ASSIGNMENT.match(part.strip("\"'")):
                 yield assigned["name"], assigned["value"]
-    if "env" in body and (hit := _python().search(body)):
+    if "env" in body and (hit := _PYTHON.search(body)):
         yield hit["name"], _cut(hit["value"])
-    for pair in _mapping().finditer(body):
+    for pair in _MAPPING.finditer(body):
         yield pair["name"] or pair["name2"], pair["value"] or pair["value2"]
     if "environments:" in body:
-        yield from ((hit["name"], hit["value"]) for hit in _listed().finditer(body))
-    for pattern in (_yaml(), _spaced(), _deprecated()):
+        yield from ((hit["name"], hit["value"]) for hit in _LISTED.finditer(body))
+    for pattern in (_YAML, _SPACED, _DEPRECATED):
         if hit := pattern.search(body[:1200]):
             yield hit["name"], hit.groupdict().get("value") or ""
-    if (hit := _named().search(body[:400])) and (value := _first_value(line.following(2))):
+    if (hit := _NAMED.search(body[:400])) and (value := _first_value(line.following(2))):
         yield hit["name"], value
 
 
 def _leading(body: str) -> Iterable[tuple[str, str]]:
     """Assignments that begin the line and are followed by nothing, a comment, or a command."""
-    lead = _lead().match(body)
+    lead = _LEAD.match(body)
     start = lead.end() if lead else 0
     pairs, end = _run(body, start)
     rest = body[end : end + 400].strip().strip('"')
@@ -165,7 +117,7 @@ def _leading(body: str) -> Iterable[tuple[str, str]]:
 def _run(body: str, at: int) -> tuple[list[tuple[str, str]], int]:
     """Assignments one after the other from ``at`` on, and where they end."""
     pairs: list[tuple[str, str]] = []
-    while len(pairs) < MOST and (hit := _assignment().match(body, at)):
+    while len(pairs) < MOST and (hit := _ASSIGNMENT.match(body, at)):
         pairs.append((hit["name"], hit["value"]))
         at = hit.end()
         while at < len(body) and body[at] in " \t":
@@ -192,6 +144,6 @@ def _cut(value: str) -> str:
 
 def _first_value(lines: Iterable[Line]) -> str | None:
     for below in lines:
-        if hit := _value().search(below.body):
+        if hit := _VALUE.search(below.body):
             return hit["value"]
     return None

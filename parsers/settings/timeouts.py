@@ -9,54 +9,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
 _CALL_LINES = 12
 
-
-@cache
-def _call() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?P<name>init_process_group|init_distributed|new_group|InitProcessGroupKwargs"
-        r"|DDPStrategy|FSDPStrategy|DeepSpeedStrategy)\("
-    )
-
-
-@cache
-def _argument() -> re.Pattern[str]:
-    return re.compile(r"\btimeout ?= ?(?P<value>[^\n#]{1,160})")
-
-
-@cache
-def _default() -> re.Pattern[str]:
-    return re.compile(
-        r"\b(?:_DEFAULT_PG_TIMEOUT|_DEFAULT_PG_NCCL_TIMEOUT|default_pg_timeout) ?=(?!=) ?(?P<value>[^\n#]{1,160})"
-    )
-
-
-@cache
-def _option() -> re.Pattern[str]:
-    return re.compile(
-        r"(?P<name>ddp_timeout|ddp-timeout|distributed[-_]timeout[-_]minutes|distributed[-_]timeout[-_]seconds"
-        r"(?:[-_]after[-_]init)?|dist[-_]timeout)[\"']?"
-        r"(?: ?[=:] ?| \.{2,60} | {1,3})[\"']?(?P<value>\d{1,12}(?:\.\d{1,6})?)\b"
-    )
-
-
-@cache
-def _delta() -> re.Pattern[str]:
-    return re.compile(r"timedelta\((?P<inside>[^()]{1,120})\)")
+_CALL = lazy(
+    r"\b(?P<name>init_process_group|init_distributed|new_group|InitProcessGroupKwargs"
+    r"|DDPStrategy|FSDPStrategy|DeepSpeedStrategy)\("
+)
+_ARGUMENT = lazy(r"\btimeout ?= ?(?P<value>[^\n#]{1,160})")
+_DEFAULT = lazy(
+    r"\b(?:_DEFAULT_PG_TIMEOUT|_DEFAULT_PG_NCCL_TIMEOUT|default_pg_timeout) ?=(?!=) ?(?P<value>[^\n#]{1,160})"
+)
+_OPTION = lazy(
+    r"(?P<name>ddp_timeout|ddp-timeout|distributed[-_]timeout[-_]minutes|distributed[-_]timeout[-_]seconds"
+    r"(?:[-_]after[-_]init)?|dist[-_]timeout)[\"']?"
+    r"(?: ?[=:] ?| \.{2,60} | {1,3})[\"']?(?P<value>\d{1,12}(?:\.\d{1,6})?)\b"
+)
+_DELTA = lazy(r"timedelta\((?P<inside>[^()]{1,120})\)")
 
 
 def seconds_of(expression: str) -> float | None:
     """The seconds of ``timedelta(minutes=30)``, ``datetime.timedelta(0, 5400)`` or ``timedelta(seconds=2 * 3600)``;
     None for anything that is not a product of numbers. Nothing is evaluated.
     """
-    hit = _delta().search(expression)
+    hit = _DELTA.search(expression)
     if hit is None:
         return None
     total = 0.0
@@ -118,13 +99,13 @@ class TimeoutParser(LineParser):
         body = line.body
         if body.lstrip().startswith("#") and "SBATCH" not in body[:12]:
             return
-        if hit := _call().search(body):
+        if hit := _CALL.search(body):
             value = self._of_call(line, hit.end())
             if value is not None:
                 yield self._setting(line, f"{hit['name']}(timeout=)", _shown(value))
-        if hit := _default().search(body):
+        if hit := _DEFAULT.search(body):
             yield self._setting(line, "_DEFAULT_PG_TIMEOUT", _shown(hit["value"]))
-        for hit in _option().finditer(body):
+        for hit in _OPTION.finditer(body):
             name = hit["name"]
             name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")
             yield self._setting(line, name, hit["value"])
@@ -134,7 +115,7 @@ class TimeoutParser(LineParser):
         rest = line.body[start:]
         depth = 1
         for text in (rest, *(below.body for below in line.following(_CALL_LINES))):
-            if hit := _argument().search(text):
+            if hit := _ARGUMENT.search(text):
                 return hit["value"]
             depth += text.count("(") - text.count(")")
             if depth <= 0:

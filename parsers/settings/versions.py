@@ -6,12 +6,11 @@ Sources: NVIDIA/nccl ``src/init.cc`` (banner) and ``src/ras`` (report), pytorch 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Version
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _DOTTED = r"\d{1,4}\.\d{1,4}(?:\.\d{1,4})?"
 
@@ -33,9 +32,7 @@ _ROWS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-@cache
-def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((of, re.compile(pattern)) for of, pattern in _ROWS)
+_COMPILED = tuple((of, lazy(pattern)) for of, pattern in _ROWS)
 
 
 @line_parser
@@ -63,7 +60,7 @@ class VersionParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """The first version of each program that the line names."""
         seen: set[str] = set()
-        for of, pattern in _compiled():
+        for of, pattern in _COMPILED:
             hit = None if of in seen else pattern.search(line.body)
             if hit:
                 seen.add(of)

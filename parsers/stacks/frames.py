@@ -4,12 +4,11 @@ head.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import PurePosixPath
 
 from nccldoctor.parsers.base import Line
+from nccldoctor.patterns import lazy
 
 MOST_FRAMES = 300
 """Deeper stacks are recursion; the innermost frames tell what there is to tell."""
@@ -17,72 +16,46 @@ MOST_FRAMES = 300
 _PATIENCE = 30
 """Lines between two frames that may be locals, sources or another writer's; more of them end the stack."""
 
+_PYSPY = lazy(r"^ {0,8}(?P<name>\S(?:[^\"=]{0,300}?\S)?) \((?P<where>[^()\s][^()]{0,400})\)$")
+_SOURCE = lazy(r"^\S{1,300}(?:\.\w{1,4}:\d{1,7}|\.so[.\d]{0,20})$")
+"""What a frame must say where its indent was lost on the way."""
 
-@cache
-def _pyspy() -> re.Pattern[str]:
-    return re.compile(r"^ {0,8}(?P<name>\S(?:[^\"=]{0,300}?\S)?) \((?P<where>[^()\s][^()]{0,400})\)$")
-
-
-@cache
-def _source() -> re.Pattern[str]:
-    """What a frame must say where its indent was lost on the way."""
-    return re.compile(r"^\S{1,300}(?:\.\w{1,4}:\d{1,7}|\.so[.\d]{0,20})$")
-
-
-@cache
-def _faulthandler() -> re.Pattern[str]:
-    return re.compile(r'File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}|\?\?\?),? in (?P<name>\S.{0,200})')
-
-
-@cache
-def _gdb() -> re.Pattern[str]:
-    return re.compile(r"#(?P<no>\d{1,4})  ?(?:0x[0-9a-f]{1,16} in )?(?P<name>[^\s(][^(]{0,300}?)(?:<.{0,200}?>)? ?\(")
-
-
-@cache
-def _gdb_where() -> re.Pattern[str]:
-    return re.compile(r"\) (?:at (?P<at>\S{1,300}:\d{1,7})|from (?P<lib>\S{1,300}))$")
-
-
-@cache
-def _pystack() -> re.Pattern[str]:
-    return re.compile(
-        r'\((?P<kind>Python|C)\) File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}), in (?P<name>\S{1,200})(?:'
-        r" \((?P<lib>[^)]{1,200})\))?"
-    )
-
-
-@cache
-def _head() -> re.Pattern[str]:
-    """What begins the next thread or process in any of the tools' outputs."""
-    return re.compile(
-        r"Thread (?:\d{1,10}|0x[0-9A-Fa-f]{1,16}) \(|Current thread 0x|Process \d{1,10}: |=== Rank \d{1,7}: |Traceback"
-        r" for thread |Traceback \(most recent"
-    )
+_FAULTHANDLER = lazy(r'File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}|\?\?\?),? in (?P<name>\S.{0,200})')
+_GDB = lazy(r"#(?P<no>\d{1,4})  ?(?:0x[0-9a-f]{1,16} in )?(?P<name>[^\s(][^(]{0,300}?)(?:<.{0,200}?>)? ?\(")
+_GDB_WHERE = lazy(r"\) (?:at (?P<at>\S{1,300}:\d{1,7})|from (?P<lib>\S{1,300}))$")
+_PYSTACK = lazy(
+    r'\((?P<kind>Python|C)\) File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}), in (?P<name>\S{1,200})(?:'
+    r" \((?P<lib>[^)]{1,200})\))?"
+)
+_HEAD = lazy(
+    r"Thread (?:\d{1,10}|0x[0-9A-Fa-f]{1,16}) \(|Current thread 0x|Process \d{1,10}: |=== Rank \d{1,7}: |Traceback"
+    r" for thread |Traceback \(most recent"
+)
+"""What begins the next thread or process in any of the tools' outputs."""
 
 
 def pyspy_frame(body: str) -> str | None:
     """``Condition.wait (threading.py:331)``, ``ncclGroupEnd (libnccl.so.2)``; None for arguments and locals."""
-    hit = _pyspy().search(body)
+    hit = _PYSPY.search(body)
     if hit is None or ": " in hit["name"] or body.startswith(" " * 9):
         return None
-    if body[:1] != " " and not _source().search(hit["where"]):
+    if body[:1] != " " and not _SOURCE.search(hit["where"]):
         return None
     return f"{hit['name']} ({hit['where']})"
 
 
 def faulthandler_frame(body: str) -> str | None:
     """``File "/a.py", line 3 in f`` as ``f (/a.py:3)``."""
-    hit = _faulthandler().search(body)
+    hit = _FAULTHANDLER.search(body)
     return f"{hit['name'].strip()} ({hit['file']}:{hit['line']})" if hit else None
 
 
 def gdb_frame(body: str) -> str | None:
     """``#1  0x7f in f (a=1) at b.cc:12`` as ``f (b.cc:12)``, with the library where the source is not known."""
-    hit = _gdb().search(body)
+    hit = _GDB.search(body)
     if hit is None:
         return None
-    where = _gdb_where().search(body[-620:])
+    where = _GDB_WHERE.search(body[-620:])
     place = (where["at"] or PurePosixPath(where["lib"]).name) if where else "?"
     return f"{hit['name'].strip()} ({place})"
 
@@ -91,7 +64,7 @@ def pystack_frame(body: str) -> str | None:
     """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``; of C frames the library where the source is not
     known.
     """
-    hit = _pystack().search(body)
+    hit = _PYSTACK.search(body)
     if hit is None:
         return None
     where = hit["lib"] if hit["lib"] and hit["file"].startswith("?") else f"{hit['file']}:{hit['line']}"
@@ -111,7 +84,7 @@ def collect(head: Line, read: Callable[[str], str | None]) -> tuple[str, ...]:
                 break
             continue
         idle += 1
-        if not below.body.strip() or _head().search(below.body) or idle > _PATIENCE or not _inside(below.body):
+        if not below.body.strip() or _HEAD.search(below.body) or idle > _PATIENCE or not _inside(below.body):
             break
     return tuple(frames)
 

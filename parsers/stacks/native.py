@@ -5,29 +5,21 @@ Sources: gdb ``thread apply all bt``, pystack 1.3 ``remote --native``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Stack
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.stacks import frames as sf
 from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _gdb() -> re.Pattern[str]:
-    return re.compile(
-        r"Thread (?P<no>\d{1,6}) \(Thread 0x[0-9a-f]{1,16} \(LWP (?P<lwp>\d{1,10})\)(?: \"(?P<name>[^\"]{0,100})\")?\)"
-    )
-
-
-@cache
-def _pystack() -> re.Pattern[str]:
-    return re.compile(
-        r"Traceback for thread (?P<id>\d{1,10})(?: \((?P<name>[^)]{0,100})\))? \[(?P<state>[^\]]{0,80})\] \(most recent"
-        r" call last\)"
-    )
+_GDB = lazy(
+    r"Thread (?P<no>\d{1,6}) \(Thread 0x[0-9a-f]{1,16} \(LWP (?P<lwp>\d{1,10})\)(?: \"(?P<name>[^\"]{0,100})\")?\)"
+)
+_PYSTACK = lazy(
+    r"Traceback for thread (?P<id>\d{1,10})(?: \((?P<name>[^)]{0,100})\))? \[(?P<state>[^\]]{0,80})\] \(most recent"
+    r" call last\)"
+)
 
 
 @line_parser
@@ -38,7 +30,7 @@ class GdbParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames."""
-        hit = _gdb().search(line.body)
+        hit = _GDB.search(line.body)
         if hit is None:
             return
         frames = sf.collect(line, sf.gdb_frame)
@@ -50,9 +42,7 @@ class GdbParser(LineParser):
             yield Stack(**fields, thread=hit["name"], frames=frames, main=main, tool="gdb")
 
 
-@cache
-def _bare() -> re.Pattern[str]:
-    return re.compile(r"^(?:[^\s#]{1,60}[: ] {0,4})?#0 {1,2}0x[0-9a-f]{1,16} in ")
+_BARE = lazy(r"^(?:[^\s#]{1,60}[: ] {0,4})?#0 {1,2}0x[0-9a-f]{1,16} in ")
 
 
 @line_parser
@@ -63,7 +53,7 @@ class BareBacktraceParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack, where no head stands above."""
-        if _bare().search(line.body) is None or any(_gdb().search(above.body) for above in line.preceding(3)):
+        if _BARE.search(line.body) is None or any(_GDB.search(above.body) for above in line.preceding(3)):
             return
         first, below = sf.gdb_frame(line.body), sf.collect(line, sf.gdb_frame)
         if first and below:
@@ -78,7 +68,7 @@ class PystackParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames."""
-        hit = _pystack().search(line.body)
+        hit = _PYSTACK.search(line.body)
         if hit is None:
             return
         frames = tuple(reversed(sf.collect(line, sf.pystack_frame)))

@@ -5,12 +5,11 @@ Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 fo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.patterns import lazy
 
 FAR = 1500
 """How many lines a main thread may stand below the head of its process."""
@@ -21,18 +20,9 @@ NEAR = 60
 _HEAD = 4
 """Lines between py-spy's process and the debug server's rank above it."""
 
-
-@cache
-def _process() -> re.Pattern[str]:
-    return re.compile(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
-
-
-@cache
-def rank_head() -> re.Pattern[str]:
-    """The line of the debug server above the answer of each rank."""
-    return re.compile(
-        r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}"
-    )
+_PROCESS = lazy(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
+RANK_HEAD = lazy(r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}")
+"""The line of the debug server above the answer of each rank."""
 
 
 def _short(host: str | None) -> str | None:
@@ -76,9 +66,9 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
     for above in line.preceding(reach):
         left -= 1
         body = above.body
-        if "=== Rank " in body and (hit := rank_head().search(body)):
+        if "=== Rank " in body and (hit := RANK_HEAD.search(body)):
             return replace(found, rank=int(hit["rank"]), host=_short(hit["host"]))
-        if "Process " in body and (hit := _process().search(body)):
+        if "Process " in body and (hit := _PROCESS.search(body)):
             command = hit["command"].strip()
             if hit["parent"]:
                 found = replace(found, parent=command)

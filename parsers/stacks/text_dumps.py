@@ -9,30 +9,22 @@ pthread, not of the system.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Stack
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.stacks import frames as sf
 from nccldoctor.parsers.stacks.owner import FAR, NEAR, owner_of
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _pyspy() -> re.Pattern[str]:
-    return re.compile(
-        r"Thread (?P<id>\d{1,10}|0x[0-9A-Fa-f]{1,16}) \((?P<state>idle|active(?:\+gil)?|idle\+gil)\)(?::"
-        r" \"(?P<name>[^\"]{0,100})\")?"
-    )
-
-
-@cache
-def _faulthandler() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:(?:Current thread|Thread) 0x(?P<id>[0-9a-f]{4,16})(?: \[(?P<name>[^\]]{0,100})\])?|Stack) \(most recent"
-        r" call first\):"
-    )
+_PYSPY = lazy(
+    r"Thread (?P<id>\d{1,10}|0x[0-9A-Fa-f]{1,16}) \((?P<state>idle|active(?:\+gil)?|idle\+gil)\)(?::"
+    r" \"(?P<name>[^\"]{0,100})\")?"
+)
+_FAULTHANDLER = lazy(
+    r"(?:(?:Current thread|Thread) 0x(?P<id>[0-9a-f]{4,16})(?: \[(?P<name>[^\]]{0,100})\])?|Stack) \(most recent"
+    r" call first\):"
+)
 
 
 @line_parser
@@ -43,7 +35,7 @@ class PySpyParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread with frames; that of a data loader's worker is no main thread of a rank."""
-        hit = _pyspy().search(line.body)
+        hit = _PYSPY.search(line.body)
         if hit is None:
             return
         frames = sf.collect(line, sf.pyspy_frame)
@@ -72,7 +64,7 @@ class FaulthandlerParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One stack for each thread; the main thread rests on ``<module>``, or is cut off and printed last."""
-        hit = _faulthandler().search(line.body)
+        hit = _FAULTHANDLER.search(line.body)
         if hit is None:
             return
         frames = sf.collect(line, sf.faulthandler_frame)
@@ -90,7 +82,7 @@ class FaulthandlerParser(LineParser):
     def _another_below(line: Line, depth: int) -> bool:
         """Whether the same dump goes on with another thread."""
         for number, below in enumerate(line.following(depth + 8)):
-            if _faulthandler().search(below.body):
+            if _FAULTHANDLER.search(below.body):
                 return True
             if number >= depth and below.body.strip() and not sf.belongs(below.body):
                 return False

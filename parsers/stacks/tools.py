@@ -6,24 +6,16 @@ Wordings: py-spy 0.4, cuda-gdb ``info cuda kernels``; kernel names of NVIDIA/ncc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
-
-@cache
-def _refused() -> re.Pattern[str]:
-    return re.compile(
-        r"Error: (?P<text>Permission Denied: Try running again with elevated.{0,120}|Failed to suspend process.{0,200})"
-    )
-
-
-@cache
-def _kernel() -> re.Pattern[str]:
-    return re.compile(r"\b(?P<name>nccl(?:Dev)?Kernel_\w{1,160})")
+_REFUSED = lazy(
+    r"Error: (?P<text>Permission Denied: Try running again with elevated.{0,120}|Failed to suspend process.{0,200})"
+)
+_KERNEL = lazy(r"\b(?P<name>nccl(?:Dev)?Kernel_\w{1,160})")
 
 
 @line_parser
@@ -35,7 +27,7 @@ class StackTools(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """One note for a line."""
         body = line.body[:8_000]
-        if hit := _refused().search(body):
+        if hit := _REFUSED.search(body):
             yield Note(**common(line), what="stack-tool-failed", detail=hit["text"].strip()[:300])
-        elif hit := _kernel().search(body):
+        elif hit := _KERNEL.search(body):
             yield Note(**common(line), what="device-kernel", detail=hit["name"])

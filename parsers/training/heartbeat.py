@@ -9,19 +9,20 @@ from collections.abc import Iterable
 
 from nccldoctor.events import Event, Heartbeat
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
-_SAYS = re.compile(r"\b(?:[Hh]eart[ _-]?beat|HEARTBEAT)\b|\b(?:still )?alive\b")
-_NOT = re.compile(
+_SAYS = lazy(r"\b(?:[Hh]eart[ _-]?beat|HEARTBEAT)\b|\b(?:still )?alive\b")
+_NOT = lazy(
     r"[Hh]eart[ _-]?beat[ _]?(?:monitor|timeout|interval|thread|fail|TIMEOUT|MONITOR)|HeartbeatMonitor|no heartbeat"
     r"|keep-alive|missed heart"
 )
 _COUNT = r"\s{0,2}[=:#]?\s{0,2}(\d{1,15})(?!\.?\d)"
 _STEPS = tuple(
-    re.compile(rf"\b{name}{_COUNT}", re.IGNORECASE)
+    lazy(rf"\b{name}{_COUNT}", re.IGNORECASE)
     for name in ("global[_ ]step", "(?:train[_ ])?step", "iteration", "iter", "batch(?:_idx)?", "it")
 )
-_EPOCH = re.compile(rf"\bepoch{_COUNT}", re.IGNORECASE)
-_RANK = re.compile(r"\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
+_EPOCH = lazy(rf"\bepoch{_COUNT}", re.IGNORECASE)
+_RANK = lazy(r"\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
 
 
 def step_of(text: str) -> int | None:
@@ -61,7 +62,7 @@ class Alive(LineParser):
         yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
 
 
-_TIMES = re.compile(r"\btime \(ms\) \| \w")
+_TIMES = lazy(r"\btime \(ms\) \| \w")
 
 
 @line_parser

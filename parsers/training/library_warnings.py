@@ -6,12 +6,11 @@ Sources: ``huggingface/tokenizers`` (``bindings/python/src/lib.rs``), PyTorch's 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _OMENS: tuple[tuple[str, str, str], ...] = (
     ("forked", "just got forked", r"The current process just got forked"),
@@ -26,9 +25,7 @@ _OMENS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-@cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((what, re.compile(pattern)) for what, _, pattern in _OMENS)
+_PATTERNS = tuple((what, lazy(pattern)) for what, _, pattern in _OMENS)
 
 
 @line_parser
@@ -43,6 +40,6 @@ class Omens(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """The first that the line says."""
         body = line.body[:4000]
-        what = next((name for name, pattern in _patterns() if pattern.search(body)), None)
+        what = next((name for name, pattern in _PATTERNS if pattern.search(body)), None)
         if what is not None:
             yield Note(**common(line), what=what, detail=body.strip()[:300])

@@ -9,12 +9,11 @@ training loops.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("loss-nan", "oss is nan", r"\b[Ll]oss is (?:nan|NaN)\b.{0,200}"),
@@ -29,9 +28,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 """Name of the note, the literal that offers the line, and the words that make it so."""
 
 
-@cache
-def _compiled() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    return tuple((what, literal, re.compile(pattern)) for what, literal, pattern in _ROWS)
+_COMPILED = tuple((what, literal, lazy(pattern)) for what, literal, pattern in _ROWS)
 
 
 @line_parser
@@ -43,7 +40,7 @@ class Numerics(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """The first row that fits."""
         body = line.body[:8_000]
-        for what, literal, pattern in _compiled():
+        for what, literal, pattern in _COMPILED:
             if literal in body and (hit := pattern.search(body)):
                 told = hit.groupdict().get("rank")
                 rank = line.mark.rank if line.mark.rank is not None or told is None else int(told)

@@ -5,12 +5,11 @@ A rank that is late is often late because only it does one of these (rank 0 save
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
 
 _THE = r"(?:the |a |your )?"
 _PHRASES: tuple[tuple[str, str, str], ...] = (
@@ -93,12 +92,10 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
 )
 
 
-@functools.cache
-def _patterns() -> tuple[tuple[str, bool, re.Pattern[str]], ...]:
-    return tuple((what.lstrip("!"), what[0] == "!", re.compile(pattern)) for what, _, pattern in _PHRASES)
+_PATTERNS = tuple((what.lstrip("!"), what[0] == "!", lazy(pattern)) for what, _, pattern in _PHRASES)
 
 
-_CODE = re.compile(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:#|File \"|>>>|import |from )")
+_CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:#|File \"|>>>|import |from )")
 """Warnings and source lines speak of these things without doing them."""
 
 
@@ -118,7 +115,7 @@ class Doing(LineParser):
         native = line.mark.file is not None and not line.mark.file.endswith(".py")
         if native or _CODE.search(body):
             return
-        for what, done, pattern in _patterns():
+        for what, done, pattern in _PATTERNS:
             m = pattern.search(body)
             if m:
                 yield Phase(
@@ -127,7 +124,7 @@ class Doing(LineParser):
                 return
 
 
-_EPOCH = re.compile(
+_EPOCH = lazy(
     r"\b[Ee]poch[ =:]{1,2}\d{1,9}(?:/\d{1,9})?:? (?:is |has )?(?:finished|done|complete|completed|ended|over)\b"
     r"|\b[Ee]nd of [Ee]poch\b|\b[Ff]inished [Ee]poch \d{1,9}|\b[Ee]poch \d{1,9} took\b"
 )

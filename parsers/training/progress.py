@@ -14,41 +14,42 @@ from typing import Any
 from nccldoctor.events import Event, Progress
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.training.heartbeat import epoch_of
+from nccldoctor.patterns import lazy
 
 _N = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]?\d{1,3})?"
 _SPEED = rf"(?:,\s{{0,4}}(?P<rate>{_N}|\?)\s?(?P<per>s/\w{{1,20}}|[\w ]{{1,20}}/s))?"
-_COUNTS = re.compile(
+_COUNTS = lazy(
     rf"\s{{0,3}}(?P<n>{_N})(?P<unit>[kMG])?/(?P<total>{_N})(?P<unit2>[kMG])?"
     rf"\s{{0,2}}\[[^\]\s,]{{0,40}}(?:<[^\]\s,]{{0,40}})?{_SPEED}"
 )
-_OPEN = re.compile(rf"\b(?P<n>{_N})(?P<unit>[a-z]{{1,12}}) \[\d{{1,3}}:\d\d(?::\d\d)?{_SPEED}")
-_MEGATRON = re.compile(
+_OPEN = lazy(rf"\b(?P<n>{_N})(?P<unit>[a-z]{{1,12}}) \[\d{{1,3}}:\d\d(?::\d\d)?{_SPEED}")
+_MEGATRON = lazy(
     r"\biteration\s{1,12}(?P<n>\d{1,12})/\s{0,12}(?P<total>\d{1,12}) \|"
     r"(?:.{0,160}?elapsed time per iteration \(ms\): (?P<ms>\d{1,12}(?:\.\d+)?))?"
 )
-_NEMO = re.compile(
+_NEMO = lazy(
     r"[Tt]raining epoch (?P<epoch>\d{1,9}), iteration (?P<i>\d{1,12})/(?P<total>\d{1,12})"
     r"(?:.{0,300}?global_step: (?P<n>\d{1,12}))?"
 )
-_VISION = re.compile(
+_VISION = lazy(
     r"(?P<label>Epoch|Test|Val)\w{0,8}:\s{1,3}(?:\[(?P<epoch>\d{1,9})\])?\s{1,4}\[\s{0,9}(?P<n>\d{1,12})/\s{0,9}(?P<total>\d{1,12})\]\s{1,4}eta:"
 )
-_HF = re.compile(
+_HF = lazy(
     r"\{['\"](?:loss|eval_loss|train_loss"
     r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
 )
 _COUNT = r"\s{0,2}[=:#]?\s{0,4}"
-_STEP = re.compile(
+_STEP = lazy(
     rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch"
     rf"|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
     rf"(?:\s{{0,2}}(?:/|of)\s{{0,2}}(?P<total>\d{{1,12}}))?"
 )
-_ABOUT = re.compile(
+_ABOUT = lazy(
     r"loss|\blr\b|learning.rate|grad|tps|mfu|tokens|throughput|samples|step_time|time|eta|skipped|mom=|elapsed|reward"
     r"|acc",
     re.IGNORECASE,
 )
-_FINISH = re.compile(
+_FINISH = lazy(
     r"\b(?P<word>finish(?:ed)?|done|processed"
     r"|completed)\s{1,3}(?P<n>\d{1,15})(?:\s{0,2}/\s{0,2}(?P<total>\d{1,15}))?\b(?!\s*%)"
 )
@@ -120,7 +121,7 @@ def _step(m: re.Match[str]) -> dict[str, Any]:
     return {"step": _whole(m["n"]), "total": _whole(m["total"])}
 
 
-_FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+_FORMS: tuple[tuple[str, lazy[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     # each is tried where its mark stands in the line
     ("raining epoch", _NEMO, _nemo),
     ("iteration ", _MEGATRON, _megatron),

@@ -7,7 +7,8 @@ overrides and zero-width characters that make a line read as something it is not
 from __future__ import annotations
 
 import re
-from functools import cache
+
+from nccldoctor.patterns import lazy
 
 QUOTE = 300
 """Characters of one quoted line in a report."""
@@ -15,23 +16,17 @@ QUOTE = 300
 TEXT = 2_000
 """Characters of one text field of the JSON; the input may hold lines of any length."""
 
+_UNSEEN = lazy(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+    "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that a reader cannot see or that move others about: of categories Cc, Cf, Cs, Zl, Zp in Unicode 15."""
 
-@cache
-def _unseen() -> re.Pattern[str]:
-    """Characters that a reader cannot see or that move others about: of categories Cc, Cf, Cs, Zl, Zp in Unicode 15."""
-    return re.compile(
-        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
-        "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
-    )
-
-
-@cache
-def _secret() -> re.Pattern[str]:
-    """An assignment to a variable whose name says that its value is nobody's business."""
-    return re.compile(
-        r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
-        r"([\"']?\s{0,4}[=:]\s{0,4}[\"']?)([^\s\"',;}]{1,500})"
-    )
+_SECRET = lazy(
+    r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
+    r"([\"']?\s{0,4}[=:]\s{0,4}[\"']?)([^\s\"',;}]{1,500})"
+)
+"""An assignment to a variable whose name says that its value is nobody's business."""
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -49,7 +44,7 @@ def visible(text: str, limit: int = QUOTE) -> str:
 
     Line ends and tabs stay as they are.
     """
-    out = _unseen().sub(_shown, masked(text[: limit + 1].replace("\r\n", "\n")))
+    out = _UNSEEN.sub(_shown, masked(text[: limit + 1].replace("\r\n", "\n")))
     return out if len(out) <= limit else out[: max(limit - 1, 0)].rstrip() + "…"
 
 
@@ -60,12 +55,12 @@ def line(text: str, limit: int = QUOTE) -> str:
 
 def masked(text: str) -> str:
     """``text`` without the values of variables named like a token, key, secret or password."""
-    return _secret().sub(r"\1\2***", text)
+    return _SECRET.sub(r"\1\2***", text)
 
 
 def is_secret(name: str) -> bool:
     """Whether a variable of this name holds a secret."""
-    return _secret().match(f"{name.upper()}=x") is not None
+    return _SECRET.match(f"{name.upper()}=x") is not None
 
 
 def encodable(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import cache
 
 from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
@@ -19,16 +18,14 @@ from nccldoctor.diagnose.signs.silence import broke_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.patterns import lazy
 
 REFUTED = "a traceback of that rank at the place where the others wait"
 
-
-@cache
-def _on_everybody() -> re.Pattern[str]:
-    """A collective of ``torch.distributed`` whose call stands on one line and names no group."""
-    return re.compile(
-        r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
-    )
+_ON_EVERYBODY = lazy(
+    r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
+)
+"""A collective of ``torch.distributed`` whose call stands on one line and names no group."""
 
 
 def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
@@ -47,7 +44,7 @@ def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
     few, most = sorted(places.values(), key=len)
     odd, rest = Ranks(few), Ranks(most)
     ours, theirs = waits[min(odd)], waits[min(rest)]
-    if 3 * len(odd) > len(waits) or not _on_everybody().search(ours.code):
+    if 3 * len(odd) > len(waits) or not _ON_EVERYBODY.search(ours.code):
         return None
     grouped = bool(re.search(r"\bgroup\b", theirs.code)) and _before(ours, theirs)
     if cause is not (CauseClass.ORDER_INVERSION if grouped else CauseClass.OP_MISMATCH):
