@@ -1,28 +1,44 @@
 """Puts every parser on its shelf: the modules of all families are found by their folder.
 
-A parser needs no list: a module that stands in a family's folder is imported here, and its decorators do the rest.
+A parser needs no list: a module that stands in a family's folder is imported here, and its decorators do the rest. An
+installed package adds parsers of its own with an entry point of the group ``nccldoctor.parsers`` that names their module.
 """
 
 from __future__ import annotations
 
+import logging
 import pkgutil
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from nccldoctor import parsers
+from nccldoctor.model import Gap
 from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser
+
+ENTRY_POINTS = "nccldoctor.parsers"
+
+_LOG = logging.getLogger("nccldoctor")
 
 
 @cache
-def load() -> None:
-    """Import every module of every family, in the order of their names."""
+def load() -> tuple[Gap, ...]:
+    """Import every module of every family, then those of other packages; one gap for each of these that failed."""
     for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda found: found.name):
         import_module(module.name)
+    gaps = []
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: (found.name, found.value)):
+        try:
+            point.load()
+        except Exception as error:  # the package of a stranger may fail in any way
+            _LOG.warning("the parsers of %s = %s are left out", point.name, point.value, exc_info=True)
+            gaps.append(Gap(f"parsers of {point.name}", f"{point.value} fails to import: {type(error).__name__}"))
     LINE_PARSERS.sort(key=lambda parser: parser.general)
+    return tuple(gaps)
 
 
 def line_parsers() -> list[LineParser]:
-    """All line parsers, in the order of the modules' names."""
+    """All line parsers in the order of the modules' names, the general ones last."""
     load()
     return LINE_PARSERS
 

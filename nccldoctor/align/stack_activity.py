@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from nccldoctor.patterns import lazy
+
 _LONGEST = 600
+
+_INSTALLED = lazy(
+    r"site-packages|dist-packages|(?:^|/)lib/python\d|^<"
+    r"|^(?:torch|tqdm|numpy|transformers|accelerate|deepspeed|lightning|pytorch_lightning|datasets|wandb)/"
+    r"|^(?:threading|queue|selectors|socket|ssl|subprocess|contextlib|functools|runpy|pdb|bdb|cmd)\.py$"
+    r"|^(?:multiprocessing|concurrent|importlib|asyncio|http|urllib|json|logging)/"
+)
+"""Installed packages, and modules of Python's library, which py-spy shortens to their bare name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +108,6 @@ def user_frame(frames: Sequence[str]) -> str | None:
     """The innermost frame of code that is neither Python's own nor an installed package's; None where there is none."""
     for frame in frames:
         function, file = split_frame(frame)
-        if file.endswith(".py") and not _installed().search(file) and _match("neutral", function, file) is None:
+        if file.endswith(".py") and not _INSTALLED.search(file) and _match("neutral", function, file) is None:
             return frame
     return None
-
-
-@cache
-def _installed() -> re.Pattern[str]:
-    """Installed packages, and modules of Python's library, which py-spy shortens to their bare name."""
-    return re.compile(
-        r"site-packages|dist-packages|(?:^|/)lib/python\d|^<"
-        r"|^(?:torch|tqdm|numpy|transformers|accelerate|deepspeed|lightning|pytorch_lightning|datasets|wandb)/"
-        r"|^(?:threading|queue|selectors|socket|ssl|subprocess|contextlib|functools|runpy|pdb|bdb|cmd)\.py$"
-        r"|^(?:multiprocessing|concurrent|importlib|asyncio|http|urllib|json|logging)/"
-    )

@@ -83,7 +83,11 @@ def ingest(
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
         results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
         parsed_all = [results[i.source.id] for i in found.inputs]
-        gaps = (*found.gaps, *_few(gap for parsed in parsed_all for gap in parsed.gaps))
+        gaps = (
+            *found.gaps,
+            *(shelf.load() if texts else ()),
+            *_few(gap for parsed in parsed_all for gap in parsed.gaps),
+        )
         return Ingested(tuple(parsed_all), merge(read), gaps)
 
 

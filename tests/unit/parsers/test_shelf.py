@@ -1,0 +1,74 @@
+"""The shelves hold every parser of every family, and those of other packages."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from nccldoctor.parsers import shelf
+from nccldoctor.parsers.base import FILE_PARSERS, LINE_PARSERS, FileParser, LineParser, line_parser
+
+WORDINGS = Path(shelf.parsers.__path__[0]) / "wordings"
+
+
+@pytest.fixture
+def loaded_anew():
+    """Loads the shelves once more in the test, and leaves them as they were."""
+    shelf.line_parsers()
+    kept = list(LINE_PARSERS)
+    shelf.load.cache_clear()
+    yield
+    LINE_PARSERS[:] = kept
+    shelf.load.cache_clear()
+    shelf.load()
+
+
+def test_every_class_of_every_family_is_on_the_shelf():
+    on_shelf = {type(parser) for parser in (*shelf.line_parsers(), *shelf.file_parsers())}
+    for found in pkgutil.walk_packages(shelf.parsers.__path__, "nccldoctor.parsers."):
+        for value in vars(importlib.import_module(found.name)).values():
+            if (
+                isinstance(value, type)
+                and value.__module__ == found.name
+                and issubclass(value, LineParser | FileParser)
+            ):
+                assert value in on_shelf or found.name == "nccldoctor.parsers.base", f"{found.name}.{value.__name__}"
+
+
+def test_every_parser_is_there_once_and_has_its_wordings():
+    for parsers in (shelf.line_parsers(), shelf.file_parsers()):
+        assert len({type(parser) for parser in parsers}) == len(parsers)
+        for parser in parsers:
+            *folders, module = type(parser).__module__.removeprefix("nccldoctor.parsers.").split(".")
+            assert WORDINGS.joinpath(*folders, f"{module}.toml").is_file(), f"{'/'.join(folders)}/{module}.toml"
+
+
+@pytest.mark.usefixtures("loaded_anew")
+def test_an_installed_package_adds_parsers(monkeypatch):
+    class Points(EntryPoint):
+        def load(self):
+            @line_parser
+            class Lustre(LineParser):
+                literals = ("LustreError",)
+
+                def parse(self, line):
+                    return ()
+
+    monkeypatch.setattr(shelf, "entry_points", lambda group: [Points("lustre", "a.b", group)])
+    assert "Lustre" in {type(parser).__name__ for parser in shelf.line_parsers()}
+    assert shelf.load() == ()
+
+
+@pytest.mark.usefixtures("loaded_anew")
+def test_a_package_that_fails_to_import_is_a_gap(monkeypatch, caplog):
+    point = EntryPoint("lustre", "no_such_package.parsers", shelf.ENTRY_POINTS)
+    monkeypatch.setattr(shelf, "entry_points", lambda group: [point] if group == shelf.ENTRY_POINTS else [])
+    (gap,) = shelf.load()
+    assert (gap.what, gap.why) == ("parsers of lustre", "no_such_package.parsers fails to import: ModuleNotFoundError")
+    assert "no_such_package.parsers are left out" in caplog.text
+    assert len(shelf.line_parsers()) == len(LINE_PARSERS) > 60
+    assert len(FILE_PARSERS) >= 4
