@@ -14,7 +14,7 @@ from nccldoctor.cli.app import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?<=```text\n).*?(?=```)", re.DOTALL)
 LINES = 12
 """The README shows so many lines of the summary."""
