@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nccldoctor.events import Event, GroupRef
+from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports import json_document
-from nccldoctor.reports.parts import sanitize, wording
+from nccldoctor.reports import json_document, json_fields
+from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import is_secret, line
 
 TEXT_ROWS = 200
@@ -46,6 +45,32 @@ class Inspected(Protocol):
         """What is not known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """How much of a file was understood; all None where it was not read as lines."""
+
+    lines: int | None
+    candidates: int | None
+    understood: int | None
+    first_unknown: str | None
+    first_unknown_at: str | None
+    first_time: str | None
+    last_time: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GapRow:
+    """Something that is not known, why, of which ranks, and in which file."""
+
+    what: str
+    why: str
+    ranks: Ranks
+    where: str | None
+
+
+_UNREAD = dict.fromkeys((name for name, *_ in json_fields.fields(Understood)))
+
+
 def to_json(case: Inspected) -> str:
     """The document that ``inspect --format json`` prints: sources, events in the order of the input, gaps."""
     return json_document.written(document(case))
@@ -56,15 +81,15 @@ def document(case: Inspected) -> dict[str, Any]:
     paths = {source.id: source.path for source in case.sources}
     return {
         "schema_version": json_document.SCHEMA_VERSION,
-        "sources": [dict(_source(source, reading)) for source, reading in _read(case)],
+        "sources": [
+            json_fields.plain(source) | (json_fields.row(reading, Understood) if reading else _UNREAD)
+            for source, reading in _read(case)
+        ],
         "events": list(_events(case)),
         "gaps": [
-            {
-                "what": sanitize.text(gap.what),
-                "why": sanitize.text(gap.why),
-                "ranks": str(gap.ranks),
-                "where": sanitize.optional(paths.get(gap.source)) if gap.source is not None else None,
-            }
+            json_fields.plain(
+                GapRow(gap.what, gap.why, gap.ranks, None if gap.source is None else paths.get(gap.source))
+            )
             for gap in case.gaps
         ],
     }
@@ -132,21 +157,6 @@ def _kinds(case: Inspected) -> list[str]:
     return [f"{name}  {out[name]:,}" for name in sorted(out)] or ["no events"]
 
 
-def _source(source: Source, reading: Any) -> Iterator[tuple[str, Any]]:
-    yield from {
-        "path": sanitize.text(source.path),
-        "kind": source.kind.value,
-        "size": source.size,
-        "rank": source.rank,
-        "local_rank": source.local_rank,
-        "host": sanitize.optional(source.host),
-        "attempt": source.attempt,
-        "why": sanitize.text(source.why),
-    }.items()
-    for name in ("lines", "candidates", "understood", "first_unknown", "first_unknown_at", "first_time", "last_time"):
-        yield name, _plain(getattr(reading, name)) if reading is not None else None
-
-
 def _events(case: Inspected) -> Iterator[dict[str, Any]]:
     """Events and dumps, file by file in the order of the input."""
     items: list[tuple[int, dict[str, Any]]] = [(event.place.source, _event(event)) for event in case.events]
@@ -157,61 +167,18 @@ def _events(case: Inspected) -> Iterator[dict[str, Any]]:
 
 
 def _event(event: Event) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "kind": event.kind,
-        "rank": event.rank,
-        "group_rank": event.group_rank,
-        "group": _plain(event.group),
-        **_time(event.time),
-        "where": sanitize.text(str(event.place)),
-        "host": sanitize.optional(event.host),
-        "pid": event.pid,
-        "text": sanitize.text(event.text),
-    }
-    details = event.details()
-    if event.kind == "setting" and is_secret(str(details.get("name", ""))):
-        details["value"] = "***"
-    for name, value in details.items():
-        out[name] = _plain(value)
-    return out
+    row: dict[str, Any] = {}
+    for name, value in json_fields.row(event, Event).items():
+        row[name] = value
+        if name == "time" and event.time is not None and value is None:
+            row["clock"] = event.time.isoformat()[5:]
+    row |= json_fields.plain(event.details())
+    if event.kind == "setting" and is_secret(str(row["name"])):
+        row["value"] = "***"
+    return row
 
 
 def _recorder(dump: Any, rank: int | None) -> dict[str, Any]:
-    return {
-        "kind": "recorder-dump",
-        "rank": rank,
-        "group_rank": None,
-        "group": None,
-        "time": None,
-        "where": sanitize.text(str(Place(dump.source, dump.path))),
-        "entries": dump.entries,
-        "version": sanitize.text(dump.version),
-        "wrapped": dump.wrapped,
-        "groups": [
-            {"id": sanitize.text(g.uid), "description": sanitize.text(g.desc), "members": str(Ranks(g.ranks))}
-            for g in dump.config
-        ],
-        "form": dump.form,
-        "backend": sanitize.text(dump.backend),
-        "problem": sanitize.text(dump.problem),
-    }
-
-
-def _time(time: datetime | None) -> dict[str, Any]:
-    """A time as the source says it; one without a year is a ``clock`` and no time."""
-    if time is not None and time.year == 1900:
-        return {"time": None, "clock": time.isoformat()[5:]}
-    return {"time": json_document.moment(time)}
-
-
-def _plain(value: Any) -> Any:
-    """A field of an event as JSON has it: rank sets and groups as text, tuples as lists, no number that is none."""
-    if isinstance(value, str):
-        return sanitize.text(value)
-    if isinstance(value, Ranks | GroupRef):
-        return sanitize.text(str(value)) if isinstance(value, GroupRef) else str(value)
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    place = Place(dump.source, dump.path)
+    common = {"kind": "recorder-dump", "rank": rank, "group_rank": None, "group": None, "time": None}
+    return {**common, "where": json_fields.plain(place), **json_fields.plain(dump)}

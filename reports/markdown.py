@@ -161,7 +161,7 @@ def _ranks(diagnosis: Diagnosis) -> str:
             "" if row.enqueued is None else str(row.enqueued),
             row.last_sign,
         )
-        for row in rank_rows.folded(diagnosis)[:24]
+        for row in rank_rows.folded(diagnosis.ranks)[:24]
     ]
     return _table("Progress by rank", ("Ranks", "Role", "Host", "Group", "Done", "Enqueued", "Last sign"), rows)
 

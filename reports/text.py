@@ -134,7 +134,7 @@ def _others(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
 
 
 def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
-    rows = rank_rows.folded(diagnosis)
+    rows = rank_rows.folded(diagnosis.ranks)
     if not rows:
         return
     cells = [["ranks", "host", "group", "done", "enqueued", "role"]]

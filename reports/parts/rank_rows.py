@@ -35,9 +35,8 @@ class Row:
     where: Place | None
 
 
-def folded(diagnosis: Diagnosis) -> tuple[Row, ...]:
+def folded(states: tuple[RankState, ...]) -> tuple[Row, ...]:
     """Rows for any size of job: those to look at first, then by lowest rank."""
-    states = diagnosis.ranks
     alone = _alone(states)
     rows = [_row([state]) for state in states if state.rank in alone]
     rest = [state for state in states if state.rank not in alone]
@@ -55,7 +54,7 @@ def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
         return tuple(_row([state]) for state in diagnosis.ranks)
     mates = _mates(diagnosis)
     near = tuple(state for state in diagnosis.ranks if state.rank in mates)
-    far = [row for row in folded(diagnosis) if not row.ranks <= mates]
+    far = [row for row in folded(diagnosis.ranks) if not row.ranks <= mates]
     rows = [_row([state]) for state in near] + [replace(row, ranks=row.ranks - mates) for row in far]
     return tuple(sorted(rows, key=lambda row: (_ORDER[row.role], min(row.ranks))))[:ROWS]
 

@@ -130,10 +130,10 @@ def test_groups_count_on_their_own():
 def test_small_jobs_show_every_rank_and_large_ones_fold():
     small = fixtures_diagnoses.lagging()
     assert [str(row.ranks) for row in rank_rows.single(small)] == [str(n) for n in range(8)]
-    assert [str(row.ranks) for row in rank_rows.folded(small)] == ["5", "0,2,4,6", "1,3,7"]
+    assert [str(row.ranks) for row in rank_rows.folded(small.ranks)] == ["5", "0,2,4,6", "1,3,7"]
 
     large = fixtures_diagnoses.large(1024)
-    for rows in (rank_rows.single(large), rank_rows.folded(large)):
+    for rows in (rank_rows.single(large), rank_rows.folded(large.ranks)):
         assert len(rows) <= rank_rows.ROWS + 2 * rank_rows.SINGLES
         seen = [rank for row in rows for rank in row.ranks]
         assert sorted(seen) == list(range(1024))
@@ -142,7 +142,7 @@ def test_small_jobs_show_every_rank_and_large_ones_fold():
 
 
 def test_a_row_keeps_only_what_its_ranks_share():
-    rows = rank_rows.folded(fixtures_diagnoses.lagging())
+    rows = rank_rows.folded(fixtures_diagnoses.lagging().ranks)
 
     assert (rows[1].group, rows[1].completed, rows[1].enqueued) == ("dp_0", 18722, 18723)
     assert (rows[1].pid, rows[1].device, rows[1].hosts) == (None, None, ("gpu-a017", "gpu-a018"))

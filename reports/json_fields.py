@@ -1,0 +1,208 @@
+"""The published JSON of our dataclasses: which fields, by which names, in which order.
+
+A document and its schema (:mod:`nccldoctor.reports.json_schema`) both follow from the tables here and from the types of the
+fields. A class without a row has all of its fields, in order of declaration: ``Link(waiting, for_, ...)`` becomes
+``{"waiting": "0-2", "for": "3", ...}``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from nccldoctor.events import Event, GroupRef
+from nccldoctor.model import (
+    Action,
+    Alarm,
+    Avoid,
+    Condition,
+    Diagnosis,
+    Finding,
+    Group,
+    Job,
+    Place,
+    RemedyAdvice,
+    Source,
+    StoryEvent,
+)
+from nccldoctor.model.figures import (
+    NEVER,
+    UNKNOWN,
+    LateRow,
+    Mark,
+    RunUp,
+    StackSide,
+    StreamPair,
+    StreamRow,
+    Stretch,
+    Timeline,
+    TwoStacks,
+)
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import DumpHead, GroupConfig
+from nccldoctor.reports.parts import rank_rows
+from nccldoctor.reports.parts.sanitize import text
+
+FIELDS: dict[type, str] = {
+    Action: "restart cordon why",
+    Alarm: "rank time where",
+    Condition: "condition=text met says where",
+    Diagnosis: "verdict findings remedies avoid job notices coverage action ranks ruled_out capture alarm story "
+    "input=sources run_up timeline stacks streams",
+    DumpHead: "entries version wrapped groups=config form backend problem",
+    Event: "kind rank group_rank group time where=place host pid text",
+    Finding: "id family class=cause confidence headline ranks suspects victims stalled chain evidence refuted_by",
+    Group: "id=uid description=desc members",
+    GroupConfig: "id=uid description=desc members=ranks",
+    Job: "world_size world_guessed hosts torch nccl groups",
+    RunUp: "group seqs ops ranks clocks=corrected correction_ms rows",
+    Source: "path kind size rank local_rank host attempt why",
+    StackSide: "rank what where left_out=cut frames",
+    StoryEvent: "role cause kind says ranks host time where count",
+    StreamPair: "left right left_out_before=before left_out_after=after rows",
+    StreamRow: "kind left right",
+    Timeline: "start end zone hidden rows",
+}
+"""Classes whose fields are not simply listed in order; ``id=uid`` publishes ``uid`` as ``id``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """A hypothesis that was looked at; ``ruled_out`` is False where the input that would tell is missing."""
+
+    hypothesis: str
+    ruled_out: bool
+    says: str
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What a remedy advises against."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """How many files were read, how many bytes, and how many files of each kind."""
+
+    files: int
+    bytes: int
+    kinds: Mapping[str, int]
+
+
+def _ruled_out(conditions: Iterable[Condition]) -> tuple[RuledOut, ...]:
+    return tuple(RuledOut(c.text, c.met is False, c.says, c.where) for c in conditions)
+
+
+def _input(sources: tuple[Source, ...]) -> Input:
+    kinds = Counter(source.kind.value for source in sources)
+    return Input(len(sources), sum(source.size for source in sources), dict(sorted(kinds.items())))
+
+
+def _sides(stacks: TwoStacks | None) -> tuple[StackSide, ...]:
+    return tuple(side for side in (stacks.culprit, stacks.peer) if side is not None) if stacks else ()
+
+
+def _late(values: tuple[float, ...]) -> tuple[float | Literal["never"] | None, ...]:
+    """Milliseconds, ``never`` where the call was not issued, None where it is not recorded."""
+    return tuple("never" if value == NEVER else None if value == UNKNOWN else value for value in values)
+
+
+def _warned(items: tuple[Avoid, ...]) -> tuple[Warned, ...]:
+    return tuple(Warned(item.what, item.why) for item in items)
+
+
+def _seconds(value: float) -> float:
+    return round(value, 6)
+
+
+def _or_null(value: str) -> str | None:
+    return value or None
+
+
+def _ranks(value: tuple[int, ...]) -> Ranks:
+    return Ranks(value)
+
+
+CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
+    (Diagnosis, "ranks"): rank_rows.folded,
+    (Diagnosis, "ruled_out"): _ruled_out,
+    (Diagnosis, "sources"): _input,
+    (Diagnosis, "stacks"): _sides,
+    (GroupConfig, "ranks"): _ranks,
+    (LateRow, "late_ms"): _late,
+    (Mark, "at"): _seconds,
+    (Mark, "where"): _or_null,
+    (RemedyAdvice, "avoid"): _warned,
+    (Stretch, "start"): _seconds,
+    (Stretch, "end"): _seconds,
+    (Timeline, "start"): _seconds,
+    (Timeline, "end"): _seconds,
+    (Timeline, "zone"): _or_null,
+}
+"""Fields that are published in another form; what the function returns is also their type in the schema."""
+
+
+@cache
+def fields(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+    """The published fields of a class: name, attribute, and the function that changes the value, if any does."""
+    listed = FIELDS.get(kind)
+    rows = listed.split() if listed else [f"{f.name.removesuffix('_')}={f.name}" for f in dataclasses.fields(kind)]
+    pairs = (row.partition("=") for row in rows)
+    return tuple((name, attribute or name, CHANGED.get((kind, attribute or name))) for name, _, attribute in pairs)
+
+
+def types(kind: type) -> dict[str, Any]:
+    """The type of each published field, as its annotation says; properties and changing functions by what they return."""
+    hints = get_type_hints(kind)
+    out = {}
+    for name, attribute, change in fields(kind):
+        made = change or getattr(getattr(kind, attribute, None), "fget", None)
+        out[name] = get_type_hints(made)["return"] if made else hints[attribute]
+    return out
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: rank sets, groups, places and times as text, dataclasses as objects.
+
+    A float that is not finite becomes None; raises TypeError for a type that is not ours.
+    """
+    if isinstance(value, str):
+        return text(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, Ranks):
+        return str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, Place | GroupRef):
+        return text(str(value))
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return row(value, type(value))
+
+
+def row(value: Any, kind: type) -> dict[str, Any]:
+    """The published fields that ``kind`` has of ``value``, which may be of a class below it."""
+    return {
+        name: plain(change(getattr(value, attribute)) if change else getattr(value, attribute))
+        for name, attribute, change in fields(kind)
+    }
+
+
+def moment(time: datetime) -> str | None:
+    """ISO 8601 as the source says it; None for a time without a year, which stands in 1900."""
+    return None if time.year == 1900 else time.isoformat()
