@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from nccldoctor.cli import terminal
+from nccldoctor.cli.options import format_option
 from nccldoctor.model.errors import InputError
 
 FIX = 1
@@ -36,7 +37,7 @@ def env() -> None:
     """
 
 
-def _version(text: str | None) -> str | None:
+def _checked_version(text: str | None) -> str | None:
     from nccldoctor.prescribe.conditions.environment import version_tuple
 
     if text is not None and version_tuple(text) == (0, 0, 0):
@@ -48,14 +49,7 @@ def _version(text: str | None) -> str | None:
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option("--torch", metavar="VERSION", help="Release of PyTorch (default: the one seen in PATH, else any).")
 @click.option("--nccl", metavar="VERSION", help="Release of NCCL (default: the one seen in PATH, else any).")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["shell", "slurm", "kubernetes"]),
-    default="shell",
-    show_default=True,
-    help="Whom the variables are for.",
-)
+@format_option("shell", "slurm", "kubernetes", help="Whom the variables are for.")
 def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
     """Print the variables that leave the best evidence of the next hang.
 
@@ -69,7 +63,7 @@ def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str)
     from nccldoctor.prescribe import exports
     from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate
 
-    torch, nccl = _version(torch), _version(nccl)
+    torch, nccl = _checked_version(torch), _checked_version(nccl)
     entries, because = DEFAULT, "PyTorch's default; give PATH to size it by a run"
     if paths:
         from nccldoctor.pipeline import read
@@ -88,14 +82,7 @@ def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--torch", metavar="VERSION", help="Judge for this release of PyTorch.")
 @click.option("--nccl", metavar="VERSION", help="Judge for this release of NCCL.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What goes to stdout.",
-)
+@format_option("text", "json")
 def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
     """Judge each NCCL_*, TORCH_* and GLOO_* variable, and timeouts in code.
 
@@ -109,7 +96,7 @@ def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str
     """
     from nccldoctor.cli import env_check
 
-    rows = env_check.files(files, _version(torch), _version(nccl))
+    rows = env_check.files(files, _checked_version(torch), _checked_version(nccl))
     if form == "json":
         terminal.out(env_check.to_json(rows), encoding="utf-8")
     else:

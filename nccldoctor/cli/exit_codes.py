@@ -1,4 +1,4 @@
-"""What a result means to the caller of the command: its exit code, and the document where there is no result."""
+"""Turns a result into an exit code, and a failure into a document."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def exit_code(diagnosis: Diagnosis) -> int:
         return NOTHING_WRONG
     if cause is not CauseClass.UNDETERMINED:
         return DIAGNOSED
-    aside = _UNREAD if _of_a_job(diagnosis) else (*_UNREAD, *_ANYTHING)
+    aside = _UNREAD if _is_of_a_job(diagnosis) else (*_UNREAD, *_ANYTHING)
     readable = any(source.kind not in aside for source in diagnosis.sources)
     return CANNOT_TELL if readable else NOTHING_READABLE
 
 
-def _of_a_job(diagnosis: Diagnosis) -> bool:
-    """Whether anything read tells of a job: a rank, or a line that is quoted. A letter, or a folder of sources, does not."""
+def _is_of_a_job(diagnosis: Diagnosis) -> bool:
+    """True where anything read is of a job: a rank, or a line that is quoted. A letter or a folder of sources is not."""
     return bool(diagnosis.ranks) or any(one.quote for finding in diagnosis.findings for one in finding.evidence)
 
 

@@ -1,4 +1,4 @@
-"""How the command talks: results on stdout, everything else on stderr."""
+"""Prints results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BROKEN = 70
 """A mistake of the program itself (EX_SOFTWARE of sysexits.h)."""
 
 
-class Talking(click.Group):
+class ReportingGroup(click.Group):
     """The one place where errors become text."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -75,8 +75,8 @@ def out(text: str, *, encoding: str | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def colourful(wish: str) -> bool:
-    """Whether stdout gets colours: ``always``, ``never``, or by NO_COLOR, FORCE_COLOR and the terminal."""
+def has_color(wish: str) -> bool:
+    """True where stdout gets colours: ``always``, ``never``, or by NO_COLOR, FORCE_COLOR and the terminal."""
     if wish != "auto":
         return wish == "always"
     if os.environ.get("NO_COLOR"):
@@ -84,8 +84,8 @@ def colourful(wish: str) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def speaks_unicode() -> bool:
-    """Whether stdout can show more than ASCII."""
+def has_unicode() -> bool:
+    """True where stdout can show more than ASCII."""
     return "utf" in (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
 
 
@@ -98,7 +98,7 @@ def width() -> int:
 
 
 class Waiting:
-    """Shows on stderr that long work goes on: a bar on a terminal after one second, else a line every ten.
+    """Shows progress on stderr: a bar on a terminal after one second, else a line every ten.
 
     An instance is handed to the pipeline as ``on_progress(done, total)``.
     """
@@ -107,15 +107,15 @@ class Waiting:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._begin = self._last = time.monotonic()
-        self._phase_of_bar: Progress | None = None
+        self._bar: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> Waiting:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._phase_of_bar is not None:
-            self._phase_of_bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
         """Report that ``done`` of ``total`` inputs are read; any thread may call."""
@@ -130,11 +130,11 @@ class Waiting:
             click.echo(f"read {done} of {total} inputs", err=True)
 
     def _draw(self, done: int, total: int) -> None:
-        if self._phase_of_bar is None or self._task is None:
+        if self._bar is None or self._task is None:
             from rich.console import Console
             from rich.progress import Progress
 
-            self._phase_of_bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
-            self._task = self._phase_of_bar.add_task("reading", total=total)
-            self._phase_of_bar.start()
-        self._phase_of_bar.update(self._task, completed=done, total=total)
+            self._bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
+            self._task = self._bar.add_task("reading", total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, total=total)

@@ -1,4 +1,4 @@
-"""Writing a result to a file: the format follows the suffix, and a half-written report is never left behind."""
+"""Writes a report to a file: the format follows the suffix, and a half-written report is never left behind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import io
 import os
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
+from nccldoctor.incident import Incident
 from nccldoctor.model.errors import OutputError
 
 SUFFIXES = (".html", ".json", ".md", ".zip")
@@ -18,52 +18,7 @@ _HEAD = 4096
 """Bytes of a page in which its title stands."""
 
 
-class Result(Protocol):
-    """What can be written: an :class:`~nccldoctor.incident.Incident`."""
-
-    def to_html(self) -> str:
-        """One self-contained page."""
-
-    def to_json(self) -> str:
-        """The machine-readable document."""
-
-    def to_full_markdown(self) -> str:
-        """The whole report as Markdown."""
-
-
-class Zoomable(Protocol):
-    """What has a page with panels beside its plain one: an :class:`~nccldoctor.incident.Incident`."""
-
-    def to_interactive_html(self) -> str:
-        """The page with plotly panels."""
-
-    def to_json(self) -> str:
-        """The machine-readable document."""
-
-    def to_full_markdown(self) -> str:
-        """The whole report as Markdown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interactive:
-    """A result whose page is the one with panels."""
-
-    result: Zoomable
-
-    def to_html(self) -> str:
-        """The page with panels."""
-        return self.result.to_interactive_html()
-
-    def to_json(self) -> str:
-        """The document of the result."""
-        return self.result.to_json()
-
-    def to_full_markdown(self) -> str:
-        """The Markdown of the result."""
-        return self.result.to_full_markdown()
-
-
-def check(target: Path, force: bool) -> None:
+def check_target(target: Path, force: bool) -> None:
     """Fail before the analysis, not after it.
 
     Raises :class:`OutputError` where ``target`` has an unknown suffix, exists (unless ``force``), or cannot be written.
@@ -85,7 +40,7 @@ def check(target: Path, force: bool) -> None:
 
 
 def is_report(target: Path) -> bool:
-    """Whether a file is a page that nccldoctor wrote, as its title says."""
+    """True where a file is a page that nccldoctor wrote, as its title says."""
     try:
         with target.open("rb") as file:
             return b" \xc2\xb7 nccldoctor</title>" in file.read(_HEAD)
@@ -93,13 +48,13 @@ def is_report(target: Path) -> bool:
         return False
 
 
-def write(result: Result, target: Path) -> int:
-    """Write ``result`` to ``target`` in the format of its suffix; the size in bytes.
+def write_report(incident: Incident, page: Callable[[], str], target: Path) -> int:
+    """Write an incident to ``target`` in the format of its suffix, HTML as ``page`` makes it; the size in bytes.
 
     The bytes go to a new file beside it, which then takes its name: readers see the old report or the new one.
     Raises :class:`OutputError` where that fails.
     """
-    content = _content(result, target.suffix.lower())
+    content = _content(incident, page, target.suffix.lower())
     part = _beside(target)
     try:
         part.write_bytes(content)
@@ -115,25 +70,20 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.part")
 
 
-def _content(result: Result, suffix: str) -> bytes:
-    if suffix == ".html":
-        return result.to_html().encode("utf-8", "backslashreplace")
-    if suffix == ".json":
-        return result.to_json().encode("utf-8", "backslashreplace")
-    if suffix == ".md":
-        return result.to_full_markdown().encode("utf-8", "backslashreplace")
-    return _packed(
-        {"report.html": result.to_html(), "report.json": result.to_json(), "report.md": result.to_full_markdown()}
-    )
+def _content(incident: Incident, page: Callable[[], str], suffix: str) -> bytes:
+    writers = {".html": page, ".json": incident.to_json, ".md": incident.to_full_markdown}
+    if suffix in writers:
+        return writers[suffix]().encode("utf-8", "backslashreplace")
+    return _packed({f"report{suffix}": writers[suffix]() for suffix in (".html", ".json", ".md")})
 
 
 def _packed(texts: dict[str, str]) -> bytes:
     """A zip of ``texts`` with a fixed date, so that the same result gives the same bytes."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
         for name, text in texts.items():
             member = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = 0o644 << 16
             archive.writestr(member, text.encode("utf-8", "backslashreplace"))
-    return out.getvalue()
+    return packed.getvalue()

@@ -1,0 +1,102 @@
+"""Runs ``nccldoctor analyze``: diagnoses, prints, writes the report, and says how to exit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from nccldoctor import pipeline
+from nccldoctor.cli import exit_codes, report_file, terminal
+from nccldoctor.incident import Incident
+from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.reports import json_document
+from nccldoctor.reports.parts import redact
+from nccldoctor.reports.parts.sanitize import line
+
+SHOWN = 12
+"""At most so many findings, and quotes of each, are printed by --verbose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command by their long names; ``form`` is ``--format``."""
+
+    form: str
+    output: Path | None
+    force: bool
+    interactive: bool
+    redact: str | None
+    rank_from: str | None
+    catalogue: tuple[Path, ...]
+    workers: int | None
+    exit_zero: bool
+    quiet: bool
+    verbose: bool
+    color: str
+
+
+def run(paths: tuple[str, ...], options: Options) -> int:
+    """Analyse ``paths``, print the result and write the report; the exit code.
+
+    Raises :class:`NccldoctorError` where nothing can be analysed or the report cannot be written.
+    """
+    redacted = redact.wanted(options.redact or "")
+    if options.output is not None:
+        report_file.check_target(options.output, options.force)
+    incident = _diagnose(paths, options)
+    if redacted:
+        incident = incident.redacted(redacted)
+    _print(incident, options)
+    if options.output is not None:
+        page = incident.to_interactive_html if options.interactive else incident.to_html
+        size = report_file.write_report(incident, page, options.output)
+        click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
+    code = exit_codes.exit_code(incident.diagnosis)
+    if code == exit_codes.NOTHING_READABLE:
+        terminal.tell(exit_codes.unreadable(paths, incident.case.gaps))
+    return 0 if options.exit_zero and code in (exit_codes.DIAGNOSED, exit_codes.CANNOT_TELL) else code
+
+
+def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
+    """The incident; with ``--format json`` a failure is printed as a document before it is raised."""
+    try:
+        with terminal.Waiting(options.quiet) as waiting:
+            return pipeline.analyze(
+                paths,
+                rank_from=options.rank_from,
+                workers=options.workers,
+                catalogue=options.catalogue,
+                on_progress=waiting,
+            )
+    except Exception as error:
+        if options.form == "json":
+            hint = error.hint if isinstance(error, NccldoctorError) else ""
+            terminal.out(json_document.to_json(exit_codes.failed(str(error), hint)), encoding="utf-8")
+        raise
+
+
+def _print(incident: Incident, options: Options) -> None:
+    verdict = incident.verdict
+    if options.form == "json":
+        terminal.out(incident.to_json(), encoding="utf-8")
+    elif options.form == "md":
+        terminal.out(incident.to_markdown())
+    elif options.quiet:
+        terminal.out(f"{verdict.headline} [{verdict.cause}, confidence {verdict.confidence}]\n")
+    else:
+        color, ascii_only = terminal.has_color(options.color), not terminal.has_unicode()
+        terminal.out(incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
+        if options.verbose:
+            terminal.out("".join(_quoted_evidence(incident)))
+
+
+def _quoted_evidence(incident: Incident) -> Iterator[str]:
+    yield "\nEvidence\n"
+    for finding in incident.diagnosis.findings[:SHOWN]:
+        for item in finding.evidence[:SHOWN]:
+            yield f"  {finding.id} {'+' if item.supports else '-'} {line(item.says)}\n"
+            if item.where is not None:
+                yield f"       {item.where}: {line(item.quote)}\n"
