@@ -1,4 +1,4 @@
-"""TODO."""
+"""The words and times of a stuck call, and the text of one recorder entry."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from nccldoctor.align.call_sequences import site
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import counters_of, issue_evidence, stalled_from_counters
+from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.events import CallTimeout, Event, WorkStatus
-from nccldoctor.model import Evidence, Group, Place, Stalled
+from nccldoctor.events import CallTimeout
+from nccldoctor.model import Group, Stalled
 from nccldoctor.model.operations import op_type
 
 HASHED = re.compile(r"[0-9a-f]{32,}")
@@ -22,20 +22,6 @@ HASHED = re.compile(r"[0-9a-f]{32,}")
 
 GAVE_UP, LATE = 64, 840.0
 """Members of a call that are asked when they gave up; seconds after the limit in which a job is taken down, less than zones are apart."""
-
-
-def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
-    """A log line as evidence; its observer is the rank that wrote it."""
-    who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
-    return Evidence(event.place, event.text[:300], says, supports, who)
-
-
-def entry_evidence(facts: Facts, row: int, says: str, *, supports: bool = True) -> Evidence:
-    """A recorder entry as evidence; its observer is the dump's rank."""
-    case = facts.case
-    dump = case.dumps[case.calls.dump[row]]
-    place = Place(dump.source, dump.path, entry=int(case.calls.entry[row]))
-    return Evidence(place, entry_text(facts, row), says, supports, f"dump:{int(case.call_rank[row])}")
 
 
 def entry_text(facts: Facts, row: int) -> str:
@@ -50,17 +36,6 @@ def entry_text(facts: Facts, row: int) -> str:
     return f"{case.vocabulary.ops[calls.op[row]]} #{number} in {group} {sizes} {state}" + (
         f", called by {where}" if where else ""
     )
-
-
-def dump_evidence(facts: Facts, rank: int, says: str) -> Evidence | None:
-    """A rank's dump as a whole: its newest entry, or the file where it holds none."""
-    row = facts.progress.last_row.get(rank)
-    if row is not None:
-        return entry_evidence(facts, row, says)
-    for dump, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True):
-        if owner == rank and rank in facts.progress.recorded_ranks:
-            return Evidence(Place(dump.source, dump.path), "no call is active in this dump", says, True, f"dump:{rank}")
-    return None
 
 
 def stalled_of(facts: Facts, call: StuckCall | None) -> Stalled | None:
@@ -159,30 +134,6 @@ def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
 
 def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
     return next((e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None), None)
-
-
-def waiting_evidence(facts: Facts, call: StuckCall, most: int = 3) -> list[Evidence]:
-    """That the victims wait: recorder entries of some of them, or the counters of their dumps, and what their watchdogs printed."""
-    out: list[Evidence] = []
-    what = describe(facts, call)
-    shown = 0
-    for rank in call.inside:
-        front = facts.progress.by_group_rank.get((call.group, rank))
-        if front is not None and front.row >= 0 and shown < most:
-            out.append(entry_evidence(facts, front.row, f"rank {rank} issued {what} and it did not complete"))
-            shown += 1
-        elif front is not None and front.known_by == "status" and shown < most:
-            said = f"rank {rank} counts #{front.enqueued} as issued and #{front.completed} as completed"
-            out += [found] if (found := dump_evidence(facts, rank, said)) is not None else []
-            shown += 1
-    if not out and call.row >= 0:  # a transfer: fronts are of collectives
-        rank = int(facts.case.call_rank[call.row])
-        out.append(entry_evidence(facts, call.row, f"rank {rank} issued {what} and it did not complete"))
-    out += [quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[:most]]
-    if not out:
-        lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
-        out += [quote(e, f"rank {e.rank} waits in {what}") for e in lines[:most]]
-    return out or issue_evidence(facts, call, what, most)
 
 
 def describe(facts: Facts, call: StuckCall | None) -> str:

@@ -11,6 +11,7 @@ from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Hypothesis
 from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
 from nccldoctor.diagnose.nccl_counters_check import heard
@@ -115,9 +116,10 @@ def _judge(facts: Facts, stall: Stall) -> Hypothesis:
     )
     for rule in load():
         hypothesis = rule.judge(facts, stall)
-        if hypothesis is not None and hypothesis.evidence:
+        evidence = written(facts, hypothesis.citations) if hypothesis is not None else ()
+        if hypothesis is not None and evidence:
             _LOG.debug("%s: %s holds: %s", about, rule.cause, hypothesis.headline)
-            return heard(facts, hypothesis)
+            return heard(facts, replace(hypothesis, evidence=evidence))
         reason = "does not hold" if hypothesis is None else "shows no evidence"
         _LOG.debug("%s: %s falls through, it %s", about, rule.cause, reason)
     raise AssertionError("the last rule always holds")
@@ -159,9 +161,10 @@ def _joined(facts: Facts, drafts: list[Hypothesis]) -> Hypothesis:
     return Hypothesis(
         best.cause,
         "; ".join(d.headline for d in alike[:3]),
-        evidence,
+        (),
         ceiling,
         best.refuted_by,
+        evidence=evidence,
         ranks=culprits,
         suspects=Ranks(r for d in alike for r in d.suspects),
         call=first.call,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation
 from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
 from nccldoctor.model.ranks import Ranks
 
@@ -20,12 +21,13 @@ MOST_QUOTES = 12
 class Hypothesis:
     """A rule's conclusion. ``ceiling`` is the confidence it may reach if its evidence comes from independent observers.
 
-    ``victims`` are ranks that wait without a stuck call to name, as in the set-up of a group.
+    ``victims`` are ranks that wait without a stuck call to name, as in the set-up of a group. ``evidence`` are the ``citations`` as
+    they are quoted: it is empty until a rule has held.
     """
 
     cause: CauseClass
     headline: str
-    evidence: tuple[Evidence, ...]
+    citations: tuple[Citation, ...]
     ceiling: Confidence
     refuted_by: str
     ranks: Ranks = Ranks()
@@ -33,6 +35,7 @@ class Hypothesis:
     call: StuckCall | None = None
     stalled: Stalled | None = None
     victims: Ranks = Ranks()
+    evidence: tuple[Evidence, ...] = ()
 
 
 Judge = Callable[[Facts, Stall], Hypothesis | None]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import (
     counter_evidence,
@@ -22,6 +22,7 @@ from nccldoctor.align.nccl_counter_evidence import (
     may_wait_elsewhere,
     no_ras_answer,
 )
+from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.log_endings import ended_well
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus

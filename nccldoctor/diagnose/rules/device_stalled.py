@@ -8,15 +8,16 @@ What would refute it: a later snapshot in which its completions moved on.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, entry_evidence, stalled_of, waiting_evidence
+from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
 CAUSE = CauseClass.DEVICE_STALLED
@@ -47,20 +48,19 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     ahead = Ranks(r for r in call.inside if _went_on(facts, call, r))
     if not ahead or not (_complained(facts) or _held_up(facts, call, ahead)):
         return None
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for rank in list(ahead)[:3]:
         front = facts.progress.by_group_rank[(call.group, rank)]
         if front.row >= 0:
             evidence.append(
-                entry_evidence(
-                    facts,
+                Entry(
                     front.row,
                     f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
                 )
             )
     evidence += _peers_passed(facts, call)
     for waiting in _others_wait_for(facts, call)[:2]:
-        evidence += waiting_evidence(facts, waiting, 1)
+        evidence.append(Waiting(waiting, 1))
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     return Hypothesis(
         CAUSE,
@@ -153,10 +153,10 @@ def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
     return (same or waiting or [call])[0]
 
 
-def _peers_passed(facts: Facts, call: StuckCall) -> list[Evidence]:
+def _peers_passed(facts: Facts, call: StuckCall) -> list[Entry]:
     out = []
     for rank in list(call.completed)[:2]:
         front = facts.progress.by_group_rank.get((call.group, rank))
         if front is not None and front.row >= 0:
-            out.append(entry_evidence(facts, front.row, f"rank {rank} completed #{front.completed} of that group"))
+            out.append(Entry(front.row, f"rank {rank} completed #{front.completed} of that group"))
     return out

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import FATAL, Failure
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import lives, nameable, one_host, others_wait
+from nccldoctor.diagnose.signs.absence import lives, nameable, one_host
 from nccldoctor.diagnose.signs.silence import broke_first, draft, lost_by_peers, unheard
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
 BRIEF = 120
@@ -84,12 +85,12 @@ def observer(event: Event) -> str:
 CAUSE = CauseClass.DIED
 
 
-def silence(facts: Facts, rank: int) -> list[Evidence]:
+def silence(facts: Facts, rank: int) -> list[Citation]:
     """That nothing of the rank contradicts its end: its log simply stops."""
     signs = facts.liveness.activity(rank)
     if signs.dump != "none" or signs.dump_replies or signs.alarms or signs.last_event is None:
         return []
-    return [quote(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
+    return [Line(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
 
 
 def block(ranks: Ranks) -> bool:
@@ -104,7 +105,7 @@ def lost_node(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     host = one_host(facts, gone)
     named = host is not None
-    evidence = others_wait(facts, stall)
+    evidence: list[Citation] = [Waiting(stall.call)]
     collected = bool(gone & facts.liveness.logged) or any(
         s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
     )
@@ -206,8 +207,8 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Hypot
     first = found[0]
     together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
     ranks = Ranks(r for f in together for r in f.ranks)
-    evidence = [quote(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
-    evidence += others_wait(facts, stall)
+    evidence: list[Citation] = [Line(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
+    evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + lost_by_peers(facts, ranks)
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else process(first.events[0])
@@ -236,12 +237,12 @@ def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
     if not ranks:
         return _missing_from_table(facts, stall)
-    evidence = [
-        quote(e, f"rank {r} exited with code 0", observer="launcher")
+    evidence: list[Citation] = [
+        Line(e, f"rank {r} exited with code 0", observer="launcher")
         for r in ranks
         for e in facts.liveness.activity(r).exits[:1]
     ]
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     return Hypothesis(
         CAUSE,
         f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {describe(facts, stall.call)}",
@@ -264,7 +265,7 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
         and not facts.liveness.activity(r).teardown
         and not facts.liveness.activity(r).is_alive
     )
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for rank in ranks:
         host = facts.case.rank_host.get(rank)
         mates = [
@@ -276,7 +277,7 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
         if len(mates) < 2:
             return None
         evidence.append(
-            quote(
+            Line(
                 mates[0],
                 f"the launcher's table of {host} lists {len(mates)} ranks and not rank {rank}: it had ended before, with code 0",
                 observer="launcher",
@@ -285,7 +286,7 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
         evidence += silence(facts, rank)
     if not ranks:
         return None
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     return Hypothesis(
         CAUSE,
         f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {describe(facts, stall.call)}",
@@ -307,8 +308,8 @@ def _broken_connection(facts: Facts, stall: Stall) -> Hypothesis | None:
     broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
     if not broken or not silent or len(silent) > 1 or not broke_first(facts):
         return None
-    evidence = [quote(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
-    evidence += others_wait(facts, stall) + [e for r in silent for e in silence(facts, r)]
+    evidence: list[Citation] = [Line(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
+    evidence += [Waiting(stall.call), *(e for r in silent for e in silence(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
         CAUSE,

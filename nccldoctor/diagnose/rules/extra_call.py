@@ -7,9 +7,10 @@ What would refute it: a record of the same call on its peers.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, entry_evidence, waiting_evidence
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.rules.missed_call import by_shift
 from nccldoctor.diagnose.signs import nccl_counter_diffs
@@ -39,10 +40,10 @@ def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     call = found[0][2]
     known = facts.case.groups[call.group].learned != "assumed"
-    evidence = [
-        entry_evidence(facts, row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in found[:3]
+    evidence: list[Citation] = [
+        Entry(row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in found[:3]
     ]
-    evidence += waiting_evidence(facts, call)
+    evidence.append(Waiting(call))
     ranks = Ranks(rank for rank, _, _ in found)
     return Hypothesis(
         CAUSE,

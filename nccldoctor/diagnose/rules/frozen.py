@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from itertools import chain
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import no_ras_answer
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside, waits_by_stack
+from nccldoctor.diagnose.signs.absence import nameable, shown_outside, waits_by_stack
 from nccldoctor.diagnose.signs.silence import draft, shows_life, still_connected, unheard
 from nccldoctor.diagnose.signs.still_running import scattered
 from nccldoctor.events import (
@@ -30,7 +31,7 @@ from nccldoctor.events import (
     Progress,
     SchedulerEvent,
 )
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
 CAUSE = CauseClass.FROZEN
@@ -55,20 +56,20 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     others = facts.case.groups[stall.call.group].members - ranks
     spoke = Ranks(r for r in facts.case.world - ranks if facts.liveness.activity(r).is_alive)
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for rank in list(ranks)[:3]:
         evidence += shown_outside(facts, stall.call, rank)
         signs = facts.liveness.activity(rank)
         if signs.last_event is not None:
-            evidence.append(quote(signs.last_event, f"the last line of rank {rank}, from before the stall"))
-    evidence += others_wait(facts, stall)
+            evidence.append(Line(signs.last_event, f"the last line of rank {rank}, from before the stall"))
+    evidence.append(Waiting(stall.call))
     evidence += _answers(facts, others)
     exits = facts.liveness.exited
     no_exit = bool(exits & others) and all(_kept_running(facts, r) for r in ranks)
     if no_exit:
         other = next(iter(exits & others))
         evidence += [
-            quote(e, f"exits of others are on record, none of {names(ranks)}", observer="launcher")
+            Line(e, f"exits of others are on record, none of {names(ranks)}", observer="launcher")
             for e in facts.liveness.activity(other).exits[:1]
         ]
     own_log = bool(ranks & facts.liveness.logged)
@@ -145,7 +146,7 @@ def _only_stall(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Stall) -> Hypothesis:
+def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Citation, ...], stall: Stall) -> Hypothesis:
     """Neither dump nor log of the rank was collected. It is named where somebody complained, everybody else left something and all
     waiting ends at it; why it did not come is open even then.
     """
@@ -171,10 +172,10 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Evidence, ...], stall: Sta
     )
 
 
-def _answers(facts: Facts, others: Ranks) -> list[Evidence]:
+def _answers(facts: Facts, others: Ranks) -> list[Citation]:
     """That the dump signal went round: this rank alone did not answer."""
     found = [e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others]
     return [
-        quote(e, f"rank {e.rank} {'wrote its dump' if is_manual_dump(e) else 'answered the dump signal'}")
+        Line(e, f"rank {e.rank} {'wrote its dump' if is_manual_dump(e) else 'answered the dump signal'}")
         for e in found[:1]
     ]

@@ -8,12 +8,12 @@ What would refute it: the same error on boards of ranks that went on, or an erro
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import others_wait
 from nccldoctor.events import CudaError, GpuError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -40,13 +40,13 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         and (stall.ranks <= suspects or not suspects)
     ):
         ranks, suspects = stall.ranks, Ranks()
-    evidence = [
-        quote(e, f"{_board(e)}: {_what(e)}", observer=_observer(e)) for f in (named or found)[:4] for e in f.events[:3]
+    evidence: list[Citation] = [
+        Line(e, f"{_board(e)}: {_what(e)}", observer=_observer(e)) for f in (named or found)[:4] for e in f.events[:3]
     ]
     evidence += [
-        quote(e, f"rank {e.rank} itself reports a CUDA error") for e in facts.case.of(CudaError) if e.rank in ranks
+        Line(e, f"rank {e.rank} itself reports a CUDA error") for e in facts.case.of(CudaError) if e.rank in ranks
     ][:1]
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
     who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
     wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""

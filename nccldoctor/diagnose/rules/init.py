@@ -12,10 +12,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from nccldoctor.align.evidence import quote, waiting_evidence
 from nccldoctor.align.exits import CLOSING
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import nameable, seen_in
 from nccldoctor.events import (
@@ -35,7 +35,7 @@ from nccldoctor.events import (
     TearDown,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
 REFUTED = "a completed call of the same group"
@@ -83,7 +83,7 @@ def at_barrier(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         CauseClass.INIT,
         f"The job did not come up as far as was read: {who} had not joined",
-        tuple(quote(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
+        tuple(Line(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
         Confidence.MEDIUM if absent else Confidence.LOW,
         REFUTED,
         ranks=absent,
@@ -100,8 +100,10 @@ def gave_up(facts: Facts) -> Hypothesis | None:
     reasons = list(_reasons(facts))
     first = reasons[0] if reasons else signs[0]
     told = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
-    evidence = [quote(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]]
-    evidence += [quote(e, "the making of a communicator failed here") for e in signs[:3]]
+    evidence: list[Citation] = [
+        Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
+    ]
+    evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
         CauseClass.INIT,
         f"A communicator failed to come up: {_where(first)}: {_words(first)}",
@@ -177,7 +179,7 @@ def _first_call(facts: Facts, stall: Stall) -> Hypothesis | None:
         CAUSE,
         f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
         "communicator may not have come up",
-        tuple(waiting_evidence(facts, call, 4)),
+        (Waiting(call, 4),),
         Confidence.LOW,
         "a completed call of the same group",
         suspects=call.unknown,
@@ -196,7 +198,7 @@ def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
     if not inside or not outside or not (ends or lines):
         return None
     few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
-    evidence = [*list(inside.values())[:3], *(waiting_evidence(facts, stall.call, 2) if stall.call is not None else [])]
+    evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
         CAUSE,
         f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
@@ -243,14 +245,14 @@ def _communicator(facts: Facts) -> Hypothesis | None:
         world = size == facts.case.world_size
         few = world and 0 < len(absent) <= max(1, size // 4)
         evidence = [
-            quote(e, f"rank {r} started the communicator of {size} ranks and did not complete it", observer=f"log:{r}")
+            Line(e, f"rank {r} started the communicator of {size} ranks and did not complete it", observer=f"log:{r}")
             for r, e in list(begun.items())[:3]
         ]
         for rank in list(absent)[:3] if few else []:
             last = facts.liveness.activity(rank).last_event
             if last is not None:
-                evidence.append(quote(last, f"the last line of rank {rank}: it never started the communicator"))
-        evidence += [quote(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
+                evidence.append(Line(last, f"the last line of rank {rank}: it never started the communicator"))
+        evidence += [Line(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
         heard = bool(absent & facts.liveness.logged)
         cut = not few and facts.liveness.first_alarm is None  # the text may merely end in the middle of a start
         told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
@@ -292,9 +294,7 @@ def _store(facts: Facts) -> Hypothesis | None:
     )
     absent = Ranks(p for p in peers if p not in waiting)
     unjoined, missing = counted([e for e in found if e.operation == "barrier"])
-    evidence: list[Evidence] = [quote(e, _says(e)) for e in found[:6]] + [
-        quote(e, "the rendezvous failed") for e in meet[:2]
-    ]
+    evidence = [Line(e, _says(e)) for e in found[:6]] + [Line(e, "the rendezvous failed") for e in meet[:2]]
     missing = missing or max((e.missing or 0 for e in found), default=0)
     who = (
         f"{names(absent)} never entered its first call"
@@ -343,7 +343,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         CAUSE,
         f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
-        (*(quote(e, _says(e)) for e in found[:3]), *(quote(e, f"rank {e.rank} gave up on it") for e in shown)),
+        (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
         Confidence.LOW,
         "a line of that process from after it had joined",
         stalled=Stalled(

@@ -15,17 +15,18 @@ from dataclasses import replace
 import numpy as np
 
 from nccldoctor.align.call_sequences import VARYING, plain
-from nccldoctor.align.evidence import entry_evidence, quote, stalled_of
+from nccldoctor.align.evidence import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks, names
 
@@ -144,9 +145,7 @@ def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
             call = StuckCall(
                 key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
             )
-            shown = [
-                entry_evidence(facts, row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]
-            ]
+            shown = [Entry(row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
             return Hypothesis(
                 cause,
                 f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
@@ -163,10 +162,10 @@ def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
     case = facts.case
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence = [entry_evidence(facts, found.rows[r], _says(facts, r, minority, found)) for r in shown]
+    evidence: list[Citation] = [Entry(found.rows[r], _says(facts, r, minority, found)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
-        quote(e, f"rank {e.rank} gave up on what the majority recorded")
+        Line(e, f"rank {e.rank} gave up on what the majority recorded")
         for e in case.timeouts(found.seq)
         if e.rank in backing
     ][:2]
@@ -243,10 +242,10 @@ def _value(facts: Facts, found: Mismatch, rank: int) -> str:
     return (inputs or outputs or ("?",))[0]
 
 
-def _library_abort(facts: Facts) -> list[Evidence]:
+def _library_abort(facts: Facts) -> list[Line]:
     """A transport that received another size: the rank that aborts need not be the one that differs."""
     return [
-        quote(e, f"rank {e.rank} received a size it did not expect")
+        Line(e, f"rank {e.rank} received a size it did not expect")
         for e in facts.case.of(CollectiveMismatch)
         if "size" in e.aspects
     ][:2]

@@ -9,12 +9,13 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, dump_evidence, entry_evidence, quote, stalled_of, waiting_evidence
+from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
 from nccldoctor.align.nccl_counter_evidence import counter_evidence, counters_of, expected_count, issue_evidence
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.rules.mismatch import disagreement
 from nccldoctor.diagnose.signs import nccl_counter_diffs
@@ -24,7 +25,7 @@ from nccldoctor.diagnose.signs.nccl_counter_diffs import unlike
 from nccldoctor.diagnose.signs.peer_order import calls_short
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 REFUTED = "a record of the call on that rank, or calls that it issued in another order"
@@ -139,18 +140,16 @@ def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> 
         return None
     first = min(shifts, key=lambda s: (s.seq, s.rank))
     ranks = Ranks(s.rank for s in shifts)
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for item in shifts[:3]:
         evidence.append(
-            entry_evidence(
-                facts,
+            Entry(
                 item.row,
                 f"rank {item.rank} issued this as #{item.seq}; the next {item.length} calls fit its peers' when moved by one",
             )
         )
-        evidence.append(entry_evidence(facts, item.peer_row, f"its peers issued this as #{item.seq}"))
-    for call in stall.calls[:1]:
-        evidence += waiting_evidence(facts, call, 2)
+        evidence.append(Entry(item.peer_row, f"its peers issued this as #{item.seq}"))
+    evidence += [Waiting(call, 2) for call in stall.calls[:1]]
     group = facts.case.groups[first.group]
     verb = "skipped" if missed else "issued one call too many at"
     whole = len(found.rows) >= len(group.members) and len(found.majority) >= 2
@@ -228,11 +227,11 @@ def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
     ((rank, call),) = short.items()
     counted = facts.progress.by_group_rank[call.group, rank].enqueued
     said = f"rank {rank} had issued {counted:,} calls of that group by its newest call, everybody of its kind {counted + 1:,}"
-    shown = dump_evidence(facts, rank, said)
+    shown = Dump(rank, said)
     return Hypothesis(
         CAUSE,
         f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}: it issued one fewer than all others by the same later call",
-        (*([shown] if shown is not None else []), *waiting_evidence(facts, call)),
+        (shown, Waiting(call)),
         Confidence.MEDIUM,
         REFUTED,
         ranks=Ranks([rank]),
@@ -253,17 +252,17 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
     found = {r: place for r in call.inside if (place := departed(facts, call, r)) is not None}
     if len(found) < len(call.inside):
         return None
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for rank, (row, due) in list(found.items())[:3]:
-        evidence.append(entry_evidence(facts, row, f"rank {rank} issued this, which no peer did"))
-        evidence.append(entry_evidence(facts, due, f"an earlier step of rank {rank}: what always came there"))
+        evidence.append(Entry(row, f"rank {rank} issued this, which no peer did"))
+        evidence.append(Entry(due, f"an earlier step of rank {rank}: what always came there"))
     passed = next(iter(call.completed))
-    last = dump_evidence(facts, passed, f"rank {passed} finished #{call.seq} and went on")
+    last = Dump(passed, f"rank {passed} finished #{call.seq} and went on")
     group = facts.case.groups[call.group]
     return Hypothesis(
         CAUSE,
         f"{names(found).capitalize()} left the order of calls before #{call.seq} of {group.label}, and the others went on without it",
-        (*evidence, *([last] if last is not None else [])),
+        (*evidence, last),
         Confidence.MEDIUM,
         REFUTED,
         ranks=Ranks(found),
@@ -274,13 +273,11 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
 def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
     ranks = Ranks(o.rank for o in found)
     first = found[0]
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for item in found[:3]:
-        evidence.append(
-            entry_evidence(facts, item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due")
-        )
-        evidence.append(entry_evidence(facts, item.expected, usual(item)))
-    evidence += waiting_evidence(facts, first.call)
+        evidence.append(Entry(item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due"))
+        evidence.append(Entry(item.expected, usual(item)))
+    evidence.append(Waiting(first.call))
     return Hypothesis(
         CAUSE,
         f"{names(ranks).capitalize()} skipped {describe(facts, first.call)} and went on; the others still wait in it",
@@ -310,10 +307,10 @@ def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
     ranks = Ranks(r for r in outside if r in over)
     if not ranks or Ranks(over) - ranks:
         return None
-    evidence = [quote(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
+    evidence: list[Citation] = [Line(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
     for rank in list(ranks)[:2]:
         evidence += shown_outside(facts, stall.call, rank)
-    evidence += waiting_evidence(facts, stall.call) if stall.call is not None else []
+    evidence.append(Waiting(stall.call))
     return Hypothesis(
         CAUSE,
         f"{names(ranks).capitalize()} left the loop early: {describe(facts, stall.call)} was never issued there",
@@ -350,18 +347,17 @@ def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     rank = next(iter(ahead))
     signs = facts.liveness.activity(rank)
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     if signs.step_event is not None:
-        evidence.append(quote(signs.step_event, f"rank {rank} already finished step {signs.step}"))
+        evidence.append(Line(signs.step_event, f"rank {rank} already finished step {signs.step}"))
     other = next(s for r, s in sorted(facts.liveness.by_rank.items()) if r != rank and s.step_event is not None)
     if other.step_event is not None:
-        evidence.append(quote(other.step_event, f"rank {other.rank} and all others only finished step {other.step}"))
+        evidence.append(Line(other.step_event, f"rank {other.rank} and all others only finished step {other.step}"))
     evidence += [
-        quote(e, f"rank {rank} waits too, in a call of the next step")
+        Line(e, f"rank {rank} waits too, in a call of the next step")
         for e in (signs.secondary_errors + signs.alarms)[:1]
     ]
-    if stall.call is not None:
-        evidence += waiting_evidence(facts, stall.call)
+    evidence.append(Waiting(stall.call))
     what = describe(facts, stall.call) if stall.call is not None else "a collective of the step before"
     return Hypothesis(
         CAUSE,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import FLUSH, Failure, address
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import others_wait
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -52,13 +52,13 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         for e in first.events
         if (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent)
     ]
-    evidence = [quote(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
+    evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
     evidence += [
-        quote(e, f"NCCL on rank {e.rank} gave up: {e.code}")
+        Line(e, f"NCCL on rank {e.rank} gave up: {e.code}")
         for e in facts.case.of(NcclError)
         if e.rank not in first.ranks
     ][:2]
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
@@ -85,7 +85,7 @@ def common_end(events: Sequence[Event]) -> str | None:
 
 def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Hypothesis:
     """Several ranks lost the same end, and no end of its processes is on record: its adapter, its path, or the whole host."""
-    evidence = [quote(e, _says(e)) for e in failure.events[:6]] + others_wait(facts, stall)
+    evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")
     return Hypothesis(
         CAUSE,

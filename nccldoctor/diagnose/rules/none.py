@@ -7,16 +7,16 @@ What would refute it: a file of this job that was not read.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import entry_evidence, quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import uneven_communicators
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off, over
 from nccldoctor.diagnose.signs.silence import stood_still
 from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
-from nccldoctor.model import CauseClass, Confidence, Evidence, Gap
+from nccldoctor.model import CauseClass, Confidence, Gap
 
 CAUSE = CauseClass.NONE
 
@@ -77,19 +77,19 @@ def _files(lost: list[Gap]) -> str:
     return ", ".join(named) + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
 
 
-def _well(facts: Facts) -> list[Evidence]:
+def _well(facts: Facts) -> list[Citation]:
     """The last thing some ranks said or recorded."""
-    out: list[Evidence] = []
+    out: list[Citation] = []
     for rank in facts.case.world:
         signs = facts.liveness.activity(rank)
         row = facts.progress.last_row.get(rank)
         if signs.last_event is not None and not isinstance(signs.last_event, Stack):
-            out.append(quote(signs.last_event, f"the last line of rank {rank}: no complaint"))
+            out.append(Line(signs.last_event, f"the last line of rank {rank}: no complaint"))
         if row is not None:
-            out.append(entry_evidence(facts, row, f"the newest call of rank {rank}"))
+            out.append(Entry(row, f"the newest call of rank {rank}"))
         if len(out) >= 6:
             return out
     said = [e for e in facts.case.events if not isinstance(e, Stack | Version)]  # stacks are taken of what stands still
     if not out and said:
-        out.append(quote(said[-1], "the last line that was understood: no complaint"))
+        out.append(Line(said[-1], "the last line that was understood: no complaint"))
     return out

@@ -8,11 +8,12 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe_missing, quote
+from nccldoctor.align.evidence import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import CLOSING
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import (
     accounted,
@@ -20,7 +21,6 @@ from nccldoctor.diagnose.signs.absence import (
     lives,
     nameable,
     one_host,
-    others_wait,
     outside_by_stack,
     shown_outside,
     waits_by_stack,
@@ -28,7 +28,7 @@ from nccldoctor.diagnose.signs.absence import (
 from nccldoctor.diagnose.signs.silence import draft, shows_life, unheard
 from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 
@@ -83,15 +83,15 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
     if not alive:
         return None
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     said = ""
     for rank in list(alive)[:3]:
         evidence += shown_outside(facts, stall.call, rank)
         doing, more = busy_with(facts, rank)
         said = said or doing
         evidence += more
-        evidence += [e for e in lives(facts, rank) if e.where not in {x.where for x in evidence}]
-    evidence += others_wait(facts, stall)
+        evidence += [e for e in lives(facts, rank) if not is_cited(e, evidence)]
+    evidence.append(Waiting(stall.call))
     doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
     closed = (bool(alive & facts.liveness.logged) and _told_apart(facts, stall)) or bool(said)
     whole = accounted(facts, stall) or alive >= stall.ranks
@@ -183,9 +183,9 @@ def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
     if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
         return _idle(facts) if stall.kind is StallKind.NOTHING else None
-    evidence = [quote(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
-    evidence += [quote(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
-    evidence += [quote(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
+    evidence: list[Citation] = [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
+    evidence += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
+    evidence += [Line(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
     what = "the monitored barrier" if barriers else "the collective that the report is about"
     calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
@@ -223,7 +223,7 @@ def _idle(facts: Facts) -> Hypothesis | None:
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
         return None
     evidence = [
-        quote(e, f"rank {e.rank} has nothing outstanding, although {names(fired)} gave up on a call")
+        Line(e, f"rank {e.rank} has nothing outstanding, although {names(fired)} gave up on a call")
         for e in signals
         if e.rank in idle
     ][:3]

@@ -8,14 +8,15 @@ What would refute it: the same order on all ranks that are in both groups.
 from __future__ import annotations
 
 from nccldoctor.align.call_sequences import KIND
-from nccldoctor.align.evidence import describe, entry_evidence, waiting_evidence
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.recorded_calls import COMPLETED
 
@@ -34,9 +35,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     if found:
         return _draft(facts, stall, found)
     odd, call = _against_majority(facts, stall)
-    evidence: list[Evidence] = [e for c in stall.calls[:3] for e in waiting_evidence(facts, c, 2)]
-    if not evidence:
-        return None
+    evidence: list[Citation] = [Waiting(c, 2) for c in stall.calls[:3]]
     what = " and ".join(describe(facts, c) for c in stall.calls[:2])
     who = (
         f"{names(odd).capitalize()} issued them in another order than the majority"
@@ -59,16 +58,13 @@ def _draft(facts: Facts, stall: Stall, found: list[OrderBreak]) -> Hypothesis:
     swapped = [o for o in found if o.swapped] or found
     ranks = Ranks(o.rank for o in swapped)
     first = swapped[0]
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for item in swapped[:3]:
         evidence.append(
-            entry_evidence(
-                facts, item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due"
-            )
+            Entry(item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due")
         )
-        evidence.append(entry_evidence(facts, item.expected, usual(item)))
-    for call in stall.calls[:3]:
-        evidence += waiting_evidence(facts, call, 2)
+        evidence.append(Entry(item.expected, usual(item)))
+    evidence += [Waiting(call, 2) for call in stall.calls[:3]]
     other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
     shown = first.told_apart and (first.swapped or first.surplus == 0)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nccldoctor.align.evidence import describe, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import SLACK, Failure
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, others_wait, shown_outside
+from nccldoctor.diagnose.signs.absence import nameable, shown_outside
 from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence
@@ -53,14 +54,14 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     first = found[0]
     alike = [f for f in found if _together(f, first)] if stall.kind is StallKind.CRASH else found
     ranks = Ranks(r for f in alike for r in f.ranks)
-    evidence = [quote(e, f"{_who(e.rank)} {_raised(e)}") for f in alike[:4] for e in f.events]
+    evidence: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised(e)}") for f in alike[:4] for e in f.events]
     for rank in list(ranks)[:2]:
         evidence += [
-            quote(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
+            Line(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
             for e in facts.liveness.activity(rank).exits[:1]
         ]
         evidence += shown_outside(facts, stall.call, rank)
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
     evidence += missed
     error = first.events[0]

@@ -12,15 +12,16 @@ import re
 
 import numpy as np
 
-from nccldoctor.align.evidence import describe, entry_evidence, quote
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, others_wait
+from nccldoctor.diagnose.signs.absence import nameable
 from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 CAUSE = CauseClass.STRAGGLER
@@ -60,13 +61,11 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
     if not late or len(late) * 2 >= len(times):
         return None
-    evidence: list[Evidence] = [
-        entry_evidence(facts, rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others")
-        for r in list(late)[:3]
+    evidence: list[Citation] = [
+        Entry(rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others") for r in list(late)[:3]
     ]
     evidence += [
-        entry_evidence(facts, rows[r], f"rank {r} had been waiting since then")
-        for r in [q for q in rows if q not in late][:2]
+        Entry(rows[r], f"rank {r} had been waiting since then") for r in [q for q in rows if q not in late][:2]
     ]
     return Hypothesis(
         CAUSE,
@@ -83,7 +82,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
 def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
     """An absent rank whose lines show that its work finished, or went on, after the first complaint."""
     ranks = nameable(facts, stall)
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     named: set[int] = set()
     for rank in ranks:
         signs = facts.liveness.activity(rank)
@@ -97,10 +96,10 @@ def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
         ]
         for event in (*later[:1], *moved[-1:]):
             named.add(rank)
-            evidence.append(quote(event, f"rank {rank} {_went(event)} after the others had given up"))
+            evidence.append(Line(event, f"rank {rank} {_went(event)} after the others had given up"))
     if not named:
         return None
-    evidence += others_wait(facts, stall)
+    evidence.append(Waiting(stall.call))
     return Hypothesis(
         CAUSE,
         f"{names(named).capitalize()} was still working when the others gave up in {describe(facts, stall.call)}: late, not stuck",
@@ -136,8 +135,8 @@ def _bar_went_on(facts: Facts) -> Hypothesis | None:
                 CAUSE,
                 f"Rank 0 was still working when {names(waiting)} gave up in {first.op}: late, not stuck",
                 (
-                    quote(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
-                    *(quote(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
+                    Line(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
+                    *(Line(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
                 ),
                 Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW,
                 REFUTED,
@@ -174,7 +173,7 @@ def _data_first(facts: Facts) -> Hypothesis | None:
                 CAUSE,
                 f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
                 "raised an error that is cut off: it most likely waited for the first",
-                (quote(bar, "the data is not ready yet"), *(quote(e, "an error without its end") for e in cut[:2])),
+                (Line(bar, "the data is not ready yet"), *(Line(e, "an error without its end") for e in cut[:2])),
                 Confidence.LOW,
                 "the end of that error",
             )

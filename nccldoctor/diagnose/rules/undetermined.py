@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.align.evidence import describe, quote, waiting_evidence
+from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line, Waiting, written
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.log_endings import broken_off
 from nccldoctor.diagnose.signs.silence import silent
@@ -27,18 +28,18 @@ CAUSE = CauseClass.UNDETERMINED
 def judge(facts: Facts, stall: Stall) -> Hypothesis:
     """What is known, and that it is not enough."""
     call = stall.call
-    evidence: list[Evidence] = waiting_evidence(facts, call) if call is not None else []
+    evidence: list[Citation] = [*written(facts, [Waiting(call)])]
     first = facts.liveness.first_alarm
     if first is not None:
-        evidence.append(quote(first, "the first complaint"))
+        evidence.append(Line(first, "the first complaint"))
     evidence += [
-        quote(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
+        Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
     ][:2]
-    evidence += [quote(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    evidence += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     broke, lines = broken_off(facts)
     evidence += lines
     stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
-    evidence += [quote(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
+    evidence += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()

@@ -8,10 +8,11 @@ What would refute it: a member that did not issue the call, or issued another; a
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, stalled_of, waiting_evidence
+from nccldoctor.align.evidence import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
@@ -61,9 +62,6 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     if (call.completed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
         return None
     group = facts.case.groups[call.group]
-    evidence = waiting_evidence(facts, call, 4)
-    if not evidence:
-        return None
     heard = Ranks(r for r in call.inside)
     whole = frozenset(group.members) <= call.entered | call.completed and (
         group.learned in ("config", "listed")
@@ -87,7 +85,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
         if whole
         else f"{waiting}; nobody is shown to be missing",
-        tuple(evidence),
+        (Waiting(call, 4),),
         Confidence.LOW
         if alone or _other_calls(facts, call) or _may_run(facts)
         else Confidence.MEDIUM

@@ -8,15 +8,15 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import dump_evidence, entry_evidence, waiting_evidence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.diagnose.signs.absence import seen_in
 from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
 from nccldoctor.diagnose.signs.peer_order import transfers_short
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
 CAUSE = CauseClass.UNMATCHED_P2P
@@ -47,16 +47,16 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         ]  # its own past may mislead where the calls before differ, a count does not
     ranks = Ranks(o.rank for o in found) or Ranks(fewer)
     first = found[0].call if found else fewer[min(fewer)] if fewer else open_[0]
-    evidence: list[Evidence] = []
+    evidence: list[Citation] = []
     for rank in fewer:
-        counted = dump_evidence(facts, rank, f"rank {rank} posted one transfer fewer than each rank of its stage")
-        evidence += [counted] if counted is not None else []
+        counted = Dump(rank, f"rank {rank} posted one transfer fewer than each rank of its stage")
+        evidence.append(counted)
     for item in found[:3]:
-        evidence.append(entry_evidence(facts, item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
-        evidence.append(entry_evidence(facts, item.expected, usual(item)))
+        evidence.append(Entry(item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
+        evidence.append(Entry(item.expected, usual(item)))
     for call in open_[:3]:
         evidence += (
-            [entry_evidence(facts, call.row, f"rank {min(call.inside)} waits for the other end")]
+            [Entry(call.row, f"rank {min(call.inside)} waits for the other end")]
             if call.row >= 0 and call.inside
             else []
         )
@@ -86,10 +86,10 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
 
 def _unrecorded(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Gloo notes no sends and receives: stacks and tracebacks tell that the ranks at the end of all waiting are in one."""
-    evidence = [e for r in list(stall.ranks)[:4] if (e := seen_in(facts, r, TRANSFERS)) is not None]
+    evidence: list[Citation] = [e for r in list(stall.ranks)[:4] if (e := seen_in(facts, r, TRANSFERS)) is not None]
     if not evidence:
         return None
-    evidence += waiting_evidence(facts, stall.call) if stall.call is not None else []
+    evidence.append(Waiting(stall.call))
     return Hypothesis(
         CAUSE,
         f"All waiting ends at {names(stall.ranks)}, in a send or a receive that the recorder does not note; "

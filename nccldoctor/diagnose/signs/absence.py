@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nccldoctor.align.evidence import describe_missing, dump_evidence, quote, waiting_evidence
+from nccldoctor.align.evidence import describe_missing
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import CLOSING
@@ -14,6 +14,7 @@ from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidenc
 from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Dump, Line
 from nccldoctor.events import (
     DesyncReport,
     DumpNote,
@@ -25,7 +26,6 @@ from nccldoctor.events import (
     Stack,
     WorkStatus,
 )
-from nccldoctor.model import Evidence
 from nccldoctor.model.ranks import Ranks, names
 
 ABORTED = (-6, 134)
@@ -38,14 +38,9 @@ WELL_INTO = 60.0
 """Seconds after the stalled call was issued from which on a line is one of the stall, whatever the clocks."""
 
 
-def others_wait(facts: Facts, stall: Stall) -> list[Evidence]:
-    """That the victims are inside the call."""
-    return waiting_evidence(facts, stall.call) if stall.call is not None else []
-
-
-def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evidence]:
+def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citation]:
     """What puts a rank outside the call: its dump, its own counters, or a report that names it."""
-    out: list[Evidence] = []
+    out: list[Citation] = []
     if call is not None:
         front = facts.progress.by_group_rank.get((call.group, rank))
         what = describe_missing(facts, call)
@@ -55,35 +50,33 @@ def shown_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Evide
                 if front is not None and front.enqueued >= 0
                 else "it never called in that group"
             )
-            found = dump_evidence(facts, rank, f"rank {rank} recorded no {what}; {last}")
-            if found is not None:
-                out.append(found)
+            out.append(Dump(rank, f"rank {rank} recorded no {what}; {last}"))
         elif front is not None and front.event is not None and front.enqueued < call.seq:
             says = f"rank {rank} had issued #{front.enqueued} as its last call, not {what}"
             counts = counters_of(facts, call)
-            out.append(quote(front.event, says) if counts is None else counter_evidence(front.event, counts, says))
+            out.append(Line(front.event, says) if counts is None else counter_evidence(front.event, counts, says))
         elif front is None:
             out += no_ras_answer(facts, rank)
     out += [
-        quote(e, f"PyTorch's desync report names {names(e.laggards)}")
+        Line(e, f"PyTorch's desync report names {names(e.laggards)}")
         for e in facts.case.of(DesyncReport)
         if rank in e.laggards
     ][:1]
     out += [
-        quote(e, f"the monitored barrier misses {names(e.missing)}")
+        Line(e, f"the monitored barrier misses {names(e.missing)}")
         for e in facts.case.of(MonitoredBarrier)
         if rank in e.missing
     ][:1]
     return out
 
 
-def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
+def busy_with(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
     """What a rank does instead, in words, from its stack or its last lines; "" where nothing tells."""
     signs = facts.liveness.activity(rank)
     for stack in signs.stacks:
         if stack.main and not is_waiting(stack.frames):
             said = activity_of(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
-            return said, [quote(stack, f"rank {rank} {said}", observer=f"stack:{rank}")]
+            return said, [Line(stack, f"rank {rank} {said}", observer=f"stack:{rank}")]
     open_ = [
         p
         for p in signs.phases
@@ -97,7 +90,7 @@ def busy_with(facts: Facts, rank: int) -> tuple[str, list[Evidence]]:
             "checkpoint": "writes a checkpoint", "evaluation": "evaluates", "sampling": "generates samples", "data": "prepares data",
             "compile": "compiles",
         }.get(last.what, last.what)  # fmt: skip
-        return said, [quote(last, f"rank {rank} {said}: {last.detail[:80]}")]
+        return said, [Line(last, f"rank {rank} {said}: {last.detail[:80]}")]
     return "", []
 
 
@@ -106,14 +99,14 @@ def waits_by_stack(signs: RankActivity) -> Stack | None:
     return next((s for s in signs.stacks if s.main and is_waiting(s.frames)), None)
 
 
-def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Evidence | None:
+def seen_in(facts: Facts, rank: int, functions: Collection[str]) -> Line | None:
     """A main stack or a traceback of a rank inside one of these functions of ``torch.distributed``."""
     mains: list[Stack | ExceptionRaised] = [s for s in facts.liveness.activity(rank).stacks if s.main]
     for seen in mains + [e for e in facts.case.of(ExceptionRaised, rank) if e.origin != "own"]:
         for frame in seen.frames:
             function, where = split_frame(frame)
             if function in functions and "torch/distributed/" in where:
-                return quote(seen, f"rank {rank} is in {function}")
+                return Line(seen, f"rank {rank} is in {function}")
     return None
 
 
@@ -123,28 +116,26 @@ def outside_by_stack(signs: RankActivity) -> Stack | None:
     return mains[0] if mains and not is_waiting(mains[0].frames) else None
 
 
-def lives(facts: Facts, rank: int) -> list[Evidence]:
+def lives(facts: Facts, rank: int) -> list[Citation]:
     """Signs that a rank was alive after the stall began: a dump, a reply, a stack, a line, or that it obeyed the closing signal."""
     signs = facts.liveness.activity(rank)
-    out: list[Evidence] = []
-    if signs.dump != "none":
-        found = dump_evidence(facts, rank, f"rank {rank} wrote a dump: it was alive") if signs.dump == "good" else None
-        if found is not None:
-            out.append(found)
+    out: list[Citation] = []
+    if signs.dump == "good" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
+        out.append(Dump(rank, f"rank {rank} wrote a dump: it was alive"))
     answers = [e for e in signs.dump_replies if isinstance(e, DumpSignal | DumpNote)]
-    out += [quote(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
+    out += [Line(e, f"rank {rank} answered the dump signal") for e in answers[:1]]
     own = own_dumps(facts, rank) if signs.dump == "none" else []
-    out += [quote(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
+    out += [Line(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in own[:1]]
     out += answered_ras(facts, rank)
-    out += [quote(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
+    out += [Line(e, f"a stack of rank {rank} was taken", observer=f"stack:{rank}") for e in signs.stacks if e.main][:1]
     if (
         not out
         and signs.last_event is not None
         and signs.last >= min(facts.liveness.alarm, facts.liveness.began + WELL_INTO)
     ):
-        out.append(quote(signs.last_event, f"rank {rank} still wrote lines while the others waited"))
+        out.append(Line(signs.last_event, f"rank {rank} still wrote lines while the others waited"))
     out += [
-        quote(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
+        Line(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
         for e in signs.exits
         if e.exitcode in CLOSING
     ][:1]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import quote
 from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
 from nccldoctor.identify.clocks import QUARTER
-from nccldoctor.model import Evidence
 
 MOST = 3
 
@@ -33,7 +32,7 @@ def over(facts: Facts) -> bool:
     return bool(times) and all(any(not (end - at) % QUARTER > QUARTER / 2 for end in times) for at in issued)
 
 
-def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
+def broken_off(facts: Facts) -> tuple[str, list[Citation]]:
     """What went on in words, and the lines that say so; "" where nothing did, or the job ended well all the same."""
     if ended_well(facts):
         return "", []
@@ -56,7 +55,7 @@ def broken_off(facts: Facts) -> tuple[str, list[Evidence]]:
     ):
         if found:
             lines: list[Event] = [*found[:MOST]]
-            return words, [quote(e, words.lower()) for e in lines]
+            return words, [Line(e, words.lower()) for e in lines]
     return "", []
 
 

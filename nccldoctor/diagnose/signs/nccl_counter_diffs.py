@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counter_evidence
+from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
@@ -165,7 +165,7 @@ def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Hypothesis:
     return Hypothesis(
         cause,
         head,
-        tuple(quote(found.calls[r], f"rank {r} issued {_said(found.calls[r])} as #{found.number}") for r in some),
+        tuple(Line(found.calls[r], f"rank {r} issued {_said(found.calls[r])} as #{found.number}") for r in some),
         Confidence.MEDIUM if facts.liveness.first_alarm is not None else Confidence.LOW,
         REFUTED,
         ranks=found.odd,

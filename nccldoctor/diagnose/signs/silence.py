@@ -9,16 +9,16 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.absence import busy_with, lives, own_dumps
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
 AT_ONCE = 2.0
@@ -81,12 +81,12 @@ def _left(facts: Facts, rank: int) -> bool:
     return any(e.exitcode == 0 for e in signs.exits) or (signs.has_finished and not any(o.has_finished for o in others))
 
 
-def lost_by_peers(facts: Facts, gone: Ranks) -> list[Evidence]:
+def lost_by_peers(facts: Facts, gone: Ranks) -> list[Citation]:
     """That peers lost connections before anybody had waited until the limit: a process had ended."""
     lost = [
         e for e in facts.case.of(ExceptionRaised) if is_lost_connection(e) and e.rank is not None and e.rank not in gone
     ]
-    return [quote(e, f"rank {e.rank} lost its connection to a peer") for e in lost[:1]] if broke_first(facts) else []
+    return [Line(e, f"rank {e.rank} lost its connection to a peer") for e in lost[:1]] if broke_first(facts) else []
 
 
 def stood_still(facts: Facts) -> bool:
@@ -102,12 +102,12 @@ def stood_still(facts: Facts) -> bool:
     return False
 
 
-def still_connected(facts: Facts, call: StuckCall) -> list[Evidence]:
+def still_connected(facts: Facts, call: StuckCall) -> list[Citation]:
     """That ranks inside a call waited until the limit: had the process they waited for ended, connections would have broken at once."""
     if broke_first(facts):
         return []
     said = [e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and is_gloo_timeout(e)]
-    return [quote(e, f"rank {e.rank} waited until the limit, and its connections did not break") for e in said[:1]]
+    return [Line(e, f"rank {e.rank} waited until the limit, and its connections did not break") for e in said[:1]]
 
 
 def _complains(event: Event) -> bool:
@@ -128,15 +128,17 @@ def shows_life(facts: Facts, rank: int) -> bool:
 
 def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Hypothesis:
     """The conclusion about silent ranks in the words of one class."""
-    evidence = [quote(e, f"rank {e.rank} waited until it gave up") for e in found.complaints[:3]]
+    evidence: list[Citation] = [Line(e, f"rank {e.rank} waited until it gave up") for e in found.complaints[:3]]
     said, told = "", False
     for rank in list(found.ranks)[:3]:
         doing, more = busy_with(facts, rank)
         said, told = said or doing, told or bool(doing) or bool(own_dumps(facts, rank))
-        evidence += more + [e for e in lives(facts, rank) if e.where not in {x.where for x in more}]
+        evidence += more + [e for e in lives(facts, rank) if not is_cited(e, more)]
         last = facts.liveness.activity(rank).last_event
-        if last is not None and last.place not in {e.where for e in evidence}:
-            evidence.append(quote(last, f"the last line of rank {rank}: no complaint"))
+        if last is not None and not is_cited(
+            line := Line(last, f"the last line of rank {rank}: no complaint"), evidence
+        ):
+            evidence.append(line)
     sure = told and len(found.ranks) == 1 and (bool(said) or not found.closed)
     doing = f"; {'it ' if len(found.ranks) == 1 else ''}{said}" if said else ""
     return Hypothesis(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.silence import broke_first
 from nccldoctor.events import ExceptionRaised
@@ -49,8 +49,10 @@ def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
     grouped = bool(re.search(r"\bgroup\b", theirs.code)) and _before(ours, theirs)
     if cause is not (CauseClass.ORDER_INVERSION if grouped else CauseClass.OP_MISMATCH):
         return None
-    evidence = [quote(waits[r], f"rank {r} waited at {waits[r].frame}, in {waits[r].code[:80]}") for r in list(odd)[:2]]
-    evidence += [quote(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
+    evidence: list[Citation] = [
+        Line(waits[r], f"rank {r} waited at {waits[r].frame}, in {waits[r].code[:80]}") for r in list(odd)[:2]
+    ]
+    evidence += [Line(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
     return Hypothesis(
         cause,
         f"{names(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from nccldoctor.align.evidence import quote
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.printed import group_of
+from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
@@ -67,7 +67,7 @@ def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | 
     return Hypothesis(
         cause,
         f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
-        tuple(quote(e, "both ends were compared: they differ") for e in found[:4]),
+        tuple(Line(e, "both ends were compared: they differ") for e in found[:4]),
         Confidence.MEDIUM
         if told
         else Confidence.LOW,  # where one end is cut off, or their numbers alone differ, the class is open
@@ -87,7 +87,7 @@ def _analysed(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None
     return Hypothesis(
         cause,
         f"PyTorch's analyser found ranks that differ in #{first.seq}",
-        tuple(quote(e, e.detail[:160] or "a mismatch") for e in found[:4]),
+        tuple(Line(e, e.detail[:160] or "a mismatch") for e in found[:4]),
         Confidence.LOW,
         REFUTED,
         stalled=Stalled(op=first.op, seq=first.seq, group=_group(facts, first)),
@@ -162,7 +162,7 @@ def _draft(
         cause,
         f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
         f"{'the others' if odd else 'each other'} under #{seq}",
-        tuple(quote(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
+        tuple(Line(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
         Confidence.LOW if batch else Confidence.MEDIUM,
         REFUTED,
         ranks=Ranks() if batch else odd,
@@ -219,11 +219,11 @@ def _passed(facts: Facts, cause: CauseClass) -> Hypothesis | None:
         other = lines[min(ahead)]
         or_else = ", or its GPU stands still" if front.enqueued > call.seq else ""
         shown = [
-            quote(line, f"rank {rank} still waits in #{call.seq}"),
-            quote(other, f"rank {other.rank} is already in #{other.seq}"),
+            Line(line, f"rank {rank} still waits in #{call.seq}"),
+            Line(other, f"rank {other.rank} is already in #{other.seq}"),
         ]
         shown += [
-            quote(e, f"rank {e.rank} counts #{e.last_completed} as completed")
+            Line(e, f"rank {e.rank} counts #{e.last_completed} as completed")
             for e in facts.case.of(WorkStatus)
             if e.rank in ahead
         ][:1]

@@ -1,0 +1,134 @@
+"""What a rule cites as evidence, as plain values, and how each citation is written out once the rule has held.
+
+A rule names the line, the recorder entry or the stuck call that it rests on; nothing is formatted while rules are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nccldoctor.align.evidence import describe, entry_text, timeouts_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import issue_evidence
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.events import Event, WorkStatus
+from nccldoctor.model import Evidence, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A log line. Its observer is the rank that wrote it, unless ``observer`` names another one: ``launcher``, ``stack:3``."""
+
+    event: Event
+    says: str
+    observer: str = ""
+
+    def write(self, facts: Facts) -> Iterator[Evidence]:
+        """The line as evidence."""
+        yield quote(self.event, self.says, observer=self.observer)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A recorder entry: its row in the table of calls. Its observer is the dump's rank."""
+
+    row: int
+    says: str
+
+    def write(self, facts: Facts) -> Iterator[Evidence]:
+        """The entry as evidence, in one line of text."""
+        case = facts.case
+        dump = case.dumps[case.calls.dump[self.row]]
+        place = Place(dump.source, dump.path, entry=int(case.calls.entry[self.row]))
+        yield Evidence(place, entry_text(facts, self.row), self.says, True, f"dump:{int(case.call_rank[self.row])}")
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A rank's dump as a whole: its newest entry, or the file where it holds none; nothing where the rank left no dump."""
+
+    rank: int
+    says: str
+
+    def write(self, facts: Facts) -> Iterator[Evidence]:
+        """The newest entry, or the file, as evidence."""
+        row = facts.progress.last_row.get(self.rank)
+        if row is not None:
+            yield from Entry(row, self.says).write(facts)
+        elif self.rank in facts.progress.recorded_ranks:
+            dump = next(
+                d for d, owner in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if owner == self.rank
+            )
+            place = Place(dump.source, dump.path)
+            yield Evidence(place, "no call is active in this dump", self.says, True, f"dump:{self.rank}")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """That ranks wait in a stuck call: at most ``most`` recorder entries or counters, and as many lines of watchdogs."""
+
+    call: StuckCall | None
+    most: int = 3
+
+    def write(self, facts: Facts) -> Iterator[Evidence]:
+        """What shows the waiting; of a transfer, which no progress is kept of, its own entry."""
+        call = self.call
+        if call is None:
+            return
+        what = describe(facts, call)
+        shown: list[Evidence] = []
+        for citation in self._from_dumps(facts, call, what):
+            shown += citation.write(facts)
+        shown += (quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[: self.most])
+        if not shown:
+            lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
+            shown += (quote(e, f"rank {e.rank} waits in {what}") for e in lines[: self.most])
+        yield from shown or issue_evidence(facts, call, what, self.most)
+
+    def _from_dumps(self, facts: Facts, call: StuckCall, what: str) -> list[Entry | Dump]:
+        cited: list[Entry | Dump] = []
+        for rank in call.inside:
+            front = facts.progress.by_group_rank.get((call.group, rank))
+            if len(cited) == self.most:
+                break
+            if front is not None and front.row >= 0:
+                cited.append(Entry(front.row, f"rank {rank} issued {what} and it did not complete"))
+            elif front is not None and front.known_by == "status":
+                counts = f"#{front.enqueued} as issued and #{front.completed} as completed"
+                cited.append(Dump(rank, f"rank {rank} counts {counts}"))
+        if not cited and call.row >= 0:
+            rank = int(facts.case.call_rank[call.row])
+            cited.append(Entry(call.row, f"rank {rank} issued {what} and it did not complete"))
+        return cited
+
+
+Citation = Line | Entry | Dump | Waiting | Evidence
+"""What evidence may rest on; :class:`Evidence` that is written already stays as it is."""
+
+
+def is_cited(citation: Citation, others: Iterable[Citation]) -> bool:
+    """True when one of the others cites the same line or dump already, in whatever words."""
+    return any(_record(other) == _record(citation) for other in others)
+
+
+def _record(citation: Citation) -> object:
+    if isinstance(citation, Line):
+        return citation.event.place
+    if isinstance(citation, Dump):
+        return citation.rank
+    return citation.where if isinstance(citation, Evidence) else citation
+
+
+def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]:
+    """The citations as evidence, in the same order."""
+    pieces: list[Evidence] = []
+    for citation in citations:
+        pieces += [citation] if isinstance(citation, Evidence) else citation.write(facts)
+    return tuple(pieces)
+
+
+def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
+    """A log line as evidence; its observer is the rank that wrote it."""
+    who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
+    return Evidence(event.place, event.text[:300], says, supports, who)
