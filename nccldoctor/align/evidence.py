@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from nccldoctor.align.call_sequences import site
+from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
 from nccldoctor.align.progress.printed import group_of
@@ -31,7 +31,7 @@ def entry_text(facts: Facts, row: int) -> str:
     state = ("scheduled", "started", "completed")[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
     group = case.groups[case.call_group[row]].label if case.call_group[row] >= 0 else "?"
     number = int(calls.p2p_seq[row]) if calls.is_p2p[row] and calls.p2p_seq[row] >= 0 else int(calls.seq[row])
-    where = site(case.vocabulary.stacks[calls.stack[row]])
+    where = call_site(case.vocabulary.stacks[calls.stack[row]])
     sizes = ", ".join(str(list(s)) for s in inputs[:3])
     return f"{case.vocabulary.ops[calls.op[row]]} #{number} in {group} {sizes} {state}" + (
         f", called by {where}" if where else ""

@@ -1,4 +1,4 @@
-"""Facts: the ranks laid side by side. Everything that rules reason from, computed once from a Case."""
+"""Computes the facts that rules reason from, once for each Case: progress, waits, sequences, liveness, failures, stalls."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NEVER_PRINTED = 4e18
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The aligned job: fronts, who waits for whom, call streams, signs of life, failures, and where waiting ends.
+    """The aligned job.
 
-    ``issued_at`` says when each stuck call was first issued, in seconds on any one clock: only for putting calls in order.
+    ``issued_at`` says when each stuck call was first issued, in seconds; it puts calls in order and is on no common clock.
     """
 
     case: Case
@@ -42,67 +42,58 @@ class Facts:
 
 def align(case: Case) -> Facts:
     """Lay the ranks side by side."""
-    both = build_progress_table(case)
-    graph = build_wait_graph(case, both)
-    signs = collect_liveness(case)
-    order = _order(case, graph, signs)
-    streams = CallSequences(case, both)
-    excuse = find_unrecorded_waits(case, both, streams, signs, graph)
-    broken = failures(case, signs)
-    left = graph.roots - excuse.excused
-    ended = Ranks(r for f in broken for r in f.ranks)
-    found = stalls(graph, order, left - (redundant_roots(graph, left) - ended))
-    ends = tuple(s for s in found if not _passed_on(case, s, signs))
-    if excuse.hidden:
+    progress = build_progress_table(case)
+    graph = build_wait_graph(case, progress)
+    liveness = collect_liveness(case)
+    issued_at = _issue_times(case, graph, liveness)
+    sequences = CallSequences(case, progress)
+    unrecorded = find_unrecorded_waits(case, progress, sequences, liveness, graph)
+    broken = failures(case, liveness)
+    roots = graph.roots - unrecorded.excused
+    failed = Ranks(r for f in broken for r in f.ranks)
+    ends = stalls(graph, issued_at, roots - (redundant_roots(graph, roots) - failed))
+    ends = tuple(s for s in ends if not _was_finished(case, s, liveness))
+    if unrecorded.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
-    return Facts(
-        case=case,
-        progress=both,
-        wait_graph=graph,
-        sequences=streams,
-        liveness=signs,
-        failures=broken,
-        stalls=tuple(replace(_led(case, both, streams, s), inferred=excuse.inferred) for s in ends),
-        issued_at=order,
-    )
+    ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
+    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at)
 
 
-def _passed_on(case: Case, stall: Stall, signs: Liveness) -> bool:
-    """Whether everybody in the calls of the stall finished after they were issued: a dump shows a call open until its work is
-    retired. The zone of a quiet log is not known: a finish counts where it follows within a quarter of an hour's half.
+def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:
+    """True when every rank inside the calls of the stall finished its work after they were issued.
+
+    A dump shows a call as open until its work is retired, so that a finished job may look stuck. The time zone of a quiet log is
+    not known: a finish counts when it follows the call by less than 7.5 minutes, modulo a quarter of an hour.
     """
     for call in stall.calls:
         issued = float(case.calls.created_ns[call.row]) / 1e9 if call.row >= 0 else math.nan
         for rank in call.inside:
-            own = signs.activity(rank)
-            since = (max(map(signs.time, own.phases[-1:]), default=math.nan) - issued) % QUARTER
+            own = liveness.activity(rank)
+            since = (max(map(liveness.time, own.phases[-1:]), default=math.nan) - issued) % QUARTER
             if not own.has_finished_cleanly or since > QUARTER / 2:
                 return False
     return bool(stall.calls)
 
 
-def _led(case: Case, both: ProgressTable, streams: CallSequences, stall: Stall) -> Stall:
-    """The stall with the call first that its rank would have issued next."""
+def _in_order(case: Case, progress: ProgressTable, sequences: CallSequences, stall: Stall) -> Stall:
+    """The stall with its calls in the order in which its absent rank would have issued them."""
     if stall.kind is not StallKind.ABSENT or len(stall.calls) < 2:
         return stall
-    ordered = in_issue_order(case, both, streams, min(stall.ranks), stall.calls)
-    return replace(stall, call=ordered[0], calls=tuple(ordered))
+    calls = in_issue_order(case, progress, sequences, min(stall.ranks), stall.calls)
+    return replace(stall, call=calls[0], calls=tuple(calls))
 
 
-def _order(case: Case, graph: WaitGraph, signs: Liveness) -> dict[Key, float]:
-    """When each stuck call was issued: the recorder's time, else the timeout line less what it ran."""
-    out: dict[Key, float] = {}
+def _issue_times(case: Case, graph: WaitGraph, liveness: Liveness) -> dict[Key, float]:
+    """When each stuck call was issued: by the recorder, else the time of the timeout line less what the call ran."""
     printed: dict[tuple[int, int | None], float] = {}
     for event in case.events:
         if isinstance(event, CallTimeout) and event.rank is not None:
-            when = signs.time(event) - (event.ran_ms or 0) / 1e3
+            when = liveness.time(event) - (event.ran_ms or 0) / 1e3
             if not math.isnan(when):
                 printed.setdefault((event.rank, event.seq), when)
-    for key, call in graph.calls.items():
-        if call.row >= 0:
-            out[key] = float(case.calls.created_ns[call.row]) / 1e9
-        else:
-            out[key] = min(
-                (printed[(r, call.seq)] for r in call.inside if (r, call.seq) in printed), default=NEVER_PRINTED
-            )
-    return out
+    return {
+        key: float(case.calls.created_ns[call.row]) / 1e9
+        if call.row >= 0
+        else min((printed[r, call.seq] for r in call.inside if (r, call.seq) in printed), default=NEVER_PRINTED)
+        for key, call in graph.calls.items()
+    }

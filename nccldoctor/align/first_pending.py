@@ -1,4 +1,8 @@
-"""Which of its unfinished calls each rank really waits in: the first that it issued, as far as the order can be told."""
+"""Finds the calls that each rank really waits in: of its unfinished ones, the first that it issued.
+
+Example: rank 4 has ALLREDUCE #18 of tp and ALLREDUCE #7 of dp unfinished, and issued #18 first. It waits in #18; #7 only queues
+behind it. Where the order is not recorded, the call that fewest ranks are stuck in counts as the first.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +23,58 @@ SAME_TIME = 2.0
 Key = tuple[str, int, int, int]
 """Names a stuck call: ``("collective", group, seq, 0)`` or ``("p2p", group, sender, receiver)``."""
 
+_Pending = tuple[float, bool, Key]
+"""An unfinished call of one rank: its place in the rank's order, whether its kernel is known to run, its key."""
 
-def first_pending_calls(case: Case, fronts: ProgressTable) -> dict[int, list[Key]]:
-    """The calls that each rank really waits in."""
-    open_: dict[int, list[tuple[float, bool, Key]]] = defaultdict(list)
-    for front in fronts.by_group_rank.values():
-        if front.pending is not None:
-            place = float(front.position) if front.position != UNORDERED else UNORDERED + _enqueued_at(case, front)
-            open_[front.rank].append((place, front.started, ("collective", front.group, front.pending, 0)))
-    for rank, transfers in fronts.transfers.items():
+
+def first_pending_calls(case: Case, progress: ProgressTable) -> dict[int, list[Key]]:
+    """The calls that each rank waits in."""
+    pending: dict[int, list[_Pending]] = defaultdict(list)
+    for own in progress.by_group_rank.values():
+        if own.pending is not None:
+            place = float(own.position) if own.position != UNORDERED else UNORDERED + _issued_at(case, own)
+            pending[own.rank].append((place, own.started, ("collective", own.group, own.pending, 0)))
+    for rank, transfers in progress.transfers.items():
         for transfer in transfers:
-            for key in pair_keys(transfer):
-                open_[rank].append((float(transfer.position), transfer.started, key))
-    out: dict[int, list[Key]] = {}
-    rare = _rarity(case, open_)
-    for rank, found in open_.items():
-        found.sort()
-        if found[0][0] >= UNORDERED:
-            found = _of_lines(case, found, rare)
-        elif found[0][0] < 0:
-            found = _rarest(case, [f for f in found if f[0] < 0], rare) + [f for f in found if f[1]]
-        started = [key for _, is_started, key in found if is_started]
-        first = [key for place, _, key in found if place == found[0][0]]
-        out[rank] = started if started and rank in fronts.timed_ranks else first
-    return out
+            pending[rank] += [(float(transfer.position), transfer.started, key) for key in pair_keys(transfer)]
+    waits_in: dict[int, list[Key]] = {}
+    rarity = _rarity(case, pending)
+    for rank, calls in pending.items():
+        calls.sort()
+        first = calls[0][0]
+        if first >= UNORDERED:  # known from lines, which give whole seconds only
+            calls = _rarest(case, [c for c in calls if c[0] - first <= SAME_TIME], rarity) or calls
+        elif first < 0:  # dropped by the ring
+            calls = _rarest(case, [c for c in calls if c[0] < 0], rarity) + [c for c in calls if c[1]]
+        started = [key for _, is_started, key in calls if is_started]
+        earliest = [key for place, _, key in calls if place == calls[0][0]]
+        waits_in[rank] = started if started and rank in progress.timed_ranks else earliest
+    return waits_in
 
 
-def _rarity(case: Case, open_: Mapping[int, Sequence[tuple[float, bool, Key]]]) -> dict[Key, int]:
-    """How many ranks wait in calls of the same role that come no later, for calls that somebody may be missing from.
+def _rarity(case: Case, pending: Mapping[int, Sequence[_Pending]]) -> dict[Key, int]:
+    """How many ranks wait in calls of the same role and no later number, for calls that a rank may be missing from.
 
     A stall in one tensor-parallel group holds up the whole job, and yet the other tensor-parallel groups do not wait, or wait
-    further on. What merely queues behind a stall of the whole job waits in every group of its role.
+    further on: few ranks wait in calls like it. What merely queues behind it waits in every group of its role.
     """
     waiting: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for found in open_.values():
-        for role, seq in {(_role(case, key), key[2]) for _, _, key in found}:
+    for calls in pending.values():
+        for role, seq in {(_role(case, key), key[2]) for _, _, key in calls}:
             waiting[role].append(seq)
     for numbers in waiting.values():
         numbers.sort()
-    idle = case.world - open_
-    out: dict[Key, int] = {}
-    for found in open_.values():
-        for _, _, key in found:
-            group = case.groups[key[1]]
-            members = case.world if group.learned == "log" else group.members
-            if _is_world(case, key) or idle & members:
-                out[key] = bisect_right(waiting[_role(case, key)], key[2])
-    return out
+    idle = case.world - pending
+    rarity: dict[Key, int] = {}
+    for key in {key for calls in pending.values() for _, _, key in calls}:
+        group = case.groups[key[1]]
+        members = case.world if group.learned == "log" else group.members
+        if _is_of_world(case, key) or idle & members:
+            rarity[key] = bisect_right(waiting[_role(case, key)], key[2])
+    return rarity
 
 
-def _is_world(case: Case, key: Key) -> bool:
+def _is_of_world(case: Case, key: Key) -> bool:
     return case.groups[key[1]].desc == "default_pg"
 
 
@@ -78,43 +84,29 @@ def _role(case: Case, key: Key) -> tuple[str, int]:
     return group.desc, 0 if group.learned == "log" else len(group.members)
 
 
-def _of_lines(
-    case: Case, found: list[tuple[float, bool, Key]], rare: Mapping[Key, int]
-) -> list[tuple[float, bool, Key]]:
-    """Which of the calls that one watchdog gave up on came first, where lines give whole seconds only: the one whose like
-    fewest ranks wait in; among equals that of the whole job, since the others queue behind it.
+def _rarest(case: Case, calls: list[_Pending], rarity: Mapping[Key, int]) -> list[_Pending]:
+    """Of calls whose order is not known, those that fewest ranks are stuck in.
+
+    Among equals a call of the whole job comes first, since the others queue behind it.
     """
-    return _rarest(case, [f for f in found if f[0] - found[0][0] <= SAME_TIME], rare) or found
-
-
-def _rarest(case: Case, close: list[tuple[float, bool, Key]], rare: Mapping[Key, int]) -> list[tuple[float, bool, Key]]:
-    """Of calls whose order is not known, also of those that the ring dropped: the one whose like fewest ranks wait in."""
-    fewest = min((rare[key] for _, _, key in close if key in rare), default=None)
-    best = [f for f in close if rare.get(f[2]) == fewest]
-    return [f for f in best if _is_world(case, f[2])] or best
+    fewest = min((rarity[key] for _, _, key in calls if key in rarity), default=None)
+    rarest = [c for c in calls if rarity.get(c[2]) == fewest]
+    return [c for c in rarest if _is_of_world(case, c[2])] or rarest
 
 
 def pair_keys(transfer: Transfer) -> list[Key]:
     """One key for each (sender, receiver) of a transfer."""
-    out: list[Key] = [("p2p", transfer.group, transfer.rank, peer) for peer in transfer.sends]
-    out += [("p2p", transfer.group, peer, transfer.rank) for peer in transfer.receives]
-    return out
+    sends: list[Key] = [("p2p", transfer.group, transfer.rank, peer) for peer in transfer.sends]
+    return sends + [("p2p", transfer.group, peer, transfer.rank) for peer in transfer.receives]
 
 
-def _enqueued_at(case: Case, front: GroupProgress) -> float:
-    """When a call known from a timeout line was issued, in seconds; for ordering within one rank only."""
-    event = front.event
+def _issued_at(case: Case, own: GroupProgress) -> float:
+    """When a call known from a timeout line was issued, in seconds that compare within one rank only."""
+    event = own.event
     if not isinstance(event, CallTimeout) or event.time is None:
         return 0.0
-    stamp = (
-        event.time.replace(year=2000)
-        if event.time.year == YEARLESS and (event.time.month, event.time.day) != (2, 29)
-        else event.time
-    )
-    return (
-        stamp.replace(tzinfo=None).toordinal() * 86400.0
-        + stamp.hour * 3600
-        + stamp.minute * 60
-        + stamp.second
-        - (event.ran_ms or 0) / 1e3
-    )
+    time = event.time
+    if time.year == YEARLESS and (time.month, time.day) != (2, 29):
+        time = time.replace(year=2000)
+    clock = time.hour * 3600 + time.minute * 60 + time.second
+    return time.toordinal() * 86400.0 + clock - (event.ran_ms or 0) / 1e3

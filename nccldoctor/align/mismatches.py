@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.call_sequences import VARYING, CallSequences, plain
+from nccldoctor.align.call_sequences import VARYING_SIZES, CallSequences, plain_op
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
@@ -103,7 +103,7 @@ def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: M
 
 
 def _operations(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    return {rank: plain(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
+    return {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
 
 
 def _sizes(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
@@ -113,8 +113,8 @@ def _sizes(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
     calls = case.calls
     out: dict[int, object] = {}
     for rank, row in rows.items():
-        name = plain(case.vocabulary.ops[calls.op[row]])
-        if any(v in name for v in VARYING) or name.lower().endswith("coalesced"):
+        name = plain_op(case.vocabulary.ops[calls.op[row]])
+        if any(v in name for v in VARYING_SIZES) or name.lower().endswith("coalesced"):
             continue
         if name in (ROOTED_INPUT, (*ROOTED_OUTPUT, "reduce"))[side]:
             continue
@@ -147,7 +147,7 @@ def first_mismatch(case: Case, fronts: ProgressTable, group: int, upto: int) -> 
         return compare_calls(case, group, upto, rows_at(case, fronts, group, upto))
     cell = (seq - low).astype(np.int64)
     numel = np.where(_uncomparable(case)[calls.op[rows]], 0, calls.numel_in[rows])
-    varying = np.array([any(v in n for v in VARYING) for n in case.vocabulary.ops], dtype=bool)[calls.op[rows]]
+    varying = np.array([any(v in n for v in VARYING_SIZES) for n in case.vocabulary.ops], dtype=bool)[calls.op[rows]]
     numel = np.where(varying, 0, numel)
     op = np.array(_plain_codes(case), dtype=np.int64)[calls.op[rows]]
     dtypes = calls.dtypes[rows].astype(np.int64)
@@ -169,12 +169,12 @@ def _unequal(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.int64]) -> s
 
 
 def _plain_codes(case: Case) -> list[int]:
-    names = {n: i for i, n in enumerate(sorted({plain(o) for o in case.vocabulary.ops}))}
-    return [names[plain(o)] for o in case.vocabulary.ops]
+    names = {n: i for i, n in enumerate(sorted({plain_op(o) for o in case.vocabulary.ops}))}
+    return [names[plain_op(o)] for o in case.vocabulary.ops]
 
 
 def _uncomparable(case: Case) -> np.ndarray:
-    return np.array([plain(n) in ROOTED_INPUT for n in case.vocabulary.ops], dtype=bool)
+    return np.array([plain_op(n) in ROOTED_INPUT for n in case.vocabulary.ops], dtype=bool)
 
 
 def find_shift(case: Case, fronts: ProgressTable, streams: CallSequences, found: Mismatch, rank: int) -> Shift | None:
@@ -264,7 +264,7 @@ def _labelled(
 ) -> dict[int, tuple[tuple[int, int], int]]:
     """Number to (what was called, row) for one rank in one group: label and elements."""
     rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.call_rank == rank))
-    varying = [any(v in n for v in VARYING) for n in case.vocabulary.ops]
+    varying = [any(v in n for v in VARYING_SIZES) for n in case.vocabulary.ops]
     calls = case.calls
     return {
         int(calls.seq[r]): ((int(streams.labels[r]), -1 if varying[calls.op[r]] else int(calls.numel_in[r])), int(r))

@@ -1,4 +1,8 @@
-"""Sends and receives among the recorded calls: which rows they are, and those that did not complete."""
+"""Finds sends and receives among the recorded calls, and those that did not complete.
+
+The recorder writes ``send 0->1`` and ``recv 1<-0`` with ranks inside the group. A batch (``batch_isend_irecv``) is recorded as its
+members, whose state never changes, and right behind them the ``coalesced`` entry that closes it (pytorch, FlightRecorder).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A send, a receive or a batch of them that did not complete, with the global ranks of its peers."""
+    """A send, a receive or a batch of them that did not complete.
+
+    ``group`` is the index of the group, ``row`` the row in the table of calls, ``position`` its place in the order of ``rank``.
+    ``sends`` are the global ranks that it sends to, ``receives`` those that it receives from. ``started``: its kernel ran.
+    """
 
     group: int
     rank: int
@@ -29,7 +37,7 @@ class Transfer:
 
 
 def p2p_masks(case: Case, calls: Calls) -> tuple[Mask, Mask]:
-    """Which rows are sends and receives, and which are members of a batch, whose state never changes (pytorch, FlightRecorder)."""
+    """Two masks over the rows: sends and receives (with closing entries), and members of a batch."""
     if not len(calls):
         return np.empty(0, dtype=bool), np.empty(0, dtype=bool)
     names = case.vocabulary.ops
@@ -42,7 +50,7 @@ def p2p_masks(case: Case, calls: Calls) -> tuple[Mask, Mask]:
     base = (calls.dump.astype(np.int64) << 40) ^ (calls.pg_id.astype(np.int64) << 32)
     p2p_key = base ^ np.where(calls.p2p_seq >= 0, calls.p2p_seq, calls.seq)
     seq_key = base ^ calls.seq
-    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_neighbour(single & ~closing, calls))
+    batch_of_p2p = closing & np.isin(p2p_key, p2p_key[single & ~closing]) & (_has_predecessor(single & ~closing, calls))
     p2p = (single & ~closing) | batch_of_p2p
     member = (p2p & ~closing & np.isin(p2p_key, p2p_key[batch_of_p2p])) | (
         ~p2p & ~closing & np.isin(seq_key, seq_key[closing & ~batch_of_p2p])
@@ -50,33 +58,33 @@ def p2p_masks(case: Case, calls: Calls) -> tuple[Mask, Mask]:
     return p2p, member
 
 
-def _neighbour(flag: Mask, calls: Calls) -> Mask:
-    """Rows whose predecessor in the same dump carries the flag: a batch closes right behind its members."""
+def _has_predecessor(flag: Mask, calls: Calls) -> Mask:
+    """A mask of the rows whose predecessor in the same dump carries the flag."""
     before = np.zeros(len(calls), dtype=bool)
     before[1:] = flag[:-1] & (calls.dump[1:] == calls.dump[:-1])
     return before
 
 
 def completed_by_counters(case: Case, calls: Calls, single: Mask) -> Mask:
-    """Sends and receives that their group's counters call completed, in dumps that hold active calls alone.
+    """A mask of the transfers that their group's counters call completed, in dumps of active calls only.
 
-    Such a dump leaves out the completed entry that closed a batch, and keeps its members, whose state never changes. The counters
-    are those of sends and receives where the group issues nothing else.
+    Such a dump leaves out the completed entry that closed a batch and keeps its members. The counters are those of sends and
+    receives where the group issues nothing else.
     """
     out = np.zeros(len(calls), dtype=bool)
     for dump, rows in calls.by_dump() if single.any() else ():
         if bool((calls.state[rows] == COMPLETED).any()) or not bool(single[rows].any()):
             continue
         for status in case.dumps[dump].status:
-            mine = calls.pg_id[rows] == status.pg_id
-            if status.completed > 0 and bool(mine.any()) and not bool((mine & ~single[rows]).any()):
-                out[rows] |= mine & (calls.p2p_seq[rows] >= 0) & (calls.p2p_seq[rows] <= status.completed)
+            own = calls.pg_id[rows] == status.pg_id
+            if status.completed > 0 and bool(own.any()) and not bool((own & ~single[rows]).any()):
+                out[rows] |= own & (calls.p2p_seq[rows] >= 0) & (calls.p2p_seq[rows] <= status.completed)
     return out
 
 
 def open_transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[int, tuple[Transfer, ...]]:
-    """Sends and receives that did not complete; of a batch, its closing entry with the peers of its members."""
-    out: dict[int, list[Transfer]] = defaultdict(list)
+    """The unfinished sends and receives by rank; a batch is its closing entry with the peers of its members."""
+    by_rank: dict[int, list[Transfer]] = defaultdict(list)
     for row in np.flatnonzero(open_).tolist():
         names = [case.vocabulary.ops[calls.op[row]]]
         if names[0].lower().endswith("coalesced"):
@@ -84,14 +92,14 @@ def open_transfers(case: Case, calls: Calls, open_: Mask, member: Mask) -> dict[
         group = case.groups[case.call_group[row]]
         sends, receives = _peers(names, list(group.members))
         rank = int(case.call_rank[row])
-        out[rank].append(
+        by_rank[rank].append(
             Transfer(group.index, rank, row, int(calls.entry[row]), sends, receives, int(calls.state[row]) == STARTED)
         )
-    return {rank: tuple(found) for rank, found in out.items()}
+    return {rank: tuple(transfers) for rank, transfers in by_rank.items()}
 
 
 def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[str]:
-    """The recorded names of a batch's members: they stand right before its closing entry."""
+    """The recorded names of a batch's members, which stand right before its closing entry."""
     at = row - 1
     while at >= 0 and member[at] and calls.dump[at] == calls.dump[row] and calls.pg_id[at] == calls.pg_id[row]:
         if calls.p2p_seq[at] != calls.p2p_seq[row]:
@@ -101,7 +109,7 @@ def _batch_names(case: Case, calls: Calls, row: int, member: Mask) -> Iterable[s
 
 
 def _peers(names: Iterable[str], members: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Global ranks on the other end of ``send 0->1`` and ``recv 1<-0``; the recorder counts inside the group."""
+    """The global ranks that these calls send to and receive from; ``members`` are those of their group."""
     sends: list[int] = []
     receives: list[int] = []
     for name in names:

@@ -1,7 +1,8 @@
-"""The stalls of a job: each place where waiting ends, and so each thing that needs an explanation of its own."""
+"""Lists the stalls of a job: the places where waiting ends, each of which needs an explanation of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,8 +12,10 @@ from nccldoctor.model.ranks import Ranks
 
 
 class StallKind(StrEnum):
-    """How the waiting ends: at ranks outside, at ranks that wait in something not recorded, in a call that all are in, in a circle; or
-    nothing is known to wait.
+    """Where the waiting ends.
+
+    ``ABSENT``: at ranks that are not in the call. ``HIDDEN``: at ranks that wait in a call which is not recorded. ``FULL``: in a
+    call that every member entered. ``CYCLE``: in a circle of calls. ``CRASH``, ``NOTHING``: no rank is known to wait.
     """
 
     ABSENT = "absent"
@@ -27,9 +30,9 @@ class StallKind(StrEnum):
 class Stall:
     """One independent stall.
 
-    ``ranks`` are those that others wait for (absent), that are in the call (full) or in the circle. ``call`` is the call at the root,
-    ``calls`` all that end here. ``proven_absent`` are the ranks that evidence puts outside; the rest of ``ranks`` merely left nothing.
-    ``inferred``: other ranks are outside too, and only the order of past steps speaks for them.
+    ``ranks`` are those that others wait for (absent), or that are in the call (full) or in the circle. ``call`` is the call at the
+    root, ``calls`` are all that end here. ``proven_absent`` ranks are outside by evidence; the rest of ``ranks`` left no record.
+    ``inferred``: other ranks are outside too, and only the order of past steps says that they merely wait for ``ranks``.
     """
 
     kind: StallKind
@@ -40,33 +43,29 @@ class Stall:
     inferred: bool = False
 
 
-def stalls(waits: WaitGraph, order: dict[Key, float], roots: Ranks) -> tuple[Stall, ...]:
-    """All stalls: absent ranks first, then full calls, then circles. ``order`` says which call comes
-    first (see ``align``), ``roots`` which absent ranks have no excuse.
+def stalls(graph: WaitGraph, issued_at: Mapping[Key, float], roots: Ranks) -> tuple[Stall, ...]:
+    """All stalls: absent ranks first, then full calls, then circles.
+
+    ``issued_at`` puts the calls in order, and ``roots`` are the absent ranks that do not wait in an unrecorded call themselves.
     """
-    out: list[Stall] = []
     by_calls: dict[tuple[Key, ...], set[int]] = {}
     for rank in roots:
-        keys = tuple(sorted(c.key for c in waits.waiting_for(rank)))
-        by_calls.setdefault(keys, set()).add(rank)
+        by_calls.setdefault(tuple(sorted(c.key for c in graph.waiting_for(rank))), set()).add(rank)
+    absent = []
     for keys, ranks in sorted(by_calls.items(), key=lambda item: min(item[1])):
-        calls = tuple(
-            sorted(
-                (waits.calls[k] for k in keys),
-                key=lambda c: (round(order.get(c.key, 0.0)), len(c.entered | c.blockers), c.key),
-            )
-        )
-        shown = Ranks(r for r in ranks if any(r in c.missing for c in calls))
-        out.append(Stall(StallKind.ABSENT, Ranks(ranks), calls[0] if calls else None, calls, shown))
-    for key in waits.entered_by_all:
-        call = waits.calls[key]
-        out.append(Stall(StallKind.FULL, call.inside, call, (call,)))
-    for cycle in waits.cycles:
-        # First what somebody never issued: there the order was left; in the others all that is missing is queued.
-        by_time = sorted((waits.calls[k] for k in cycle), key=lambda c: (order.get(c.key, 0.0), c.key))
-        calls = tuple(sorted(by_time, key=lambda c: not c.missing))
-        ranks_in: set[int] = set()
-        for call in calls:
-            ranks_in |= call.inside
-        out.append(Stall(StallKind.CYCLE, Ranks(ranks_in), calls[0], calls))
-    return tuple(out)
+        calls = [graph.calls[k] for k in keys]
+        calls.sort(key=lambda c: (round(issued_at.get(c.key, 0.0)), len(c.entered | c.blockers), c.key))
+        proven = Ranks(r for r in ranks if any(r in c.missing for c in calls))
+        absent.append(Stall(StallKind.ABSENT, Ranks(ranks), calls[0] if calls else None, tuple(calls), proven))
+    full = [graph.calls[key] for key in graph.entered_by_all]
+    return (
+        *absent,
+        *(Stall(StallKind.FULL, call.inside, call, (call,)) for call in full),
+        *(_cycle([graph.calls[k] for k in keys], issued_at) for keys in graph.cycles),
+    )
+
+
+def _cycle(calls: list[StuckCall], issued_at: Mapping[Key, float]) -> Stall:
+    """A circle, first its calls that a rank never issued: the order was broken there, in the others all members queue."""
+    calls.sort(key=lambda c: (not c.missing, issued_at.get(c.key, 0.0), c.key))
+    return Stall(StallKind.CYCLE, Ranks(r for c in calls for r in c.inside), calls[0], tuple(calls))

@@ -1,88 +1,39 @@
-"""Who waits for whom: the graph over all groups, its roots and its cycles.
+"""Builds the graph of which rank waits for which, over all process groups, with its roots and its cycles.
 
-Each rank waits in few *firm* calls: those whose kernel is known to run, else the first unfinished one in its own order (what it
-issued later queues behind). A stuck call waits for its members that are not in it; following those to what *they* wait in leads
-to ranks that wait for nobody, to a call that everybody is in, or round in a circle.
+A rank waits in few calls: those whose kernel is known to run, else the first unfinished one in its own order (later ones queue
+behind it). A stuck call waits for the members that are not in it. Following those members to the calls *they* wait in ends at
+ranks that wait for nobody (roots), at a call that every member entered, or in a circle of calls.
+
+Example: in tensor-parallel group tp(0-3), ranks 0-2 wait in ALLREDUCE #18 and rank 3 last enqueued #17. In data-parallel group
+dp(0,4), rank 4 waits in ALLREDUCE #7, which rank 0 queued behind #18. The edge #7 -> #18 leads from rank 4 to rank 3, the root.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
 from nccldoctor.align.p2p import Transfer
-from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
+from nccldoctor.model import Group
 from nccldoctor.model.operations import NEEDS_ALL, op_type
 from nccldoctor.model.ranks import Ranks
 
 
-def sink_cycles(edges: Mapping[Key, set[Key]], rooted: set[Key]) -> tuple[tuple[Key, ...], ...]:
-    """Strongly connected calls that nothing else explains: circles from which no edge leads out and no root is reached."""
-    out = []
-    for part in components(edges):
-        if len(part) < 2 and not any(k in edges[k] for k in part):
-            continue
-        leaves = any(target not in part for key in part for target in edges[key])
-        if not leaves and not part & rooted:
-            out.append(tuple(sorted(part)))
-    return tuple(sorted(out))
-
-
-def components(edges: Mapping[Key, set[Key]]) -> list[set[Key]]:
-    """Strongly connected components (Tarjan's algorithm, without recursion)."""
-    index: dict[Key, int] = {}
-    low: dict[Key, int] = {}
-    stack: list[Key] = []
-    on: set[Key] = set()
-    out: list[set[Key]] = []
-    for start in sorted(edges):
-        if start in index:
-            continue
-        work: list[tuple[Key, list[Key]]] = [(start, sorted(edges[start]))]
-        index[start] = low[start] = len(index)
-        stack.append(start)
-        on.add(start)
-        while work:
-            node, rest = work[-1]
-            if rest:
-                target = rest.pop()
-                if target not in edges:
-                    continue
-                if target not in index:
-                    index[target] = low[target] = len(index)
-                    stack.append(target)
-                    on.add(target)
-                    work.append((target, sorted(edges[target])))
-                elif target in on:
-                    low[node] = min(low[node], index[target])
-                continue
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[node])
-            if low[node] == index[node]:
-                part: set[Key] = set()
-                while True:
-                    top = stack.pop()
-                    on.discard(top)
-                    part.add(top)
-                    if top == node:
-                        break
-                out.append(part)
-    return out
-
-
 @dataclass(frozen=True, slots=True)
 class StuckCall:
-    """A call that somebody waits in, and where its members stand.
+    """A call that at least one rank waits in, and where each member of its group stands.
 
-    ``inside`` are in it (firmly); ``queued`` issued it too but wait in something earlier; ``missing`` are shown not to have issued it;
-    ``unknown`` left nothing that tells; ``completed`` completed it. ``row`` is a recorded entry of a rank inside (-1: known from lines),
-    ``seq`` the number that waiting ranks record. ``pair`` is (sender, receiver) of a p2p call.
+    ``inside`` ranks wait in it. ``queued`` ranks issued it too, but wait in an earlier call. ``missing`` ranks are proven not to
+    have issued it; ``unknown`` ranks left no record of it; ``completed`` ranks finished it. ``seq`` is the sequence number that
+    waiting ranks record and ``row`` a recorded entry of one of them (-1: known from log lines only). ``pair`` is (sender,
+    receiver) of a p2p call, in global ranks.
+
+    Ranks 0-6 wait in ALLREDUCE #18 and rank 7 last enqueued #17: ``inside`` is 0-6 and ``missing`` is 7.
     """
 
     key: Key
@@ -98,19 +49,21 @@ class StuckCall:
 
     @property
     def entered(self) -> Ranks:
-        """Everyone who issued it and did not complete it."""
+        """The ranks that issued the call and did not complete it."""
         return self.inside | self.queued
 
     @property
     def blockers(self) -> Ranks:
-        """Everyone who may hold it up: not in it, shown or not."""
+        """The ranks that may hold the call up: every member that neither waits in it nor completed it."""
         return self.missing | self.unknown | self.queued
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGraph:
-    """The graph. ``waits_in`` says which calls each rank waits in; ``roots`` are the ranks that wait for nobody although others wait
-    for them, ``entered_by_all`` the calls that nobody is missing from, ``cycles`` the circles of calls that wait for each other.
+    """Which ranks wait for which, and where the waiting ends.
+
+    ``waits_in`` maps each rank to the calls that it waits in. ``roots`` are ranks that others wait for and that wait for nobody.
+    ``entered_by_all`` are calls that no member is missing from; ``cycles`` are circles of calls that wait for each other.
     """
 
     calls: Mapping[Key, StuckCall]
@@ -118,154 +71,181 @@ class WaitGraph:
     roots: Ranks
     entered_by_all: tuple[Key, ...]
     cycles: tuple[tuple[Key, ...], ...]
-    order: Mapping[Key, int] = field(default_factory=dict)
 
     def waiting_for(self, rank: int) -> list[StuckCall]:
-        """The stuck calls that ``rank`` is missing from, in the order of their keys."""
+        """The stuck calls that ``rank`` has not issued, as far as is known, in the order of their keys."""
         return [c for c in self.calls.values() if rank in c.missing or rank in c.unknown]
 
 
-def build_wait_graph(case: Case, fronts: ProgressTable) -> WaitGraph:
-    """Build the graph and find where it ends."""
-    firm = first_pending_calls(case, fronts)
-    calls = _collectives(case, fronts, firm) | _transfers(case, fronts, firm)
-    keys_of = {rank: tuple(k for k in keys if k in calls) for rank, keys in firm.items()}
+def build_wait_graph(case: Case, progress: ProgressTable) -> WaitGraph:
+    """Build the graph and find where the waiting ends."""
+    pending = first_pending_calls(case, progress)
+    calls = _collectives(case, progress, pending) | _transfers(case, progress, pending)
+    waits_in = {rank: tuple(k for k in keys if k in calls) for rank, keys in pending.items()}
     roots: set[int] = set()
     edges: dict[Key, set[Key]] = {key: set() for key in calls}
     for key, call in calls.items():
         for rank in call.blockers:
-            held = [k for k in keys_of.get(rank, ()) if k != key]
-            edges[key].update(held)
-            if not held and rank not in call.queued:
+            elsewhere = [k for k in waits_in.get(rank, ()) if k != key]
+            edges[key].update(elsewhere)
+            if not elsewhere and rank not in call.queued:
                 roots.add(rank)
-    for keys in keys_of.values():
+    for keys in waits_in.values():
         batch = [k for k in keys if k[0] == "p2p"]
         for key in batch if len(batch) > 1 else ():
-            edges[key].update(k for k in batch if k != key)  # a batch ends as a whole: each part waits for the others
-    full = tuple(sorted(k for k, c in calls.items() if not edges[k] and not (c.missing | c.unknown)))
+            edges[key].update(
+                k for k in batch if k != key
+            )  # a batch completes as a whole: each part waits for the others
+    entered_by_all = tuple(sorted(k for k, c in calls.items() if not edges[k] and not (c.missing | c.unknown)))
     rooted = {k for k, c in calls.items() if (c.missing | (c.unknown if c.pair is not None else Ranks())) & roots}
-    cycles = sink_cycles(edges, rooted)
-    return WaitGraph(calls, keys_of, Ranks(roots), full, cycles)
+    return WaitGraph(calls, waits_in, Ranks(roots), entered_by_all, _sink_cycles(edges, rooted))
 
 
-def _collectives(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:
-    holders: dict[Key, set[int]] = defaultdict(set)
-    for rank, keys in firm.items():
+def _sink_cycles(edges: Mapping[Key, set[Key]], rooted: set[Key]) -> tuple[tuple[Key, ...], ...]:
+    """Circles of calls that no edge leads out of and no root holds up: nothing else explains them."""
+    cycles = []
+    for part in components(edges):
+        is_circle = len(part) > 1 or any(key in edges[key] for key in part)
+        if is_circle and not part & rooted and all(edges[key] <= part for key in part):
+            cycles.append(tuple(sorted(part)))
+    return tuple(sorted(cycles))
+
+
+def components(edges: Mapping[Key, set[Key]]) -> list[set[Key]]:
+    """The strongly connected components of a graph (Kosaraju's algorithm, without recursion)."""
+    reverse: dict[Key, set[Key]] = {key: set() for key in edges}
+    for key, targets in edges.items():
+        for target in targets & edges.keys():
+            reverse[target].add(key)
+    seen: set[Key] = set()
+    finished = [key for start in edges if start not in seen for key in _depth_first(start, edges, seen)]
+    seen.clear()
+    return [set(_depth_first(start, reverse, seen)) for start in reversed(finished) if start not in seen]
+
+
+def _depth_first(start: Key, edges: Mapping[Key, set[Key]], seen: set[Key]) -> list[Key]:
+    """The unseen calls that ``start`` leads to, each after all that it leads to itself; adds them to ``seen``."""
+    seen.add(start)
+    finished = []
+    path = [(start, iter(edges[start]))]
+    while path:
+        key, targets = path[-1]
+        target = next((t for t in targets if t in edges and t not in seen), None)
+        if target is None:
+            finished.append(key)
+            path.pop()
+        else:
+            seen.add(target)
+            path.append((target, iter(edges[target])))
+    return finished
+
+
+def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:
+    """The collectives that ranks wait in, with where every member of the group stands."""
+    waiting: dict[Key, set[int]] = defaultdict(set)
+    for rank, keys in pending.items():
         for key in keys:
             if key[0] == "collective":
-                holders[key].add(rank)
-    gave_up = _lines(case)
-    silent = _silent(case, firm) - {rank for rank, _ in gave_up}  # who gives up on a call waits, whatever its group
+                waiting[key].add(rank)
+    timeouts = _timeouts(case)
+    silent = _silent_ranks(case, pending) - {rank for rank, _ in timeouts}  # who gives up on any call was waiting
     wrapped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.wrapped}
-    out: dict[Key, StuckCall] = {}
-    for key in sorted(holders):
-        _, group, seq, _ = key
+    calls: dict[Key, StuckCall] = {}
+    for key in sorted(waiting):
+        _, index, seq, _ = key
+        group, inside = case.groups[index], waiting[key]
         sets: dict[str, set[int]] = defaultdict(set)
-        for rank in case.groups[group].members:
-            if rank in holders[key]:
-                sets["inside"].add(rank)
-            else:
-                sets[_standing(fronts, firm, wrapped, group, seq, rank)].add(rank)
-        if case.groups[group].learned == "log" or _memberless(case, group):
-            sets["unknown"] |= silent - holders[key]
-        own = {r for r in sets["missing"] | sets["unknown"] if _gave_up(gave_up, seq, holders[key], r)}
+        for rank in group.members:
+            if rank not in inside:
+                sets[_standing(progress, pending, wrapped, index, seq, rank)].add(rank)
+        if group.learned == "log" or _has_unknown_members(group):
+            sets["unknown"] |= silent - inside
+        own = {r for r in sets["missing"] | sets["unknown"] if _gave_up_alike(timeouts, seq, inside, r)}
         for name in ("missing", "unknown"):
             sets[name] -= own
-        sets["behind"] |= own
-        front = next(
-            (f for r in sorted(holders[key]) if (f := fronts.by_group_rank.get((group, r))) is not None and f.row >= 0),
-            None,
-        )
-        if front is not None and sets["passed"] and op_type(case.vocabulary.ops[case.calls.op[front.row]]) in NEEDS_ALL:
-            sets["behind"] |= sets.pop("unknown", set())  # a member finished it, so that all have entered it
-        out[key] = StuckCall(
-            key,
-            group,
-            seq,
-            inside=Ranks(holders[key]),
-            queued=Ranks(sets["behind"]),
-            missing=Ranks(sets["missing"]),
-            unknown=Ranks(sets["unknown"]),
-            completed=Ranks(sets["passed"]),
-            row=front.row if front else -1,
-        )
-    return out
+        sets["queued"] |= own
+        of_inside = (progress.by_group_rank.get((index, r)) for r in sorted(inside))
+        row = next((p.row for p in of_inside if p is not None and p.row >= 0), -1)
+        if row >= 0 and sets["completed"] and op_type(case.vocabulary.ops[case.calls.op[row]]) in NEEDS_ALL:
+            sets["queued"] |= sets.pop("unknown", set())  # one member finished it, so all members have entered it
+        queued, missing, unknown, done = (Ranks(sets[name]) for name in ("queued", "missing", "unknown", "completed"))
+        calls[key] = StuckCall(key, index, seq, Ranks(inside), queued, missing, unknown, done, row)
+    return calls
 
 
-def _memberless(case: Case, group: int) -> bool:
-    """A numbered group of 2.2 of which nothing tells the members: it stands for the rank that recorded it alone."""
-    return case.groups[group].learned == "assumed" and len(case.groups[group].members) == 1
+def _has_unknown_members(group: Group) -> bool:
+    """True for a numbered group of PyTorch 2.2 whose members nobody tells: it stands for the rank that recorded it."""
+    return group.learned == "assumed" and len(group.members) == 1
 
 
-def _lines(case: Case) -> dict[tuple[int, int], set[tuple[str | None, int | None]]]:
-    """What each rank gave up on: (rank, number) to (operation, elements). Lines of 2.2 to 2.5 name no group."""
-    out: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
+_Timeouts = Mapping[tuple[int, int], set[tuple[str | None, int | None]]]
+"""What each rank gave up on: (rank, sequence number) to (operation, input elements)."""
+
+
+def _timeouts(case: Case) -> _Timeouts:
+    """The calls that each rank's lines gave up on; lines of PyTorch 2.2 to 2.5 name no group."""
+    timeouts: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
     for event in case.events:
         if isinstance(event, CallTimeout) and event.rank is not None and event.seq is not None:
-            out[(event.rank, event.seq)].add((event.op, event.numel_in))
-    return out
+            timeouts[(event.rank, event.seq)].add((event.op, event.numel_in))
+    return timeouts
 
 
-def _gave_up(
-    lines: Mapping[tuple[int, int], set[tuple[str | None, int | None]]], seq: int, holders: set[int], rank: int
-) -> bool:
-    """Whether a rank's own line is about the call that the holders wait in: same number, operation and size."""
-    mine = lines.get((rank, seq), set())
-    return bool(mine) and any(mine & lines.get((r, seq), set()) for r in holders)
+def _gave_up_alike(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
+    """True when a line of ``rank`` gives up on the call of the ranks inside: same number, operation and size."""
+    own = timeouts.get((rank, seq), set())
+    return bool(own) and any(own & timeouts.get((r, seq), set()) for r in inside)
 
 
-def _silent(case: Case, firm: Mapping[int, Sequence[Key]]) -> set[int]:
-    """Ranks that wait in nothing that is known: any of them may belong to a group of which only some members were heard."""
-    waiting = set(firm)
-    absent = set(case.world) - waiting if case.world_size is not None else set()
-    return absent if len(absent) <= max(1, len(waiting) // 3) else set()
+def _silent_ranks(case: Case, pending: Mapping[int, Sequence[Key]]) -> set[int]:
+    """Ranks that wait in no known call, unless they are too many.
+
+    Any of them may belong to a group of which only some members wrote lines.
+    """
+    silent = set(case.world) - set(pending) if case.world_size is not None else set()
+    return silent if len(silent) <= max(1, len(pending) // 3) else set()
 
 
 def _standing(
-    fronts: ProgressTable, firm: Mapping[int, Sequence[Key]], wrapped: set[int], group: int, seq: int, rank: int
+    progress: ProgressTable, pending: Mapping[int, Sequence[Key]], wrapped: set[int], group: int, seq: int, rank: int
 ) -> str:
-    """Where one member stands towards call ``seq``."""
-    front = fronts.by_group_rank.get((group, rank))
-    if front is None:
-        return "missing" if rank in fronts.recorded_ranks and rank not in wrapped else "unknown"
-    if front.enqueued < seq:
-        return "missing" if front.known_by != "log" or _exact(front) else "unknown"
-    if front.completed >= seq:
-        return "passed"
-    return "behind" if firm.get(rank) else "inside"
+    """Where a member that does not wait in call ``seq`` stands: queued, missing, unknown, completed or undecided."""
+    own = progress.by_group_rank.get((group, rank))
+    if own is None:
+        return "missing" if rank in progress.recorded_ranks and rank not in wrapped else "unknown"
+    if own.enqueued < seq:  # a line that gives up on an earlier call does not say what was enqueued after it
+        return "unknown" if own.known_by == "log" and isinstance(own.event, CallTimeout) else "missing"
+    if own.completed >= seq:
+        return "completed"
+    return "queued" if pending.get(rank) else "undecided"
 
 
-def _exact(front: GroupProgress) -> bool:
-    """Whether a front known from lines is a counter, not merely a call that timed out: only a counter shows absence."""
-    return not isinstance(front.event, CallTimeout)
-
-
-def _transfers(case: Case, fronts: ProgressTable, firm: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:
-    """Stuck sends and receives: between the two ends, who has posted and who has not."""
+def _transfers(case: Case, progress: ProgressTable, pending: Mapping[int, Sequence[Key]]) -> dict[Key, StuckCall]:
+    """The sends and receives that ranks wait in; of the two ends, a missing one has posted nothing."""
     posted: dict[Key, dict[int, Transfer]] = defaultdict(dict)
-    for transfers in fronts.transfers.values():
+    for transfers in progress.transfers.values():
         for transfer in transfers:
             for key in pair_keys(transfer):
                 posted[key].setdefault(transfer.rank, transfer)
-    out: dict[Key, StuckCall] = {}
+    calls: dict[Key, StuckCall] = {}
     for key in sorted(posted):
-        holders = {r for r in posted[key] if key in firm.get(r, ())}
-        if not holders:
+        inside = Ranks(r for r in posted[key] if key in pending.get(r, ()))
+        if not inside:
             continue
-        ends = Ranks(key[2:])
-        absent = ends - posted[key]
-        row = posted[key][min(holders)].row
-        seq = int(case.calls.p2p_seq[row]) if case.calls.p2p_seq[row] >= 0 else int(case.calls.seq[row])
-        out[key] = StuckCall(
+        pair = (key[2], key[3])
+        absent = Ranks(pair) - posted[key]
+        row = posted[key][min(inside)].row
+        p2p_seq = int(case.calls.p2p_seq[row])
+        calls[key] = StuckCall(
             key,
-            key[1],
-            seq,
-            Ranks(holders),
-            Ranks(posted[key]) - holders,
-            absent & fronts.recorded_ranks,
-            absent - fronts.recorded_ranks,
-            Ranks(),
+            group=key[1],
+            seq=p2p_seq if p2p_seq >= 0 else int(case.calls.seq[row]),
+            inside=inside,
+            queued=Ranks(posted[key]) - inside,
+            missing=absent & progress.recorded_ranks,
+            unknown=absent - progress.recorded_ranks,
+            completed=Ranks(),
             row=row,
-            pair=(key[2], key[3]),
+            pair=pair,
         )
-    return out
+    return calls

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.call_sequences import site
+from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.facts import Facts
 from nccldoctor.model import Finding
 from nccldoctor.model.figures import StreamCall, StreamPair, StreamRow
@@ -141,7 +141,7 @@ def _call(facts: Facts, row: int) -> StreamCall:
         op=op_type(case.vocabulary.ops[calls.op[row]]),
         group=case.groups[case.call_group[row]].label,
         seq=_number(facts, row),
-        site=site(case.vocabulary.stacks[calls.stack[row]]),
+        site=call_site(case.vocabulary.stacks[calls.stack[row]]),
         sizes=", ".join("x".join(str(n) for n in shape) or "scalar" for shape in inputs[:3]),
         done=bool(facts.progress.completed[row]),
     )

@@ -1,9 +1,8 @@
-"""Fronts from recorder dumps: their entries, and the counters of each group."""
+"""Reads the progress of each rank from recorder dumps: their entries, and the counters of each group."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,9 @@ from nccldoctor.model.recorded_calls import STARTED, Calls, GroupStatus
 
 
 def progress_from_entries(
-    case: Case, calls: Calls, collective: Mask, done: Mask
+    case: Case, calls: Calls, collective: Mask, completed: Mask
 ) -> dict[tuple[int, int], GroupProgress]:
-    """Fronts from recorder entries: one pass over the rows, put together by group and rank."""
+    """The progress that recorder entries show, by (group, rank), in one pass over the table of calls."""
     rows = np.flatnonzero(collective)
     if not len(rows):
         return {}
@@ -26,33 +25,33 @@ def progress_from_entries(
     order = np.argsort(pair, kind="stable")
     rows, pair = rows[order], pair[order]
     starts = np.concatenate([[0], np.flatnonzero(pair[1:] != pair[:-1]) + 1])
-    seq, finished = calls.seq[rows], done[rows]
+    seq, finished = calls.seq[rows], completed[rows]
     enqueued = np.maximum.reduceat(seq, starts)
-    completed = np.maximum.reduceat(np.where(finished, seq, -1), starts)
+    last_done = np.maximum.reduceat(np.where(finished, seq, -1), starts)
     oldest = np.minimum.reduceat(seq, starts)
-    first = _first_open(calls, rows[~finished], pair[~finished])
-    out: dict[tuple[int, int], GroupProgress] = {}
+    pending = _first_pending(calls, rows[~finished], pair[~finished])
+    progress: dict[tuple[int, int], GroupProgress] = {}
     for i, at in enumerate(starts.tolist()):
-        key = divmod(int(pair[at]), ranks)
-        row = first.get(int(pair[at]))
+        group, rank = divmod(int(pair[at]), ranks)
+        done = int(last_done[i])
+        own = GroupProgress(group, rank, int(enqueued[i]), max(done, -1), oldest=int(oldest[i]))
+        row = pending.get(int(pair[at]))
         if row is not None:
-            pending: dict[str, Any] = {
-                "pending": int(calls.seq[row]),
-                "row": row,
-                "position": int(calls.entry[row]),
-                "started": int(calls.state[row]) == STARTED,
-            }
-            before = min(int(completed[i]), pending["pending"] - 1) if completed[i] >= 0 else pending["pending"] - 1
-        else:
-            pending, before = {}, int(completed[i])
-        out[key] = GroupProgress(
-            *key, enqueued=int(enqueued[i]), completed=max(before, -1), oldest=int(oldest[i]), **pending
-        )
-    return out
+            number = int(calls.seq[row])
+            own = replace(
+                own,
+                completed=max(min(done, number - 1) if done >= 0 else number - 1, -1),
+                pending=number,
+                row=row,
+                position=int(calls.entry[row]),
+                started=int(calls.state[row]) == STARTED,
+            )
+        progress[group, rank] = own
+    return progress
 
 
-def _first_open(calls: Calls, rows: npt.NDArray[np.int64], pair: npt.NDArray[np.int64]) -> dict[int, int]:
-    """Of these rows, which did not complete, the one with the lowest number for each group and rank."""
+def _first_pending(calls: Calls, rows: npt.NDArray[np.int64], pair: npt.NDArray[np.int64]) -> dict[int, int]:
+    """The unfinished row with the lowest number for each pair of group and rank."""
     order = np.lexsort((calls.entry[rows], calls.seq[rows], pair))
     pairs, starts = np.unique(pair[order], return_index=True)
     return dict(zip(pairs.tolist(), rows[order][starts].tolist(), strict=True))
@@ -74,10 +73,10 @@ def ranks_counting_starts(case: Case) -> frozenset[int]:
     )
 
 
-def add_counters(case: Case, by: dict[tuple[int, int], GroupProgress], calls: Calls, p2p: Mask) -> None:
-    """Counters of ``pg_status`` for groups whose calls have left the ring, or were never written (only active ones were).
+def add_counters(case: Case, progress: dict[tuple[int, int], GroupProgress], calls: Calls, p2p: Mask) -> None:
+    """Adds what ``pg_status`` counts, for groups whose calls left the ring or were never written (active calls only).
 
-    Not for groups with sends: newer releases mix both counters there. Not for gloo, whose counters count sends too.
+    Not for groups with sends, since newer releases mix both counters there. Not for gloo, whose counters count sends too.
     """
     mixed = {int(g) for g in np.unique(case.call_group[p2p]).tolist()} if len(calls) else set()
     for dump, rank in zip(case.dumps, case.dump_rank, strict=True):
@@ -87,33 +86,24 @@ def add_counters(case: Case, by: dict[tuple[int, int], GroupProgress], calls: Ca
             group = case.naming.by_pg_id.get((rank, status.pg_id))
             if group is None or group in mixed or status.enqueued < 0:
                 continue
-            front = by.get((group, rank))
-            if front is None:
-                pending = status.completed + 1 if status.enqueued > status.completed else None
-                by[(group, rank)] = GroupProgress(
-                    group,
-                    rank,
-                    status.enqueued,
-                    status.completed,
-                    pending,
-                    oldest=status.enqueued + 1,
-                    known_by="status",
-                )
+            own = progress.get((group, rank))
+            issued, done = status.enqueued, status.completed
+            if own is None:
+                pending = done + 1 if issued > done else None
+                own = GroupProgress(group, rank, issued, done, pending, oldest=issued + 1, known_by="status")
             else:
-                by[(group, rank)] = _evicted(replace(front, enqueued=max(front.enqueued, status.enqueued)), status)
+                own = _with_evicted(replace(own, enqueued=max(own.enqueued, issued)), status)
+            progress[group, rank] = own
 
 
-def _evicted(front: GroupProgress, status: GroupStatus) -> GroupProgress:
-    """The front where the ring no longer holds the first unfinished call: the counters, which begin with 1, say which it is."""
+def _with_evicted(own: GroupProgress, status: GroupStatus) -> GroupProgress:
+    """The progress by the counters, where the ring no longer holds the first unfinished call.
+
+    Counters begin with 1. The ring of rank 2 begins with #40 and its counters say that #30 completed: #31 is pending.
+    """
     first = max(status.completed, 0) + 1
-    if first > status.enqueued or first >= front.oldest or (status.completed < 0 and front.pending != front.oldest):
-        return front
-    return replace(
-        front,
-        completed=status.completed,
-        pending=first,
-        row=-1,
-        position=-1,
-        started=status.started >= first,
-        known_by="status",
-    )
+    if first > status.enqueued or first >= own.oldest or (status.completed < 0 and own.pending != own.oldest):
+        return own
+    started = status.started >= first
+    own = replace(own, completed=status.completed, pending=first, started=started)
+    return replace(own, row=-1, position=-1, known_by="status")

@@ -1,12 +1,11 @@
-"""Two fronts for each rank in each group: how far its host enqueued, and how far its device completed.
+"""Builds the table of how far each rank enqueued and completed the calls of each process group.
 
-Recorder entries, ``pg_status`` and the watchdog's lines all feed the same numbers. Sequence numbers are compared inside one
-group only; nothing here compares times between ranks.
+Recorder entries, ``pg_status``, watchdog lines and the counts of NCCL's own observers all feed the same numbers. Sequence numbers
+are compared inside one group only; nothing here compares times between ranks.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -45,19 +44,9 @@ class ProgressTable:
     recorded_ranks: frozenset[int]
     last_row: Mapping[int, int]
 
-    def of_rank(self, rank: int) -> list[GroupProgress]:
-        """The fronts of one rank, by group."""
-        return self._by_rank().get(rank, [])
-
-    def _by_rank(self) -> dict[int, list[GroupProgress]]:
-        out: dict[int, list[GroupProgress]] = defaultdict(list)
-        for front in self.by_group_rank.values():
-            out[front.rank].append(front)
-        return out
-
 
 def build_progress_table(case: Case) -> ProgressTable:
-    """Read both fronts of every rank in every group."""
+    """Read the progress of every rank in every group; dumps come first, then lines, then NCCL's own counts."""
     calls = case.calls
     gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
     done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
@@ -66,38 +55,44 @@ def build_progress_table(case: Case) -> ProgressTable:
     done |= completed_by_counters(case, calls, p2p)
     valid = (case.call_rank >= 0) & (case.call_group >= 0)
     collective = valid & ~member & ~p2p
-    by = progress_from_entries(case, calls, collective, done)
-    started = ranks_with_timing(case, calls) | ranks_counting_starts(case)
-    add_counters(case, by, calls, p2p)
-    transfers = open_transfers(case, calls, valid & p2p & ~member & ~done, member)
-    add_watchdog_lines(case, by)
-    _add_launches(case, by)
-    told = frozenset(
-        r
-        for r, d in zip(case.dump_rank, case.dumps, strict=True)
-        if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
+    progress = progress_from_entries(case, calls, collective, done)
+    add_counters(case, progress, calls, p2p)
+    add_watchdog_lines(case, progress)
+    _add_nccl_counters(case, progress)
+    dumps = zip(case.dump_rank, case.dumps, strict=True)
+    return ProgressTable(
+        by_group_rank=progress,
+        transfers=open_transfers(case, calls, valid & p2p & ~member & ~done, member),
+        completed=done,
+        collective=collective,
+        batch_member=member,
+        timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
+        recorded_ranks=frozenset(
+            r for r, d in dumps if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
+        ),
+        last_row=last_rows(case),
     )
-    return ProgressTable(by, transfers, done, collective, member, started, told, last_rows(case))
 
 
-def _add_launches(case: Case, by: dict[tuple[int, int], GroupProgress]) -> None:
-    """What NCCL's own observers counted, where nothing else numbers the calls. What not everybody issued cannot end; where all
-    issued as much, only a second query shows that it does not.
+def _add_nccl_counters(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:
+    """Adds what NCCL's own observers counted, where nothing else numbers the calls.
+
+    A call that some member did not issue cannot complete. Where all members issued as many, only a second query with the same
+    counts, or a member that does not answer, shows that the call does not complete.
     """
-    for one in case.nccl_counters:
-        if one.group < 0 or one.is_moving:
+    for counters in case.nccl_counters:
+        if counters.group < 0 or counters.is_moving:
             continue
-        least = min(one.last.values())
-        behind = bool(one.lagging)
-        stands = behind or one.is_steady or bool(one.silent)
-        for rank, number in one.last.items():
-            ahead = number > least or (stands and not behind)
-            by[one.group, rank] = GroupProgress(
-                one.group,
+        least = min(counters.last.values())
+        uneven = bool(counters.lagging)
+        is_stuck = uneven or counters.is_steady or bool(counters.silent)
+        for rank, number in counters.last.items():
+            progress[counters.group, rank] = GroupProgress(
+                counters.group,
                 rank,
                 number,
-                one.first - 1 if stands else least,
-                one.first if ahead else None,
-                known_by=one.observer,
-                event=one.lines.get(rank),
+                counters.first - 1 if is_stuck else least,
+                counters.first if number > least or (is_stuck and not uneven) else None,
+                known_by=counters.observer,
+                event=counters.lines.get(rank),
             )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nccldoctor.align.call_sequences import VARYING, plain
+from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
 from nccldoctor.align.evidence import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
@@ -46,7 +46,7 @@ def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
     calls, ops = facts.case.calls, facts.case.vocabulary.ops
     values: dict[object, set[int]] = defaultdict(set)
     for rank, row in found.rows.items():
-        values[op_type(plain(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
+        values[op_type(plain_op(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
     for line in facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ():
         if line.rank is not None and line.rank not in found.rows and group_of(facts.case, line) == found.group:
             values[line.op if found.aspect == "op" else line.numel_in].add(line.rank)
@@ -75,7 +75,7 @@ def _uneven(facts: Facts) -> Mismatch | None:
     calls, names_ = facts.case.calls, facts.case.vocabulary.ops
     if not _size_told(facts) or not len(calls):
         return None
-    varying = np.array([any(v in n for v in VARYING) for n in names_], dtype=bool)
+    varying = np.array([any(v in n for v in VARYING_SIZES) for n in names_], dtype=bool)
     found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for row in np.flatnonzero(facts.progress.collective & varying[calls.op]).tolist():
         found[int(facts.case.call_group[row]), int(calls.seq[row])][int(facts.case.call_rank[row])] = row
@@ -130,7 +130,7 @@ def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
         rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
         silent = group.members - rows
         numbers = {int(case.calls.seq[row]) for row in rows.values()}
-        free = any(v in case.vocabulary.ops[case.calls.op[row]] for row in rows.values() for v in VARYING)
+        free = any(v in case.vocabulary.ops[case.calls.op[row]] for row in rows.values() for v in VARYING_SIZES)
         if (
             len(rows) < 3
             or len(silent) != 1
@@ -185,7 +185,7 @@ def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
             stalled=stalled,
         )
     mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
-    free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING)
+    free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING_SIZES)
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
     whole = whole and not (found.aspect == "op" and (_may_be_over(facts, found) or _missed(facts, found)))
     return Hypothesis(
@@ -234,7 +234,7 @@ def _says(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:
 def _value(facts: Facts, found: Mismatch, rank: int) -> str:
     case, row = facts.case, found.rows[rank]
     if found.aspect == "op":
-        return op_type(plain(case.vocabulary.ops[case.calls.op[row]]))
+        return op_type(plain_op(case.vocabulary.ops[case.calls.op[row]]))
     if found.aspect == "size":
         count = int(case.calls.numel_in[row])
         return f"{count:,} element{'' if count == 1 else 's'}"

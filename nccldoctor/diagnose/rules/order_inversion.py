@@ -7,7 +7,7 @@ What would refute it: the same order on all ranks that are in both groups.
 
 from __future__ import annotations
 
-from nccldoctor.align.call_sequences import KIND
+from nccldoctor.align.call_sequences import KIND_MASK
 from nccldoctor.align.evidence import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
@@ -117,7 +117,7 @@ def _place(facts: Facts, call: StuckCall, rank: int) -> int | None:
     if call.row < 0:
         return None
     calls, labels = facts.case.calls, facts.sequences.labels
-    kind = int(labels[call.row]) & KIND
+    kind = int(labels[call.row]) & KIND_MASK
     rows = facts.sequences.rows(rank)
-    found = rows[(calls.seq[rows] == call.seq) & ((labels[rows] & KIND) == kind)]
+    found = rows[(calls.seq[rows] == call.seq) & ((labels[rows] & KIND_MASK) == kind)]
     return int(found[0]) if len(found) else None

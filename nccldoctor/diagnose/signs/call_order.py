@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nccldoctor.align.call_sequences import KIND, chain, site
+from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.wait_graph import StuckCall
@@ -168,7 +168,7 @@ def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
     return (
         call.pair is not None
         or call.row < 0
-        or bool((facts.sequences.labels[row] ^ facts.sequences.labels[call.row]) & KIND == 0)
+        or bool((facts.sequences.labels[row] ^ facts.sequences.labels[call.row]) & KIND_MASK == 0)
     )
 
 
@@ -185,7 +185,7 @@ def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
     after = streams.position(rank, expected) if expected is not None else None
     if after is None or after + 1 >= len(rows):
         return False
-    framed = bool(site(words.stacks[facts.case.calls.stack[rows[at]]]))
+    framed = bool(call_site(words.stacks[facts.case.calls.stack[rows[at]]]))
     labels = streams.labels[rows]
     again = np.flatnonzero(labels[after + 1 : at] == labels[after])
     usual_place = bool((labels[after + 1 : after + 1 + int(again[0]) if len(again) else at] == labels[at]).any())
@@ -195,7 +195,7 @@ def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
 def _same_place(facts: Facts, row: int, other: int) -> bool:
     """Whether two calls were issued by the same line of user code, called by the same lines."""
     stack, stacks = facts.case.calls.stack, facts.case.vocabulary.stacks
-    return chain(stacks[stack[row]]) == chain(stacks[stack[other]]) != ()
+    return call_chain(stacks[stack[row]]) == call_chain(stacks[stack[other]]) != ()
 
 
 def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
@@ -210,7 +210,7 @@ def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None
         return None
     due, label = streams.outcomes(rank, at), int(streams.labels[front.row])
     peers = [p for p in call.completed if p in facts.progress.recorded_ranks]
-    if not due or label in due or not peers or any(label & KIND in streams.kinds(p) for p in peers):
+    if not due or label in due or not peers or any(label & KIND_MASK in streams.kinds(p) for p in peers):
         return None
     return front.row, int(streams.rows(rank)[max(due.values())])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.call_sequences import KIND
+from nccldoctor.align.call_sequences import KIND_MASK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.model import Group
@@ -73,7 +73,7 @@ def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
     for other in alike[:MOST_PEERS]:
         rows = facts.sequences.rows(min(case.groups[other].members))
         mine = (case.call_group[rows] == other) & (case.calls.seq[rows] == call.seq) & facts.progress.collective[rows]
-        mine &= (facts.sequences.labels[rows] ^ facts.sequences.labels[call.row]) & KIND == 0
+        mine &= (facts.sequences.labels[rows] ^ facts.sequences.labels[call.row]) & KIND_MASK == 0
         out.update({min(case.groups[other].members): int(row) for row in rows[mine][:1].tolist()})
     return out
 
@@ -126,7 +126,7 @@ def _newest(facts: Facts, rank: int) -> tuple[str, int, int] | None:
     if row is None:
         return None
     group = facts.case.groups[facts.case.call_group[row]]
-    return _role(group), int(facts.case.calls.seq[row]), int(facts.sequences.labels[row]) & KIND
+    return _role(group), int(facts.case.calls.seq[row]), int(facts.sequences.labels[row]) & KIND_MASK
 
 
 def _posted(facts: Facts, group: int, rank: int) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from builders.cases import WORLD, Tape, Team, case
 
-from nccldoctor.align.call_sequences import CallSequences, chain, plain, site
+from nccldoctor.align.call_sequences import CallSequences, call_chain, call_site, plain_op
 from nccldoctor.align.progress.table import build_progress_table
 
 TORCH = ("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 2800)
@@ -29,19 +29,19 @@ def streams(*tapes: Tape) -> CallSequences:
 
 
 def test_the_users_own_line_is_the_call_site() -> None:
-    assert site([TORCH, MINE, MAIN]) == "reduce_loss (train.py:31)"
-    assert site([TORCH]) == ""
-    assert site([]) == ""
+    assert call_site([TORCH, MINE, MAIN]) == "reduce_loss (train.py:31)"
+    assert call_site([TORCH]) == ""
+    assert call_site([]) == ""
 
 
 def test_two_callers_of_one_helper_are_told_apart() -> None:
     other = ("evaluate", "/opt/train/eval.py", 4)
-    assert chain([TORCH, MINE, MAIN]) == (("/opt/train/train.py", 31), ("/opt/train/main.py", 9))
-    assert chain([TORCH, MINE, MAIN]) != chain([TORCH, MINE, other])
+    assert call_chain([TORCH, MINE, MAIN]) == (("/opt/train/train.py", 31), ("/opt/train/main.py", 9))
+    assert call_chain([TORCH, MINE, MAIN]) != call_chain([TORCH, MINE, other])
 
 
 def test_names_without_ranks() -> None:
-    assert [plain(n) for n in ("send 0->1", "recv 1<-0", "all_reduce")] == ["send", "recv", "all_reduce"]
+    assert [plain_op(n) for n in ("send 0->1", "recv 1<-0", "all_reduce")] == ["send", "recv", "all_reduce"]
 
 
 # ---- labels
@@ -108,7 +108,7 @@ def steps(count: int, *rest: str) -> Tape:
 def test_what_followed_before_is_expected_again() -> None:
     found = streams(steps(4, "all_gather"))
     row, times, others = found.expected_next(0, 13) or (-1, 0, 0)
-    assert plain(found.case.vocabulary.ops[found.case.calls.op[row]]) == "reduce_scatter"
+    assert plain_op(found.case.vocabulary.ops[found.case.calls.op[row]]) == "reduce_scatter"
     assert (row, others) == (10, 0), "its newest occurrence, and nothing else ever followed"
     assert times >= 1
 
@@ -122,7 +122,7 @@ def test_the_longest_context_decides() -> None:
     tape.call("all_gather").call("all_reduce")
     found = streams(tape)
     row, _, others = found.expected_next(0, 14) or (-1, 0, 0)
-    assert (plain(found.case.vocabulary.ops[found.case.calls.op[row]]), others) == ("all_reduce", 0)
+    assert (plain_op(found.case.vocabulary.ops[found.case.calls.op[row]]), others) == ("all_reduce", 0)
 
 
 def test_a_past_without_that_context_tells_nothing() -> None:
@@ -141,7 +141,7 @@ def test_outcomes_are_all_that_ever_followed() -> None:
     tape.call("all_to_all").call("barrier").call("all_gather").call("reduce_scatter")
     found = streams(tape)
     rows, ops = found.rows(0), found.case.calls.op
-    names = {plain(found.case.vocabulary.ops[ops[rows[at]]]): at for at in found.outcomes(0, 19).values()}
+    names = {plain_op(found.case.vocabulary.ops[ops[rows[at]]]): at for at in found.outcomes(0, 19).values()}
     assert names == {"all_reduce": 13, "broadcast": 8}
     row, times, others = found.expected_next(0, 19) or (-1, 0, 0)
     assert (row, times, others) == (13, 2, 1)
