@@ -12,11 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nccldoctor.align.exits import CLOSING as CLOSING
-from nccldoctor.align.exits import FATAL as FATAL
-from nccldoctor.align.exits import SLACK as SLACK
-from nccldoctor.align.exits import can_precede_alarm as can_precede_alarm
-from nccldoctor.align.exits import fatal_exceptions, has_aborted_after, is_fatal_cuda_error, is_own_exit, was_killed
+from nccldoctor.align.exits import (
+    can_precede_alarm,
+    fatal_exceptions,
+    has_aborted_after,
+    is_fatal_cuda_error,
+    is_own_exit,
+    was_killed,
+)
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.events import (
     CommInit,

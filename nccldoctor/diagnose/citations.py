@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from nccldoctor.align.evidence import describe, entry_text, timeouts_of
+from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from logging import DEBUG
 
-from nccldoctor.align.evidence import describe, stalled_of
+from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind

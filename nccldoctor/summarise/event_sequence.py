@@ -17,8 +17,9 @@ from datetime import timedelta
 
 import numpy as np
 
+from nccldoctor.align.exits import CLOSING, can_precede_alarm
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import CLOSING, FLUSH, can_precede_alarm
+from nccldoctor.align.failures import FLUSH
 from nccldoctor.align.liveness import ALARMS
 from nccldoctor.events import (
     CommInit,

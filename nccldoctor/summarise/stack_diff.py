@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align.call_sequences import LIBRARY
-from nccldoctor.align.evidence import entry_text
+from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import Stack
 from nccldoctor.model import Finding, Place

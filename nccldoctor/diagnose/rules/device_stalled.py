@@ -8,7 +8,7 @@ What would refute it: a later snapshot in which its completions moved on.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, stalled_of
+from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind

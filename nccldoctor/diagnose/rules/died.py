@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
+from nccldoctor.align.exits import FATAL
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import FATAL, Failure
+from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule

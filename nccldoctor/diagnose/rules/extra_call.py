@@ -7,7 +7,7 @@ What would refute it: a record of the same call on its peers.
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Entry, Waiting

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump

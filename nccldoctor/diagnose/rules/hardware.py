@@ -8,7 +8,7 @@ What would refute it: the same error on boards of ranks that went on, or an erro
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind

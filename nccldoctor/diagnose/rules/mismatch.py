@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
-from nccldoctor.align.evidence import stalled_of
+from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
 from nccldoctor.align.progress.printed import group_of

@@ -9,7 +9,7 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, stalled_of
+from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
 from nccldoctor.align.nccl_counter_evidence import counter_evidence, counters_of, expected_count, issue_evidence

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import FLUSH, Failure, address
 from nccldoctor.align.stalls import Stall, StallKind

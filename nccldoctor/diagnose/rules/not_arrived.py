@@ -8,9 +8,9 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe_missing
+from nccldoctor.align.descriptions import describe_missing
+from nccldoctor.align.exits import CLOSING
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import CLOSING
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited

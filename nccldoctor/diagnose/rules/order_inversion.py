@@ -8,7 +8,7 @@ What would refute it: the same order on all ranks that are in both groups.
 from __future__ import annotations
 
 from nccldoctor.align.call_sequences import KIND_MASK
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
+from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import SLACK, Failure
+from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule

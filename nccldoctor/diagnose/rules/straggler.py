@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from nccldoctor.align.evidence import describe
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import Stall, StallKind

@@ -8,7 +8,7 @@ What would refute it: a member that did not issue the call, or issued another; a
 
 from __future__ import annotations
 
-from nccldoctor.align.evidence import describe, stalled_of
+from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nccldoctor.align.evidence import describe_missing
-from nccldoctor.align.exits import can_precede_alarm
+from nccldoctor.align.descriptions import describe_missing
+from nccldoctor.align.exits import CLOSING, can_precede_alarm
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import CLOSING
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import RankActivity, is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
