@@ -11,8 +11,7 @@ from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.citations import written
-from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Hypothesis
+from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
 from nccldoctor.diagnose.nccl_counters_check import heard
 from nccldoctor.diagnose.rules import load
@@ -58,7 +57,7 @@ def _stalls(facts: Facts) -> Sequence[Stall]:
     return (Stall(StallKind.NOTHING, Ranks()),)
 
 
-def _crash(facts: Facts, drafts: Sequence[Hypothesis]) -> list[Hypothesis]:
+def _crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclusion]:
     """What ended a rank that takes part in nothing that is known to wait, where the waiting itself tells no cause: calls of ranks
     without a dump are not known.
     """
@@ -95,7 +94,7 @@ def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _unconfirmed(draft: Hypothesis) -> Hypothesis:
+def _unconfirmed(draft: Conclusion) -> Conclusion:
     """The conclusion from dumps of a job whose logs know of no trouble: it may have gone on."""
     seen = draft.cause is CauseClass.NONE or any((e.observer or "").startswith("stack:") for e in draft.evidence)
     level = ORDER.index(draft.ceiling)
@@ -109,25 +108,23 @@ def _unborn(facts: Facts) -> bool:
     return bool(begun - ended) and not len(facts.case.calls)
 
 
-def _judge(facts: Facts, stall: Stall) -> Hypothesis:
+def _judge(facts: Facts, stall: Stall) -> Conclusion:
     """The hypothesis of the first rule that holds and shows evidence."""
     about = (
         f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})" if _LOG.isEnabledFor(DEBUG) else ""
     )
     for rule in load():
-        hypothesis = rule.judge(facts, stall)
-        evidence = written(facts, hypothesis.citations) if hypothesis is not None else ()
-        if hypothesis is not None and evidence:
-            _LOG.debug("%s: %s holds: %s", about, rule.cause, hypothesis.headline)
-            return heard(facts, replace(hypothesis, evidence=evidence))
-        reason = "does not hold" if hypothesis is None else "shows no evidence"
-        _LOG.debug("%s: %s falls through, it %s", about, rule.cause, reason)
+        conclusion = rule.conclude(facts, stall)
+        if conclusion is not None:
+            _LOG.debug("%s: %s holds: %s", about, rule.cause, conclusion.headline)
+            return heard(facts, conclusion)
+        _LOG.debug("%s: %s falls through, it does not hold", about, rule.cause)
     raise AssertionError("the last rule always holds")
 
 
-def _displace(drafts: list[Hypothesis]) -> list[Hypothesis]:
+def _displace(drafts: list[Conclusion]) -> list[Conclusion]:
     """Drop what another finding explains: the same conclusion twice, and stalls without a cause beside one that has it."""
-    kept: list[Hypothesis] = []
+    kept: list[Conclusion] = []
     for draft in drafts:
         if not any(
             k.cause is draft.cause and k.ranks == draft.ranks and (k.ranks or k.call == draft.call) for k in kept
@@ -137,7 +134,7 @@ def _displace(drafts: list[Hypothesis]) -> list[Hypothesis]:
     return told or kept
 
 
-def _joined(facts: Facts, drafts: list[Hypothesis]) -> Hypothesis:
+def _joined(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
     """The verdict for the whole job: the surest finding; independent stalls of its class add their culprits."""
     ranked = sorted(
         drafts,
@@ -157,22 +154,21 @@ def _joined(facts: Facts, drafts: list[Hypothesis]) -> Hypothesis:
         return replace(best, ranks=Ranks(), suspects=culprits, ceiling=Confidence.LOW)
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
-    ceiling = max((d.ceiling for d in alike), key=ORDER.index)
-    return Hypothesis(
-        best.cause,
+    return Conclusion(
         "; ".join(d.headline for d in alike[:3]),
         (),
-        ceiling,
-        best.refuted_by,
-        evidence=evidence,
+        max((d.ceiling for d in alike), key=ORDER.index),
         ranks=culprits,
         suspects=Ranks(r for d in alike for r in d.suspects),
         call=first.call,
         stalled=first.stalled,
+        refuted_by=best.refuted_by,
+        cause=best.cause,
+        evidence=evidence,
     )
 
 
-def _finding(facts: Facts, draft: Hypothesis, number: int) -> Finding:
+def _finding(facts: Facts, draft: Conclusion, number: int) -> Finding:
     stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
     evidence = _shortened(draft.evidence)
     victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
@@ -196,7 +192,7 @@ def _finding(facts: Facts, draft: Hypothesis, number: int) -> Finding:
     )
 
 
-def _weigh(draft: Hypothesis) -> Confidence:
+def _weigh(draft: Conclusion) -> Confidence:
     """High needs two independent observers and nobody who contradicts; one observer is medium at most."""
     who = observers(draft.evidence, draft.ranks)
     contradicted = any(not e.supports for e in draft.evidence)
@@ -217,7 +213,7 @@ def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     return tuple(list(seen.values())[:MOST_QUOTES])
 
 
-def _chain(facts: Facts, draft: Hypothesis) -> tuple[Link, ...]:
+def _chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
     """Who waits for whom, from the first victims to the culprit; at most 24 links. Who issued calls in another order waits
     itself, for those who wait for it.
     """
@@ -247,7 +243,7 @@ def _chain(facts: Facts, draft: Hypothesis) -> tuple[Link, ...]:
     return tuple(link for _, link in links[-24:])
 
 
-def _depths(facts: Facts, draft: Hypothesis) -> dict[tuple[str, int, int, int], int]:
+def _depths(facts: Facts, draft: Conclusion) -> dict[tuple[str, int, int, int], int]:
     """How many waits lie between a stuck call and the culprit."""
     calls = facts.wait_graph.calls
     depth = {

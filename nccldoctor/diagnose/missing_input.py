@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.discover.filename_hints import hints
 from nccldoctor.model import CauseClass, Confidence, Family, Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -32,7 +32,7 @@ LOWER = {Confidence.HIGH: Confidence.MEDIUM}
 """One step: what is left still says what it says."""
 
 
-def bearing(facts: Facts, draft: Hypothesis) -> tuple[Gap, ...]:
+def bearing(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
     """The losses that may hide what refutes a conclusion."""
     if draft.cause in (CauseClass.NONE, CauseClass.UNDETERMINED):  # the one says so itself, the other claims nothing
         return ()
@@ -47,7 +47,7 @@ def bearing(facts: Facts, draft: Hypothesis) -> tuple[Gap, ...]:
     )
 
 
-def refuted_by(draft: Hypothesis, lost: Sequence[Gap]) -> str:
+def refuted_by(draft: Conclusion, lost: Sequence[Gap]) -> str:
     """What would refute a conclusion, and which files it may have stood in."""
     if not lost:
         return draft.refuted_by
@@ -56,7 +56,7 @@ def refuted_by(draft: Hypothesis, lost: Sequence[Gap]) -> str:
     return f"{draft.refuted_by}; it may have stood in what is lost of {', '.join(files[:NAMED])}{more}"
 
 
-def _asked(facts: Facts, draft: Hypothesis) -> Ranks:
+def _asked(facts: Facts, draft: Conclusion) -> Ranks:
     """The ranks whose records could refute it."""
     call, case = draft.call, facts.case
     ranks = draft.ranks | draft.suspects
@@ -70,7 +70,7 @@ def _asked(facts: Facts, draft: Hypothesis) -> Ranks:
     return ranks
 
 
-def _bears(facts: Facts, draft: Hypothesis, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]) -> bool:
+def _bears(facts: Facts, draft: Conclusion, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]) -> bool:
     ranks = gap.ranks or _ranks_of(gap, source)
     if source is None:
         return not ranks or bool(ranks & asked)
@@ -83,7 +83,7 @@ def _bears(facts: Facts, draft: Hypothesis, asked: Ranks, gap: Gap, source: Sour
     return bool(ranks & asked) if ranks else True
 
 
-def _counted(facts: Facts, draft: Hypothesis) -> Ranks:
+def _counted(facts: Facts, draft: Conclusion) -> Ranks:
     """Ranks whose counters tell how far they came: torch writes them before the entries, which are what a cut dump lost."""
     if draft.call is None:
         return Ranks()

@@ -23,7 +23,7 @@ from nccldoctor.align.nccl_counter_evidence import (
     no_ras_answer,
 )
 from nccldoctor.diagnose.citations import quote
-from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.signs.log_endings import ended_well
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -44,7 +44,7 @@ OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
 REFUTED = "another query, or a later line, in which the rank has come further"
 
 
-def heard(facts: Facts, draft: Hypothesis) -> Hypothesis:
+def heard(facts: Facts, draft: Conclusion) -> Conclusion:
     """The conclusion, with what these observers add to it."""
     one = counters_of(facts, draft.call)
     if one is not None:
@@ -52,7 +52,7 @@ def heard(facts: Facts, draft: Hypothesis) -> Hypothesis:
     return _leads(facts, _compared(facts, draft))
 
 
-def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
+def _bounded(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
     """A conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands. Where not fewer are
     behind than ahead, nobody can say who is out of step.
     """
@@ -76,14 +76,14 @@ def _bounded(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
     return bounded
 
 
-def _ahead_of_others(facts: Facts, draft: Hypothesis, one: NcclCounters) -> bool:
+def _ahead_of_others(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
     """Whether half of a communicator is not behind the others of its size, and the other half ahead of them: that one is out of step."""
     often = expected_count(facts, one) if 2 * len(one.lagging) == len(one.last) else None
     late = [one.totals[r] for r in draft.ranks if r in one.totals]
     return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
 
 
-def _out_of_step(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothesis:
+def _out_of_step(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
     """Not fewer are behind than ahead: those ahead issued a call that nobody else did, or skipped one, or the others are late."""
     ahead = Ranks(one.last) - one.lagging
     few = ahead if len(ahead) < len(one.lagging) else Ranks(one.last)
@@ -98,7 +98,7 @@ def _out_of_step(facts: Facts, draft: Hypothesis, one: NcclCounters) -> Hypothes
     )
 
 
-def _compared(facts: Facts, draft: Hypothesis) -> Hypothesis:
+def _compared(facts: Facts, draft: Conclusion) -> Conclusion:
     """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
     if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not ended_well(facts):
         return replace(draft, ceiling=Confidence.LOW)  # lines of calls stop in a job that hangs as in one that goes on
@@ -124,13 +124,13 @@ def _compared(facts: Facts, draft: Hypothesis) -> Hypothesis:
     return replace(draft, evidence=(*draft.evidence[:8], *against))
 
 
-def _outside(draft: Hypothesis, late: Ranks) -> bool:
+def _outside(draft: Conclusion, late: Ranks) -> bool:
     """Whether those behind are among the members of the call of which nothing else tells."""
     untold = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
     return untold and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
 
 
-def _named(facts: Facts, draft: Hypothesis, late: Ranks, shown: Sequence[Evidence]) -> Hypothesis:
+def _named(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidence]) -> Conclusion:
     """The ranks that these counts single out of several that left nothing else."""
     return replace(
         draft,
@@ -172,7 +172,7 @@ def _proven(facts: Facts) -> bool:
 # --- leads -------------------------------------------------------------------------------------------------------
 
 
-def _leads(facts: Facts, draft: Hypothesis) -> Hypothesis:
+def _leads(facts: Facts, draft: Conclusion) -> Conclusion:
     """Silence, proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
     found = [*_silent(facts), *_by_errors(facts), *_by_proxy(facts), *_by_inspector(facts)]
     if draft.cause in OPEN and not draft.ranks:

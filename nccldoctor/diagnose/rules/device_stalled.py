@@ -32,7 +32,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 """Operations whose root, or whose other ranks, may rightly finish early."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="a later snapshot in which the completions of that rank moved on")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The minority that is still in a call which the majority completed."""
     call = stall.call
@@ -63,16 +63,14 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         evidence.append(Waiting(waiting, 1))
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     return Hypothesis(
-        CAUSE,
         f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
         f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH
         if _others_wait_for(facts, call)
         and facts.case.groups[call.group].learned != "assumed"
         and all(facts.progress.by_group_rank[call.group, r].row >= 0 for r in ahead)
         else Confidence.MEDIUM,
-        "a later snapshot in which the completions of that rank moved on",
         ranks=ahead,
         call=_root(facts, call, ahead) if call.row >= 0 else call,
     )

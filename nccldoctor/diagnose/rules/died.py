@@ -114,14 +114,13 @@ def lost_node(facts: Facts, stall: Stall) -> Hypothesis | None:
     fell_silent = not named and _fell_silent(facts, gone)
     where = f" on {host}" if named else ", a block that one node may have held,"
     return Hypothesis(
-        CAUSE,
         f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
         (*evidence, *(e for r in list(gone)[:2] for e in silence(facts, r))) if fell_silent else tuple(evidence),
         Confidence.MEDIUM if sure else Confidence.LOW,
-        "a dump or a log of any of them",
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
+        refuted_by="a dump or a log of any of them",
     )
 
 
@@ -154,7 +153,7 @@ CAUSE = CauseClass.DIED
 REFUTED = "lines, a dump or a stack of that rank from after its end"
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
     found = [
@@ -184,7 +183,7 @@ def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
     gone = unheard(facts, stall)
     if gone is None or not gone.broken or any(lives(facts, r) for r in gone.ranks):
         return None
-    return draft(facts, gone, CAUSE, "ended without a word")
+    return draft(facts, gone, "ended without a word")
 
 
 def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
@@ -217,11 +216,9 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Hypot
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Hypothesis(
-        CAUSE,
         f"{who[0].upper()}{who[1:]} ended: {how(first.events)}{wait}",
-        tuple(evidence),
+        evidence,
         ceiling,
-        REFUTED,
         ranks=ranks,
         suspects=first.suspects,
         call=stall.call,
@@ -245,11 +242,9 @@ def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
     ]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {describe(facts, stall.call)}",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH,
-        REFUTED,
         ranks=ranks,
         call=stall.call,
     )
@@ -289,11 +284,9 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {describe(facts, stall.call)}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM,
-        REFUTED,
         ranks=ranks,
         call=stall.call,
     )
@@ -313,12 +306,10 @@ def _broken_connection(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence += [Waiting(stall.call), *(e for r in silent for e in silence(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
-        CAUSE,
         f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
         f"in {describe(facts, stall.call)}",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if logged else Confidence.MEDIUM,
-        REFUTED,
         ranks=silent,
         call=stall.call,
     )

@@ -22,11 +22,11 @@ from nccldoctor.model.ranks import Ranks, names
 CAUSE = CauseClass.EXTRA_CALL
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="a record of the same call on its peers")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """By alignment of streams in the group, else by counting at the next call in another group, else by NCCL's own lines."""
-    found = by_shift(facts, stall, missed=False, cause=CAUSE) or _by_count(facts, stall)
-    return found or nccl_counter_diffs.by_shift(facts, CAUSE, -1)
+    found = by_shift(facts, stall, missed=False) or _by_count(facts, stall)
+    return found or nccl_counter_diffs.by_shift(facts, -1)
 
 
 def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
@@ -46,12 +46,10 @@ def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence.append(Waiting(call))
     ranks = Ranks(rank for rank, _, _ in found)
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} issued one call too many"
         + (f" {where}" if where else f": {describe(facts, call)}"),
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if len(ranks) == 1 and known else Confidence.MEDIUM,
-        "a record of the same call on its peers",
         ranks=ranks,
         call=call,
     )

@@ -40,13 +40,13 @@ GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
 """What a text tells only after all ranks had the time to complain."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         found = unheard(facts, stall)
         silent = found is not None and not found.broken and not any(shows_life(facts, r) for r in found.ranks)
-        return draft(facts, found, CAUSE, "left no sign of life") if found is not None and silent else None
+        return draft(facts, found, "left no sign of life") if found is not None and silent else None
     if stall.kind is not StallKind.ABSENT or stall.call is None or scattered(facts):
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
@@ -80,10 +80,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return _lost(facts, ranks, tuple(evidence), stall)
     open_class = not (no_exit or own_log) or len(spoke) < 2
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} {verb(ranks, 'shows', 'show')} no sign of life since before "
         f"{describe(facts, stall.call)}, and no exit is recorded",
-        tuple(evidence),
+        evidence,
         Confidence.LOW
         if short
         or not facts.liveness.logged
@@ -92,7 +91,6 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         else Confidence.MEDIUM
         if open_class or not (no_exit or connected)
         else Confidence.HIGH,
-        "any line, dump or stack of that rank from after the stall began, or an exit record",
         ranks=ranks,
         suspects=stall.ranks - ranks,
         call=stall.call,
@@ -160,15 +158,14 @@ def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Citation, ...], stall: Sta
     inside = call.inside if call is not None else Ranks()
     who = f"{names(inside)} {verb(inside, 'waits', 'wait')}" if passed else "the others wait"
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} {said}; {who} in {describe(facts, call)}"
         f"{', and others are ahead of it' if passed else ''}",
         evidence,
         Confidence.LOW,
-        "its dump or its log",
         ranks=ranks if only else Ranks(),
         suspects=Ranks() if only else ranks,
         call=call,
+        refuted_by="its dump or its log",
     )
 
 

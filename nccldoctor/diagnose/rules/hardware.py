@@ -24,7 +24,7 @@ FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="the same error on boards of ranks that went on, or an error only after the first complaint")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
     found = [f for f in facts.failures if f.cause is CAUSE and _fits(facts, f)]
@@ -51,11 +51,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
     wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
     return Hypothesis(
-        CAUSE,
         f"{who} failed: {_what(event)}{wait}",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
-        "the same error on boards of ranks that went on, or an error only after the first complaint",
         ranks=ranks,
         suspects=suspects,
         call=stall.call,

@@ -81,12 +81,11 @@ def at_barrier(facts: Facts) -> Hypothesis | None:
         return None
     who = names(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
     return Hypothesis(
-        CauseClass.INIT,
         f"The job did not come up as far as was read: {who} had not joined",
         tuple(Line(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
         Confidence.MEDIUM if absent else Confidence.LOW,
-        REFUTED,
         ranks=absent,
+        refuted_by=REFUTED,
     )
 
 
@@ -105,12 +104,11 @@ def gave_up(facts: Facts) -> Hypothesis | None:
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        CauseClass.INIT,
         f"A communicator failed to come up: {_where(first)}: {_words(first)}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM if told else Confidence.LOW,
-        REFUTED,
         ranks=Ranks([first.rank] if told and first.rank is not None and not isinstance(first, SocketError) else []),
+        refuted_by=REFUTED,
     )
 
 
@@ -158,7 +156,7 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 """Functions of ``torch.distributed`` in which all ranks meet to make a group."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="a completed call of the same group")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _worked(facts):
@@ -176,12 +174,10 @@ def _first_call(facts: Facts, stall: Stall) -> Hypothesis | None:
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
     return Hypothesis(
-        CAUSE,
         f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
         "communicator may not have come up",
         (Waiting(call, 4),),
         Confidence.LOW,
-        "a completed call of the same group",
         suspects=call.unknown,
         call=call,
     )
@@ -200,14 +196,13 @@ def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
-        CAUSE,
         f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM if few else Confidence.LOW,
-        "the same line of code on the other ranks",
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         call=stall.call,
+        refuted_by="the same line of code on the other ranks",
     )
 
 
@@ -265,11 +260,9 @@ def _communicator(facts: Facts) -> Hypothesis | None:
         unheard = f"; of {names(absent)} no start is on record" if world and absent else ""
         nobody = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unheard}"
         return Hypothesis(
-            CAUSE,
             never + came if few else nobody,
-            tuple(evidence),
+            evidence,
             Confidence.HIGH if few and heard else Confidence.LOW if cut else Confidence.MEDIUM,
-            "a completed call of the same group",
             ranks=absent if few else Ranks(),
             suspects=Ranks() if few or not world else absent,
             victims=Ranks(begun) if world else Ranks(),
@@ -312,11 +305,9 @@ def _store(facts: Facts) -> Hypothesis | None:
         f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
     )
     return Hypothesis(
-        CAUSE,
         f"The job never came up: {who}{perhaps}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM,
-        "a completed call of the same group",
         ranks=absent or unjoined,
         suspects=silent,
         victims=waiting,
@@ -341,11 +332,9 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     shown = list(facts.case.of(CollectiveTimeout))[:2]
     line = shown[0]
     return Hypothesis(
-        CAUSE,
         f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
         (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
         Confidence.LOW,
-        "a line of that process from after it had joined",
         stalled=Stalled(
             line.op,
             line.seq,
@@ -354,6 +343,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
             entered=waiting,
             timeout_ms=line.timeout_ms,
         ),
+        refuted_by="a line of that process from after it had joined",
     )
 
 

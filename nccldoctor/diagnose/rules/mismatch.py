@@ -98,17 +98,17 @@ def at_call(facts: Facts, call: StuckCall) -> Mismatch | None:
 def _rule(cause: CauseClass, aspect: str) -> None:
     """Register the rule of one aspect."""
 
-    @rule(cause)
+    @rule(cause, refuted_by=REFUTED)
     def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         """Who differs in this aspect; None where the members differ in another one, or merely by a shift."""
         found = disagreement(facts, stall)
         if found is not None:
-            hypothesis = _from_dumps(facts, found, cause) if found.aspect == aspect else None
+            hypothesis = _from_dumps(facts, found) if found.aspect == aspect else None
         elif aspect == "size" and _size_told(facts):
-            hypothesis = _left_over(facts, cause)
+            hypothesis = _left_over(facts)
         else:
-            hypothesis = from_lines(facts, cause, aspect)
-        return hypothesis or (traceback_diffs.judge(facts, stall, cause) if aspect == "op" else None)
+            hypothesis = from_lines(facts, aspect)
+        return hypothesis or (traceback_diffs.judge(facts, stall, other_group=False) if aspect == "op" else None)
 
 
 _rule(CauseClass.OP_MISMATCH, "op")
@@ -120,7 +120,7 @@ def _size_told(facts: Facts) -> bool:
     return any("size" in e.aspects for e in facts.case.of(CollectiveMismatch))
 
 
-def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+def _left_over(facts: Facts) -> Hypothesis | None:
     """A library received a wrong size, and all ranks of the job but one recorded the last call alike: the one without a dump differs.
 
     In a part of the job they might merely wait for it, while it disagrees with somebody else.
@@ -147,18 +147,16 @@ def _left_over(facts: Facts, cause: CauseClass) -> Hypothesis | None:
             )
             shown = [Entry(row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
             return Hypothesis(
-                cause,
                 f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
                 (*_library_abort(facts), *shown),
                 Confidence.MEDIUM,
-                REFUTED,
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
             )
-    return from_lines(facts, cause, "size")
+    return from_lines(facts, "size")
 
 
-def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
+def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     case = facts.case
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
@@ -176,11 +174,9 @@ def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
     what = f"{stalled.op} #{found.seq} of {group.label}"
     if found.tie:
         return Hypothesis(
-            cause,
             f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
-            tuple(evidence),
+            evidence,
             Confidence.MEDIUM,
-            REFUTED,
             suspects=Ranks(found.rows),
             stalled=stalled,
         )
@@ -189,11 +185,9 @@ def _from_dumps(facts: Facts, found: Mismatch, cause: CauseClass) -> Hypothesis:
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
     whole = whole and not (found.aspect == "op" and (_may_be_over(facts, found) or _missed(facts, found)))
     return Hypothesis(
-        cause,
         f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if whole and len(found.majority) >= 2 else Confidence.MEDIUM,
-        REFUTED,
         ranks=minority,
         stalled=stalled,
     )

@@ -31,7 +31,7 @@ from nccldoctor.model.ranks import Ranks, names
 REFUTED = "a record of the call on that rank, or calls that it issued in another order"
 
 
-def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
+def gone_on(facts: Facts, stall: Stall) -> Hypothesis | None:
     """By the counts of NCCL's own observers alone. Launches do not wait, so that a mere swap of two calls leaves equal counts."""
     if stall.kind is StallKind.CYCLE:
         found = [pair for call in stall.calls for pair in _skipped(facts, stall, call)]
@@ -47,7 +47,6 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
         return None
     what = describe(facts, call)
     return Hypothesis(
-        cause,
         f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
         (
             counter_evidence(
@@ -59,7 +58,6 @@ def gone_on(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
             *issue_evidence(facts, call, what, 2),
         ),
         Confidence.MEDIUM,
-        REFUTED,
         ranks=Ranks([rank]),
         call=call,
     )
@@ -110,21 +108,21 @@ CAUSE = CauseClass.MISSED_CALL
 REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """By alignment of streams, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
     return (
-        by_shift(facts, stall, missed=True, cause=CAUSE)
+        by_shift(facts, stall, missed=True)
         or _by_order(facts, stall)
         or _by_custom(facts, stall)
         or _by_steps(facts, stall)
         or _by_phase(facts, stall)
-        or gone_on(facts, stall, CAUSE)
-        or nccl_counter_diffs.by_shift(facts, CAUSE, 1)
+        or gone_on(facts, stall)
+        or nccl_counter_diffs.by_shift(facts, 1)
     )
 
 
-def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> Hypothesis | None:
+def by_shift(facts: Facts, stall: Stall, *, missed: bool) -> Hypothesis | None:
     """Ranks whose calls in a group equal their peers' when moved by one."""
     found = disagreement(facts, stall)
     if found is None or found.tie:
@@ -154,12 +152,11 @@ def by_shift(facts: Facts, stall: Stall, *, missed: bool, cause: CauseClass) -> 
     verb = "skipped" if missed else "issued one call too many at"
     whole = len(found.rows) >= len(group.members) and len(found.majority) >= 2
     return Hypothesis(
-        cause,
         f"{names(ranks).capitalize()} {verb} #{first.seq} of {group.label}: from there its calls are off by one",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if whole and all(s.sure for s in shifts) else Confidence.MEDIUM,
-        REFUTED,
         ranks=ranks,
+        refuted_by=REFUTED,
         stalled=_stalled(facts, first),
     )
 
@@ -229,11 +226,9 @@ def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
     said = f"rank {rank} had issued {counted:,} calls of that group by its newest call, everybody of its kind {counted + 1:,}"
     shown = Dump(rank, said)
     return Hypothesis(
-        CAUSE,
         f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}: it issued one fewer than all others by the same later call",
         (shown, Waiting(call)),
         Confidence.MEDIUM,
-        REFUTED,
         ranks=Ranks([rank]),
         call=call,
     )
@@ -260,11 +255,9 @@ def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
     last = Dump(passed, f"rank {passed} finished #{call.seq} and went on")
     group = facts.case.groups[call.group]
     return Hypothesis(
-        CAUSE,
         f"{names(found).capitalize()} left the order of calls before #{call.seq} of {group.label}, and the others went on without it",
         (*evidence, last),
         Confidence.MEDIUM,
-        REFUTED,
         ranks=Ranks(found),
         call=call,
     )
@@ -279,11 +272,9 @@ def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
         evidence.append(Entry(item.expected, usual(item)))
     evidence.append(Waiting(first.call))
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} skipped {describe(facts, first.call)} and went on; the others still wait in it",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
-        REFUTED,
         ranks=ranks,
         call=first.call,
     )
@@ -312,11 +303,9 @@ def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
         evidence += shown_outside(facts, stall.call, rank)
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} left the loop early: {describe(facts, stall.call)} was never issued there",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH,
-        REFUTED,
         ranks=ranks,
         call=stall.call,
     )
@@ -360,11 +349,9 @@ def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence.append(Waiting(stall.call))
     what = describe(facts, stall.call) if stall.call is not None else "a collective of the step before"
     return Hypothesis(
-        CAUSE,
         f"Rank {rank} skipped {what}: it is one step ahead of everybody",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if stall.call is not None else Confidence.MEDIUM,
-        REFUTED,
         ranks=ahead,
         call=stall.call,
     )

@@ -28,7 +28,7 @@ UNANSWERED = 12
 _KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="an end of the peer's process before the first error")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
@@ -65,11 +65,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
     ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
     return Hypothesis(
-        CAUSE,
         f"{who[0].upper()}{who[1:]} {verb} {what}{wait}",
-        tuple(evidence),
+        evidence,
         ceiling,
-        "an end of the peer's process before the first error",
         ranks=first.ranks,
         suspects=first.suspects,
         call=stall.call,
@@ -88,13 +86,12 @@ def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Hypothes
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")
     return Hypothesis(
-        CAUSE,
         f"{names(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM,
-        "an end of the peer's process before the first error, or the same errors towards other hosts",
         ranks=failure.suspects,
         call=stall.call,
+        refuted_by="an end of the peer's process before the first error, or the same errors towards other hosts",
     )
 
 

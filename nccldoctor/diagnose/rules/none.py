@@ -24,7 +24,7 @@ NAMED = 2
 """Files named in the headline where something of them is lost."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="a file of this job that was not read")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Nothing to explain."""
     passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.completed)
@@ -54,11 +54,10 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
     lost = [gap for gap in case.gaps if gap.lost]
     return Hypothesis(
-        CAUSE,
         f"{head}; not everything could be read: {_files(lost)}" if lost else head,
-        tuple(evidence),
+        evidence,
         Confidence.LOW if (in_flight and not facts.liveness.logged) or lost else ceiling,
-        f"what is lost of {_files(lost)}" if lost else "a file of this job that was not read",
+        refuted_by=f"what is lost of {_files(lost)}" if lost else "",
     )
 
 

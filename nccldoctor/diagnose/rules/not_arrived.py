@@ -65,7 +65,7 @@ CAUSE = CauseClass.NOT_ARRIVED
 REFUTED = "a record of the call on that rank, or an end of it before the stall"
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
@@ -107,11 +107,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     open_ = stall.inferred or apart or (unseen and len(facts.case.groups) > 1)
     ceiling = Confidence.LOW if open_ else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Hypothesis(
-        CAUSE,
         f"{names(alive).capitalize()} never issued {describe_missing(facts, stall.call)}{doing}",
-        tuple(evidence),
+        evidence,
         ceiling,
-        REFUTED,
         ranks=Ranks() if apart else alive,
         suspects=alive if apart else (stall.ranks - alive) if not whole else Ranks(),
         call=stall.call,
@@ -195,7 +193,7 @@ def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
     there = Ranks(e.rank for e in facts.case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(facts.case.world) <= there | ranks and all(lives(facts, r) for r in ranks)
     ceiling = Confidence.HIGH if sure else Confidence.MEDIUM
-    return Hypothesis(CAUSE, head, (*evidence, *alive), ceiling, REFUTED, ranks=ranks, stalled=stalled)
+    return Hypothesis(head, (*evidence, *alive), ceiling, ranks=ranks, stalled=stalled)
 
 
 def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
@@ -203,7 +201,7 @@ def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
     found = unheard(facts, stall)
     if found is None or found.broken or not all(shows_life(facts, r) for r in found.ranks):
         return None
-    return draft(facts, found, CAUSE, "never came to what the others waited in")
+    return draft(facts, found, "never came to what the others waited in")
 
 
 def _idle(facts: Facts) -> Hypothesis | None:
@@ -228,10 +226,8 @@ def _idle(facts: Facts) -> Hypothesis | None:
         if e.rank in idle
     ][:3]
     return Hypothesis(
-        CAUSE,
         f"{names(idle).capitalize()} is not in the call that {names(fired)} gave up on",
-        tuple(evidence),
+        evidence,
         Confidence.LOW,
-        REFUTED,
         ranks=idle,
     )

@@ -24,11 +24,11 @@ CAUSE = CauseClass.ORDER_INVERSION
 REFUTED = "the same order of both calls on all ranks that are in both groups"
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Who left its own order, else who stands against the majority."""
     if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):
-        return traceback_diffs.judge(facts, stall, CAUSE)
+        return traceback_diffs.judge(facts, stall, other_group=True)
     found = [
         o for o in blamed(facts, stall.calls) if o.surplus == 0 or (o.surplus is None and (o.swapped or not o.later))
     ]
@@ -43,11 +43,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         else "the order of issue differs between ranks"
     )
     return Hypothesis(
-        CAUSE,
         f"{what} wait for each other: {who}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM if odd else Confidence.LOW,
-        REFUTED,
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,
@@ -70,11 +68,9 @@ def _draft(facts: Facts, stall: Stall, found: list[OrderBreak]) -> Hypothesis:
     shown = first.told_apart and (first.swapped or first.surplus == 0)
     against = f" before {describe(facts, first.call)}"
     return Hypothesis(
-        CAUSE,
         f"{names(ranks).capitalize()} issued {describe(facts, other)}{against}, the others the other way round: both wait for each other",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if len(ranks) == 1 and shown else Confidence.MEDIUM,
-        REFUTED,
         ranks=ranks,
         call=first.call,
     )

@@ -32,7 +32,7 @@ _HOST_FULL = re.compile(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot alloc
 _TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="steps of that rank after the exception, or the same exception on ranks that went on")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
     found = [
@@ -70,11 +70,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Hypothesis(
-        CAUSE,
         f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
-        tuple(evidence),
+        evidence,
         _ceiling(facts, stall, first, bool(missed), joined),
-        "steps of that rank after the exception, or the same exception on ranks that went on",
         ranks=ranks,
         suspects=Ranks() if ranks else silent(facts),
         call=stall.call,

@@ -34,7 +34,7 @@ _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Genera
 REFUTED = "a rank that would not have come at all"
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """Who came late, or was still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
@@ -68,12 +68,10 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
         Entry(rows[r], f"rank {r} had been waiting since then") for r in [q for q in rows if q not in late][:2]
     ]
     return Hypothesis(
-        CAUSE,
         f"{names(late).capitalize()} came to {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
         f"late; the limit is {limit:.0f} s",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH,
-        REFUTED,
         ranks=late,
         call=call,
     )
@@ -101,11 +99,9 @@ def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        CAUSE,
         f"{names(named).capitalize()} was still working when the others gave up in {describe(facts, stall.call)}: late, not stuck",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH,
-        REFUTED,
         ranks=Ranks(named),
         call=stall.call,
     )
@@ -132,14 +128,12 @@ def _bar_went_on(facts: Facts) -> Hypothesis | None:
         later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
         if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
             return Hypothesis(
-                CAUSE,
                 f"Rank 0 was still working when {names(waiting)} gave up in {first.op}: late, not stuck",
                 (
                     Line(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
                     *(Line(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
                 ),
                 Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW,
-                REFUTED,
                 ranks=Ranks([0]),
                 stalled=Stalled(
                     op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
@@ -170,11 +164,10 @@ def _data_first(facts: Facts) -> Hypothesis | None:
         limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
         if limit is not None:
             return Hypothesis(
-                CAUSE,
                 f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
                 "raised an error that is cut off: it most likely waited for the first",
                 (Line(bar, "the data is not ready yet"), *(Line(e, "an error without its end") for e in cut[:2])),
                 Confidence.LOW,
-                "the end of that error",
+                refuted_by="the end of that error",
             )
     return None

@@ -24,7 +24,7 @@ from nccldoctor.model.ranks import Ranks, names, verb
 CAUSE = CauseClass.UNDETERMINED
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="the dumps or logs that coverage lists as missing")
 def judge(facts: Facts, stall: Stall) -> Hypothesis:
     """What is known, and that it is not enough."""
     call = stall.call
@@ -60,11 +60,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis:
     else:
         head = "What was read does not tell whether anything is wrong"
     return Hypothesis(
-        CAUSE,
         head,
-        tuple(evidence),
+        evidence,
         Confidence.CANNOT_TELL,
-        "the dumps or logs that coverage lists as missing",
         suspects=suspects,
         call=call,
         stalled=None if call is not None else stalled_line(facts),

@@ -52,7 +52,7 @@ def _may_run(facts: Facts) -> bool:
     return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or on_gloo(facts))
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="a member that did not issue the call, or issued another; an error of a link or a board")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """A call that everybody is in."""
     call = stall.call
@@ -79,7 +79,6 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None  # one rank's word: whoever it waits for may be anybody
     waiting = f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}"
     return Hypothesis(
-        CAUSE,
         f"{waiting}, which {names(call.completed)} {verb(call.completed, 'has', 'have')} passed; nobody is shown to be missing"
         if call.completed
         else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
@@ -91,6 +90,5 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         else Confidence.MEDIUM
         if open_class or group.learned == "listed" or facts.liveness.first_alarm is None or _unheard(facts)
         else Confidence.HIGH,
-        "a member that did not issue the call, or issued another; an error of a link or a board",
         call=call,
     )

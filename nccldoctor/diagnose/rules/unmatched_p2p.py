@@ -25,7 +25,7 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
 
 
-@rule(CAUSE)
+@rule(CAUSE, refuted_by="the other end's entry, or an owner that has not come so far yet")
 def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
     if stall.kind is StallKind.HIDDEN:
@@ -73,11 +73,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     assumed = facts.case.groups[first.group].learned == "assumed"
     ceiling = Confidence.MEDIUM if assumed else Confidence.HIGH
     return Hypothesis(
-        CAUSE,
         who,
-        tuple(evidence),
+        evidence,
         (ceiling if found else Confidence.MEDIUM) if named else Confidence.LOW,
-        "the other end's entry, or an owner that has not come so far yet",
         ranks=named,
         suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.queued),
         call=_root(open_, first),
@@ -91,14 +89,13 @@ def _unrecorded(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        CAUSE,
         f"All waiting ends at {names(stall.ranks)}, in a send or a receive that the recorder does not note; "
         "which end is missing cannot be told",
-        tuple(evidence),
+        evidence,
         Confidence.LOW,
-        "a stack of the other end, or its own list of transfers",
         suspects=stall.ranks,
         call=stall.call,
+        refuted_by="a stack of the other end, or its own list of transfers",
     )
 
 

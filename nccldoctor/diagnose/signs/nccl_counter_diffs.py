@@ -17,7 +17,7 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 REFUTED = "equal lines of all members under that number"
@@ -52,17 +52,17 @@ class Difference:
     shift: int = 0
 
 
-def from_counts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+def from_counts(facts: Facts, aspect: str) -> Hypothesis | None:
     """A mismatch in one aspect that is no shift."""
     for found in differences(facts):
         if found.aspect == aspect and not found.shift:
-            return _draft(facts, cause, found)
-    return _by_kinds(facts, cause) if aspect == "op" else None
+            return _draft(facts, found)
+    return _by_kinds(facts) if aspect == "op" else None
 
 
-def by_shift(facts: Facts, cause: CauseClass, shift: int) -> Hypothesis | None:
+def by_shift(facts: Facts, shift: int) -> Hypothesis | None:
     """Ranks whose COLL lines equal their peers' when moved by one."""
-    return next((_draft(facts, cause, found) for found in differences(facts) if found.shift == shift), None)
+    return next((_draft(facts, found) for found in differences(facts) if found.shift == shift), None)
 
 
 def unlike(facts: Facts) -> bool:
@@ -151,7 +151,7 @@ def _usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: 
     return len(behind_due) >= FEWEST_STEPS and set(behind_due) == {mine} and mine not in in_place
 
 
-def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Hypothesis:
+def _draft(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
     what = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} of communicator ({found.comm})"
@@ -163,11 +163,9 @@ def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Hypothesis:
     else:
         head = f"{who} disagree about #{found.number}, and nobody outnumbers the others"
     return Hypothesis(
-        cause,
         head,
         tuple(Line(found.calls[r], f"rank {r} issued {_said(found.calls[r])} as #{found.number}") for r in some),
         Confidence.MEDIUM if facts.liveness.first_alarm is not None else Confidence.LOW,
-        REFUTED,
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(
@@ -178,6 +176,7 @@ def _draft(facts: Facts, cause: CauseClass, found: Difference) -> Hypothesis:
             dtype=peer.dtype,
             entered=Ranks(found.calls),
         ),
+        refuted_by=REFUTED,
     )
 
 
@@ -185,14 +184,14 @@ def _said(call: CollCall) -> str:
     return f"{call.op or 'a call'} of {call.numel:,} {call.dtype}" if call.numel is not None else call.op or "a call"
 
 
-def _by_kinds(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+def _by_kinds(facts: Facts) -> Hypothesis | None:
     """Members that launched as many calls as the others, and not of the same operations."""
     for one, odd, rest in _odd_kinds(facts):
         mine, theirs = one.by_op[min(odd)], one.by_op[min(rest)]
         less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
         more = [op for op in mine if theirs.get(op, 0) < mine[op]]
         if len(less) == len(more) == 1:
-            return _kinds_draft(facts, cause, one, (odd, rest), (more[0], less[0]))
+            return _kinds_draft(facts, one, (odd, rest), (more[0], less[0]))
     return None
 
 
@@ -208,16 +207,13 @@ def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
             yield one, Ranks(odd), Ranks(rest)
 
 
-def _kinds_draft(
-    facts: Facts, cause: CauseClass, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]
-) -> Hypothesis:
+def _kinds_draft(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]) -> Hypothesis:
     odd, rest = sides
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
     number = one.by_op[min(rest)][ops[1]]
     stands = one.is_steady or facts.liveness.first_alarm is not None
     who = names(odd).capitalize() if clear else f"{names(odd).capitalize()} and {names(rest)}"
     return Hypothesis(
-        cause,
         f"{who} launched {ops[0]} where the others launched {ops[1]} #{number} of communicator ({one.comm})"
         if clear
         else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
@@ -226,10 +222,10 @@ def _kinds_draft(
             counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_listed(one.by_op[min(rest)])}"),
         ),
         Confidence.MEDIUM if stands and clear else Confidence.LOW,
-        "another query in which the counts are equal",
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
+        refuted_by="another query in which the counts are equal",
     )
 
 

@@ -18,7 +18,7 @@ from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.absence import busy_with, lives, own_dumps
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
 AT_ONCE = 2.0
@@ -126,7 +126,7 @@ def shows_life(facts: Facts, rank: int) -> bool:
     return bool(lives(facts, rank) or busy_with(facts, rank)[0])
 
 
-def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Hypothesis:
+def draft(facts: Facts, found: Unheard, says: str) -> Hypothesis:
     """The conclusion about silent ranks in the words of one class."""
     evidence: list[Citation] = [Line(e, f"rank {e.rank} waited until it gave up") for e in found.complaints[:3]]
     said, told = "", False
@@ -142,10 +142,9 @@ def draft(facts: Facts, found: Unheard, cause: CauseClass, says: str) -> Hypothe
     sure = told and len(found.ranks) == 1 and (bool(said) or not found.closed)
     doing = f"; {'it ' if len(found.ranks) == 1 else ''}{said}" if said else ""
     return Hypothesis(
-        cause,
         f"{names(found.ranks).capitalize()} {says}: all others gave up waiting, {verb(found.ranks, 'it', 'they')} alone did not{doing}",
-        tuple(evidence),
+        evidence,
         Confidence.HIGH if sure else Confidence.MEDIUM,
-        REFUTED,
         ranks=found.ranks,
+        refuted_by=REFUTED,
     )

@@ -16,7 +16,7 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.silence import broke_first
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.patterns import lazy
 
@@ -28,7 +28,7 @@ _ON_EVERYBODY = lazy(
 """A collective of ``torch.distributed`` whose call stands on one line and names no group."""
 
 
-def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
+def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None:
     """The few ranks whose call needs everybody, and that wait in it without all the others."""
     case = facts.case
     if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded_ranks or facts.failures:
@@ -47,19 +47,18 @@ def judge(facts: Facts, stall: Stall, cause: CauseClass) -> Hypothesis | None:
     if 3 * len(odd) > len(waits) or not _ON_EVERYBODY.search(ours.code):
         return None
     grouped = bool(re.search(r"\bgroup\b", theirs.code)) and _before(ours, theirs)
-    if cause is not (CauseClass.ORDER_INVERSION if grouped else CauseClass.OP_MISMATCH):
+    if grouped is not other_group:
         return None
     evidence: list[Citation] = [
         Line(waits[r], f"rank {r} waited at {waits[r].frame}, in {waits[r].code[:80]}") for r in list(odd)[:2]
     ]
     evidence += [Line(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
     return Hypothesis(
-        cause,
         f"{names(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
-        tuple(evidence),
+        evidence,
         Confidence.MEDIUM,
-        REFUTED,
         ranks=odd,
+        refuted_by=REFUTED,
     )
 
 

@@ -33,13 +33,13 @@ def noun(aspect: str) -> str:
     return {"op": "operation", "size": "size", "dtype": "dtype"}[aspect]
 
 
-def from_lines(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
     """What lines show of a mismatch in one aspect."""
-    found = _fingerprints(facts, cause, aspect) or _analysed(facts, cause, aspect)
-    return found or _timeouts(facts, cause, aspect) or from_counts(facts, cause, aspect)
+    found = _fingerprints(facts, aspect) or _analysed(facts, aspect)
+    return found or _timeouts(facts, aspect) or from_counts(facts, aspect)
 
 
-def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+def _fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     wanted = {"op": {"op", "sequence"}, "size": {"shape", "size"}, "dtype": {"dtype"}}[aspect]
     found = [
         e
@@ -59,37 +59,31 @@ def _fingerprints(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | 
     pair = Ranks(r for s in sides.values() for r in s)
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
     who = names(odd) if odd else "the members of one group"
-    if set(event.aspects) == {"sequence"} and event.left_op == event.right_op:
-        cause, what = CauseClass.MISSED_CALL, "stand at different calls"
-    else:
-        what = f"disagree about {f'the {noun(aspect)} of ' if event.aspects else ''}a collective"
-    told = bool(event.right and event.aspects) and cause is not CauseClass.MISSED_CALL
+    only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
+    subject = f"the {noun(aspect)} of a collective" if event.aspects else "a collective"
+    what = "stand at different calls" if only_number else f"disagree about {subject}"
+    told = bool(event.right and event.aspects) and not only_number
     return Hypothesis(
-        cause,
         f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
         tuple(Line(e, "both ends were compared: they differ") for e in found[:4]),
-        Confidence.MEDIUM
-        if told
-        else Confidence.LOW,  # where one end is cut off, or their numbers alone differ, the class is open
-        REFUTED,
+        Confidence.MEDIUM if told else Confidence.LOW,
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
+        cause=CauseClass.MISSED_CALL if only_number else None,
     )
 
 
-def _analysed(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+def _analysed(facts: Facts, aspect: str) -> Hypothesis | None:
     """Output of PyTorch's own analyser. Its *culprit rank* is whoever differs from the first rank: nobody is named for that."""
     found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect(e) == aspect]
     if not found:
         return None
     first = found[0]
     return Hypothesis(
-        cause,
         f"PyTorch's analyser found ranks that differ in #{first.seq}",
         tuple(Line(e, e.detail[:160] or "a mismatch") for e in found[:4]),
         Confidence.LOW,
-        REFUTED,
         stalled=Stalled(op=first.op, seq=first.seq, group=_group(facts, first)),
     )
 
@@ -100,7 +94,7 @@ def _aspect(event: FrAnalysis) -> str:
     )
 
 
-def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None:
+def _timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
     """Watchdogs of one group that gave up on different calls."""
     if aspect == "dtype":
         return None
@@ -113,8 +107,8 @@ def _timeouts(facts: Facts, cause: CauseClass, aspect: str) -> Hypothesis | None
         operations = {e.op for e in events}
         if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
             continue
-        return _draft(facts, cause, aspect, seq, [e for e in events if e.rank in values], values)
-    return _passed(facts, cause) if aspect == "size" and not facts.progress.recorded_ranks else None
+        return _draft(facts, aspect, seq, [e for e in events if e.rank in values], values)
+    return _passed(facts) if aspect == "size" and not facts.progress.recorded_ranks else None
 
 
 def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
@@ -141,7 +135,6 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
 
 def _draft(
     facts: Facts,
-    cause: CauseClass,
     aspect: str,
     seq: int,
     events: Sequence[CollectiveTimeout],
@@ -159,12 +152,10 @@ def _draft(
     who = names(odd or ranks)
     batch = first.op == "COALESCED"
     return Hypothesis(
-        cause,
         f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
         f"{'the others' if odd else 'each other'} under #{seq}",
         tuple(Line(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
         Confidence.LOW if batch else Confidence.MEDIUM,
-        REFUTED,
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=Stalled(
@@ -196,7 +187,7 @@ def _in_several(facts: Facts, rank: int) -> bool:
     return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
 
 
-def _passed(facts: Facts, cause: CauseClass) -> Hypothesis | None:
+def _passed(facts: Facts) -> Hypothesis | None:
     """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
     firm = {r: k for r, keys in facts.wait_graph.waits_in.items() for k in keys[:1]}
     lines: dict[int, CollectiveTimeout] = {
@@ -228,12 +219,10 @@ def _passed(facts: Facts, cause: CauseClass) -> Hypothesis | None:
             if e.rank in ahead
         ][:1]
         return Hypothesis(
-            cause,
             f"{names([rank]).capitalize()} waits in #{call.seq}, which {names(ahead)} "
             f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls{or_else}",
-            tuple(shown),
+            shown,
             Confidence.LOW,
-            REFUTED,
             suspects=Ranks([rank]) | ahead,
             stalled=Stalled(
                 line.op,

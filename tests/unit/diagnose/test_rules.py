@@ -44,8 +44,8 @@ def test_another_package_takes_a_place_before_the_rule_of_a_class(
     reloaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load() -> ModuleType:
-        rule(CauseClass.NETWORK, before=CauseClass.HARDWARE)(lambda facts, stall: None)
-        rule(CauseClass.FROZEN)(lambda facts, stall: None)
+        rule(CauseClass.NETWORK, refuted_by="a ping", before=CauseClass.HARDWARE)(lambda facts, stall: None)
+        rule(CauseClass.FROZEN, refuted_by="a line")(lambda facts, stall: None)
         return rules
 
     _offered(monkeypatch, load)
