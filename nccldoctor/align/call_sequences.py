@@ -19,6 +19,7 @@ from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.identify.case import Case
 from nccldoctor.model.recorded_calls import Frame
+from nccldoctor.model.stack_frames import is_library
 
 CONTEXT = 256
 """Longest run of calls that is looked up in the past to say what follows it."""
@@ -31,9 +32,6 @@ MOST_SHARED = 4096
 
 KIND_MASK = (1 << 44) - 1
 """The bits of a label that hold operation and call site, or sizes, but not the role of the group."""
-
-LIBRARY = ("/torch/", "site-packages/", "dist-packages/", "lib/python3")
-"""Parts of the path of frames that are not the user's own."""
 
 VARYING_SIZES = ("all_to_all", "alltoall")
 """Operations whose sizes differ legally from call to call and from rank to rank."""
@@ -142,14 +140,14 @@ def _places_of_peer(case: Case, progress: ProgressTable, rank: int) -> dict[tupl
 def call_site(frames: Sequence[Frame]) -> str:
     """The innermost frame outside libraries as ``function (file:line)``; "" where none was recorded."""
     for name, file, line in frames:
-        if not any(part in file for part in LIBRARY):
+        if not is_library(file):
             return f"{name} ({file.rpartition('/')[2]}:{line})"
     return ""
 
 
 def call_chain(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
     """All user frames as (file, line): two calls from one helper differ by its caller."""
-    return tuple((file, line) for _, file, line in frames if not any(part in file for part in LIBRARY))
+    return tuple((file, line) for _, file, line in frames if not is_library(file))
 
 
 def plain_op(name: str) -> str:

@@ -23,9 +23,6 @@ SLACK = 5.0
 QUOTED = 8
 """Lines below an error of NCCL in which its last error stands, with lines of other processes between."""
 
-CLOSING = frozenset({-15, 143, -2, 130, -1, 129})
-"""Exit codes with which launchers close siblings."""
-
 FATAL = {
     -9: "SIGKILL",
     -11: "SIGSEGV",
@@ -124,7 +121,7 @@ def is_own_exit(case: Case, presence: Liveness, signs: RankActivity, event: Proc
             return False
     if code > 128:
         code = 128 - code
-    if code in CLOSING or code == 0 or not can_precede_alarm(presence, event):
+    if event.was_closed or code == 0 or not can_precede_alarm(presence, event):
         return False
     if signs.own_exceptions or signs.alarms or signs.secondary_errors or _after_cancel(case, event):
         return False

@@ -46,9 +46,6 @@ TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 NOTICED = frozenset({"ray", "vllm"})
 """Parents that see a process gone and do not learn how it ended."""
 
-FLUSH = 5
-"""The completion status that only follows another error of the same queue pair (rdma-core, ibv_wc_status)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -109,7 +106,7 @@ def _network(case: Case, presence: Liveness) -> Iterator[Failure]:
     """Transport errors that are no echo of a dead peer; the end with the port error, else both ends."""
     ports = [e for e in case.of(IbError) if e.what in ("async", "port") and can_precede_alarm(presence, e)]
     links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(presence, e)]
-    broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and e.status != FLUSH]
+    broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and not e.is_flush]
     socket = [e for e in case.of(SocketError) if not e.echo]
     if not (ports or broken or links or socket):
         return

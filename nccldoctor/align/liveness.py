@@ -13,45 +13,23 @@ from dataclasses import dataclass, field
 
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.events import (
-    CallTimeout,
     CollectiveTimeout,
-    DesyncReport,
     DumpNote,
     DumpSignal,
     Event,
     ExceptionRaised,
-    GpuError,
     Heartbeat,
-    HeartbeatStuck,
-    KernelEvent,
-    MonitoredBarrier,
     NcclError,
-    OutOfMemory,
     Phase,
     ProcessExit,
     Progress,
-    RasStatus,
-    SchedulerEvent,
     Stack,
     StoreError,
     TearDown,
-    WorkStatus,
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
-
-ALARMS = (CallTimeout, DesyncReport, HeartbeatStuck, MonitoredBarrier, WorkStatus)
-"""Lines with which a waiting rank complains."""
-
-OF_OTHERS = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent)
-"""Kinds about a rank that somebody else writes: no sign of its life."""
-
-AT_THE_END = (ExceptionRaised, NcclError, StoreError)
-"""Complaints that mean nothing once every rank has finished: whoever hosts the store leaves, and others still ask it."""
-
-BY_LAUNCHER = frozenset({"closing-signal", "death-signal", "forced-kill"})
-"""Tear-down lines that the launcher writes about a rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +122,7 @@ def collect_liveness(case: Case) -> Liveness:
     ranks = sorted(set(by_rank) | set(dumps) | files)
     of = {r: _signs(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
     end = _end(case, of, when)
-    alarms = [e for e in case.events if _complains(e) and not (isinstance(e, AT_THE_END) and when[id(e)] >= end)]
+    alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
     first = alarms[min(timed)[1]] if timed else (alarms[0] if alarms else None)
     begins = [
@@ -173,18 +151,6 @@ def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) 
     return max((when[id(e)] for e in said if not math.isnan(when[id(e)])), default=math.nan)
 
 
-def _complains(event: Event) -> bool:
-    """Whether a line says that something went wrong; a store that is gone at the end of a job says nothing."""
-    if isinstance(event, StoreError):
-        return event.operation not in ("recv", "send")
-    return isinstance(event, (*ALARMS, DumpSignal, NcclError)) or (_echo(event) and not _carries(event))
-
-
-def _carries(event: Event) -> bool:
-    """Whether an exception only carries those of ranks that failed to every other one: nobody waited for anything."""
-    return isinstance(event, ExceptionRaised) and event.type.rpartition(".")[2] == "CheckpointException"
-
-
 def is_manual_dump(event: Event) -> bool:
     """Whether the training script dumped by itself: that answers nobody."""
     return isinstance(event, DumpNote) and event.what == "by-the-job"
@@ -195,9 +161,7 @@ def _echo(event: Event) -> bool:
 
 
 def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
-    written = [
-        e for e in events if not isinstance(e, OF_OTHERS) and not (isinstance(e, TearDown) and e.what in BY_LAUNCHER)
-    ]
+    written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
     steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.step is not None]
     newest = max(steps, key=lambda e: e.step or 0, default=None)
@@ -205,7 +169,7 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         rank=rank,
         dump=dump,
         logged=has_file or bool(written),
-        alarms=tuple(e for e in events if isinstance(e, ALARMS)),
+        alarms=tuple(e for e in events if e.is_alarm),
         dump_replies=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
         own_exceptions=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
         secondary_errors=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),

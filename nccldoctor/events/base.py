@@ -1,12 +1,26 @@
-"""What all kinds of event share: the group that a line names, the common fields, and the shelf of kinds."""
+"""What all kinds of event share: the group that a line names, the common fields, the writers, the registry of kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from nccldoctor.model import Place
+from nccldoctor.model import CauseClass, Place, StoryRole
+
+CHARACTERS = 120
+"""Length of a phrase at most."""
+
+
+class Writer(StrEnum):
+    """Who wrote a line: only what a rank writes itself is a sign of its life."""
+
+    RANK = "rank"
+    LAUNCHER = "launcher"
+    SCHEDULER = "scheduler"
+    KERNEL = "kernel"
+    RAS = "ras"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +47,30 @@ class Event:
     ``rank`` is the global rank, None until it is known; ``group_rank`` the rank inside ``group`` (the
     ``[Rank 3]`` of the watchdog). ``time`` is as printed: aware where the line names a zone, else naive; year 1900
     stands for a year that the line does not have (c10 and glog prefixes). ``text`` is the line without its
-    prefixes and colours, at most 500 characters. ``host`` and ``pid`` are filled where the line tells them.
+    prefixes and colours, at most 500 characters. ``host`` and ``pid`` are filled where the line names them.
     """
 
     kind: ClassVar[str] = ""
+    writer: ClassVar[Writer] = Writer.RANK
+    """Who writes lines of this kind, where the kind alone decides."""
+    wording: ClassVar[str] = ""
+    """How a line of this kind reads, where all of them read alike."""
+    worded_by: ClassVar[str] = ""
+    """The field that ends the wording after a colon; where it is empty, the text of the line."""
+    symbol: ClassVar[str] = ""
+    """The symbol of a timeline: timeout, exit, exception, dump, stack, trouble or life; empty: it gets none."""
+    is_alarm: ClassVar[bool] = False
+    """True of the complaint of a rank that waited in a call and gave up."""
+    is_reaction: ClassVar[bool] = False
+    """True of what only ever answers or reports what happened elsewhere."""
+    causes: ClassVar[frozenset[CauseClass]] = frozenset()
+    """The verdicts that this kind can make true, where the kind alone decides."""
+    moot_after_end: ClassVar[bool] = False
+    """True of a complaint that means nothing once every rank has finished: the host of the store leaves first."""
+    host_matters: ClassVar[bool] = False
+    """True where equal lines of two hosts are two events."""
+    has_two_ends: ClassVar[bool] = False
+    """True of an error of a connection: the host that prints it need not be the one at fault."""
 
     place: Place
     text: str
@@ -52,6 +86,45 @@ class Event:
         common = {f.name for f in fields(Event)}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in common}
 
+    @property
+    def written_by(self) -> Writer:
+        """Who wrote this line."""
+        return self.writer
+
+    @property
+    def is_sign_of_life(self) -> bool:
+        """True where the line shows that its rank still ran."""
+        return self.written_by is Writer.RANK
+
+    @property
+    def is_complaint(self) -> bool:
+        """True where the line says that something went wrong for its rank."""
+        return self.is_alarm or self.is_reaction
+
+    @property
+    def is_whole_jobs(self) -> bool:
+        """True where the line is about every rank of the job."""
+        return False
+
+    @property
+    def consequence(self) -> StoryRole | None:
+        """The part of an event that only ever follows a cause: cascade or tear-down. None where it may be the cause."""
+        return StoryRole.CASCADE if self.is_alarm or self.is_reaction else None
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """The verdicts that such an event can make true; empty where it is no trouble."""
+        return self.causes
+
+    def phrase(self) -> str:
+        """The line in a reader's words, for example ``ended by SIGKILL``; the line itself where the kind has no words."""
+        return " ".join(self._phrase().split())[:CHARACTERS]
+
+    def _phrase(self) -> str:
+        if self.worded_by:
+            return f"{self.wording}: {getattr(self, self.worded_by) or self.text}"
+        return self.wording or self.text
+
 
 _E = TypeVar("_E", bound=Event)
 
@@ -59,7 +132,9 @@ KINDS: dict[str, type[Event]] = {}
 """Every kind of event by name; filled by :func:`kind` below, in the order in which the package imports its modules."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def kind(cls: type[_E]) -> type[_E]:
-    """Put an event class on the shelf."""
-    KINDS[cls.kind] = cls
-    return cls
+    """Make a class a frozen dataclass and register it as a kind of event."""
+    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    KINDS[made.kind] = made
+    return made

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nccldoctor.events.base import Event, kind
+from nccldoctor.model import StoryRole
 from nccldoctor.model.ranks import Ranks
 
 
@@ -15,6 +16,8 @@ class CallTimeout(Event):
     much where the watchdog itself was stuck.
     """
 
+    symbol: ClassVar[str] = "timeout"
+    is_alarm: ClassVar[bool] = True
     op: str | None = None
     seq: int | None = None
     numel_in: int | None = None
@@ -23,9 +26,12 @@ class CallTimeout(Event):
     ran_ms: int | None = None
     shape: str | None = None
 
+    def _phrase(self) -> str:
+        call = f" of {self.op}" if self.op else ""
+        return f"watchdog timeout{call}" + (f" #{self.seq}" if self.seq is not None else "")
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveTimeout(CallTimeout):
     """The watchdog of a rank gave up on a call."""
 
@@ -33,7 +39,6 @@ class CollectiveTimeout(CallTimeout):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockingWaitTimeout(CallTimeout):
     """``wait()`` gave up on a call (blocking wait mode, or an explicit wait)."""
 
@@ -41,13 +46,14 @@ class BlockingWaitTimeout(CallTimeout):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkStatus(Event):
     """The counters of one process group on one rank when its watchdog failed: the call that failed, the last one
     enqueued, started and completed. -1 means none.
     """
 
     kind: ClassVar[str] = "work-status"
+    wording: ClassVar[str] = "printed its counters after a timeout"
+    is_alarm: ClassVar[bool] = True
     failed: int | None = None
     last_enqueued: int | None = None
     last_started: int | None = None
@@ -55,29 +61,32 @@ class WorkStatus(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatStuck(Event):
     """The heartbeat monitor saw no progress of the watchdog thread for ``seconds``. After a timeout it is tear-down, not a second cause."""
 
     kind: ClassVar[str] = "heartbeat-stuck"
+    wording: ClassVar[str] = "heartbeat monitor: the watchdog stood still"
+    symbol: ClassVar[str] = "timeout"
+    is_alarm: ClassVar[bool] = True
     seconds: int | None = None
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DumpSignal(Event):
     """A rank was told to dump its flight recorder. Printed by the default group, with that group's counters even if another group
     timed out; ``from_rank`` is the global rank whose watchdog fired first (a victim), None where the signal was local.
     """
 
     kind: ClassVar[str] = "dump-signal"
+    wording: ClassVar[str] = "told to dump its flight recorder"
+    symbol: ClassVar[str] = "dump"
+    is_reaction: ClassVar[bool] = True
     from_rank: int | None = None
     last_enqueued: int | None = None
     last_completed: int | None = None
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DumpNote(Event):
     """Other lines of the dump coordination: ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
     ``written``, ``write-failed``, ``gil-not-acquired``, ``future-timed-out``, ``writing``, ``broadcast``,
@@ -85,12 +94,19 @@ class DumpNote(Event):
     """
 
     kind: ClassVar[str] = "dump-note"
+    wording: ClassVar[str] = "logged that it dumps its flight recorder"
+    symbol: ClassVar[str] = "dump"
+    is_reaction: ClassVar[bool] = True
     what: str = ""
     detail: str = ""
 
+    @property
+    def is_complaint(self) -> bool:
+        """False: the timeout that it answers is the complaint."""
+        return False
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TearDown(Event):
     """Lines of a process that is being taken down: ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
@@ -102,24 +118,51 @@ class TearDown(Event):
     what: str = ""
     detail: str = ""
 
+    @property
+    def is_sign_of_life(self) -> bool:
+        """False where the launcher says that it closes or kills the rank."""
+        return self.what not in ("closing-signal", "death-signal", "forced-kill")
+
+    @property
+    def consequence(self) -> StoryRole:
+        """It is what takes a job down."""
+        return StoryRole.TEAR_DOWN
+
+    def _phrase(self) -> str:
+        return _TEAR_DOWN.get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")
+
+
+_TEAR_DOWN = {
+    "closing-signal": "told to close by its launcher",
+    "death-signal": "received the launcher's closing signal",
+    "forced-kill": "killed by its launcher while it closed the job",
+    "monitor-kills": "its heartbeat monitor ended the process",
+    "comm-aborted": "aborted its communicator",
+    "watchdog-terminated": "its watchdog thread ended after a timeout",
+    "process-down": "took itself down after a timeout",
+    "terminate-called": "aborted after an unhandled C++ error",
+    "exit-barrier": "its workers done, the launcher found the store gone",
+}
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FailedStack(Event):
     """The Python stack of the call that timed out, innermost frame first, each ``function (file:line)``."""
 
     kind: ClassVar[str] = "failed-stack"
+    wording: ClassVar[str] = "printed the stack of the call that timed out"
     frames: tuple[str, ...] = ()
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DesyncReport(Event):
     """PyTorch's own summary of who lags (``TORCH_NCCL_DESYNC_DEBUG``). ``laggards`` are ranks in the group.
     ``snapshot`` is its text.
     """
 
     kind: ClassVar[str] = "desync-report"
+    wording: ClassVar[str] = "printed a desync report"
+    is_alarm: ClassVar[bool] = True
     laggards: Ranks = Ranks()
     snapshot: str = ""
     op: str | None = None
@@ -127,7 +170,6 @@ class DesyncReport(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveMismatch(Event):
     """Two ends of one call differ: fingerprints of ``TORCH_DISTRIBUTED_DEBUG=DETAIL``, or a transport that received another size
     than it expected (the rank that says so need not be the one that differs). Ranks are those inside the group. ``aspects`` are
@@ -136,6 +178,7 @@ class CollectiveMismatch(Event):
     """
 
     kind: ClassVar[str] = "collective-mismatch"
+    wording: ClassVar[str] = "was told that calls differ"
     left_rank: int | None = None
     left: str = ""
     right_rank: int | None = None
@@ -150,13 +193,15 @@ class CollectiveMismatch(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoredBarrier(Event):
     """A monitored barrier names who did not come (``missing``) or only who did (``reached``), as ranks in the group.
     ``op`` and ``seq`` are those of the call that the debug wrapper guarded with it.
     """
 
     kind: ClassVar[str] = "monitored-barrier"
+    wording: ClassVar[str] = "monitored barrier gave up"
+    symbol: ClassVar[str] = "timeout"
+    is_alarm: ClassVar[bool] = True
     missing: Ranks = Ranks()
     timeout_ms: int | None = None
     reached: Ranks = Ranks()

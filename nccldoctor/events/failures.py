@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from nccldoctor.events.base import Event, kind
+from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.model import CauseClass, StoryRole
+from nccldoctor.model.stack_frames import innermost
+
+C = CauseClass
+_STOPPED = frozenset(
+    {C.NOT_ARRIVED, C.FROZEN, C.DIED, C.RAISED, C.STRAGGLER, C.INIT, C.DEVICE_STALLED, C.UNFINISHED, C.UNDETERMINED}
+)
+_DEVICE = frozenset(
+    {C.HARDWARE, C.DEVICE_STALLED, C.UNFINISHED, C.FROZEN, C.DIED, C.NOT_ARRIVED, C.RAISED, C.UNDETERMINED}
+)
+_LINKS = frozenset({C.NETWORK, C.UNFINISHED, C.INIT, C.HARDWARE, C.UNDETERMINED})
+_ENDS = frozenset({C.DIED, C.RAISED, C.FROZEN, C.NOT_ARRIVED, C.INIT, C.UNDETERMINED})
+_NONE: frozenset[CauseClass] = frozenset()
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExit(Event):
     """A process ended, as its launcher saw it. ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
@@ -18,6 +29,8 @@ class ProcessExit(Event):
     """
 
     kind: ClassVar[str] = "process-exit"
+    writer: ClassVar[Writer] = Writer.LAUNCHER
+    symbol: ClassVar[str] = "exit"
     exitcode: int | None = None
     signal: str | None = None
     local_rank: int | None = None
@@ -25,9 +38,29 @@ class ProcessExit(Event):
     reporter: str = ""
     task: int | None = None
 
+    @property
+    def was_closed(self) -> bool:
+        """True of the exit codes with which launchers close siblings: SIGTERM, SIGINT and SIGHUP."""
+        return self.exitcode in (-15, 143, -2, 130, -1, 129)
+
+    @property
+    def consequence(self) -> StoryRole | None:
+        """Tear-down where a signal ended it with which launchers close siblings, or the abort of a watchdog."""
+        closed = self.was_closed or self.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
+        return StoryRole.TEAR_DOWN if closed else None
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """An exit code of 0 is no trouble, nor is an end of which nothing is known."""
+        return _ENDS | {C.NETWORK} if self.exitcode else _NONE
+
+    def _phrase(self) -> str:
+        if self.signal:
+            return f"ended by {self.signal}"
+        return "ended" if self.exitcode is None else f"ended with exit code {self.exitcode}"
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExceptionRaised(Event):
     """A Python exception that was printed. ``origin`` is ``own`` for an error of this rank's own work, ``echo`` where it only reports
     that a collective, store or connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
@@ -36,6 +69,8 @@ class ExceptionRaised(Event):
     """
 
     kind: ClassVar[str] = "exception"
+    symbol: ClassVar[str] = "exception"
+    moot_after_end: ClassVar[bool] = True
     type: str = ""
     message: str = ""
     frame: str | None = None
@@ -46,44 +81,75 @@ class ExceptionRaised(Event):
     local_rank: int | None = None
     worker: int | None = None
 
+    @property
+    def is_complaint(self) -> bool:
+        """True of an echo, but for a CheckpointException: that carries errors of ranks to every other one, none of which waited."""
+        return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"
+
+    @property
+    def consequence(self) -> StoryRole | None:
+        """An echo follows what a peer, the store or a connection did."""
+        return StoryRole.CASCADE if self.origin == "echo" else None
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """The rank's own error, unless the process caught it."""
+        return _ENDS if self.origin == "own" and not self.logged else _NONE
+
+    def _phrase(self) -> str:
+        name = self.type.rpartition(".")[2] or "an exception"
+        place = f" in {innermost((self.frame,))}" if self.frame else ""
+        return f"{name}{place}" + (f": {self.message}" if self.message and not place else "")
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemory(Event):
     """Memory ran out: ``scope`` is ``device`` or ``host``; ``process`` the command that was killed; ``device`` the index of the GPU
     inside the process.
     """
 
     kind: ClassVar[str] = "out-of-memory"
+    symbol: ClassVar[str] = "trouble"
+    wording: ClassVar[str] = "out of memory"
+    worded_by: ClassVar[str] = "scope"
+    causes: ClassVar[frozenset[CauseClass]] = _ENDS | {C.NETWORK}
     scope: str = ""
     process: str | None = None
     device: int | None = None
 
+    @property
+    def written_by(self) -> Writer:
+        """The rank whose GPU is full, else the kernel that killed a process."""
+        return Writer.RANK if self.scope == "device" else Writer.KERNEL
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NcclError(Event):
     """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older."""
 
     kind: ClassVar[str] = "nccl-error"
+    symbol: ClassVar[str] = "trouble"
+    wording: ClassVar[str] = "NCCL error"
+    worded_by: ClassVar[str] = "code"
+    is_reaction: ClassVar[bool] = True
+    moot_after_end: ClassVar[bool] = True
     code: str | None = None
     message: str = ""
     last_error: str | None = None
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NcclWarn(Event):
     """A warning in NCCL's own log."""
 
     kind: ClassVar[str] = "nccl-warn"
+    wording: ClassVar[str] = "NCCL warning"
     message: str = ""
     file: str | None = None
     device: int | None = None
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IbError(Event):
     """An InfiniBand, RoCE or EFA error. Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
     ``port`` (the port or adapter of *this* host failed), ``async`` (an event after which a queue is dead), ``notice``
@@ -94,6 +160,9 @@ class IbError(Event):
     """
 
     kind: ClassVar[str] = "ib-error"
+    symbol: ClassVar[str] = "trouble"
+    host_matters: ClassVar[bool] = True
+    has_two_ends: ClassVar[bool] = True
     peer: str | None = None
     status: int | None = None
     vendor_err: int | None = None
@@ -104,9 +173,34 @@ class IbError(Event):
     remote_gid: str | None = None
     message: str = ""
 
+    @property
+    def is_flush(self) -> bool:
+        """True of a status that only follows another error of the same queue pair."""
+        return self.status == 5  # rdma-core, ibv_wc_status
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """Notices and flushes are no trouble of their own, and a slower link still works."""
+        return _NONE if self.what in ("notice", "speed") or (self.what == "completion" and self.is_flush) else _LINKS
+
+    def _phrase(self) -> str:
+        where = (f" on {self.hca}" if self.hca else "") + (f", status {self.status}" if self.status is not None else "")
+        return f"InfiniBand: {_FABRIC.get(self.what, 'error')}{where}"
+
+
+_FABRIC = {
+    "completion": "a transfer failed",
+    "port": "its port or adapter failed",
+    "async": "the adapter reported a dead queue",
+    "notice": "the adapter reported an event",
+    "stall": "a transfer did not complete",
+    "speed": "the link became slower",
+    "setup": "a queue or a registration could not be made",
+    "fabric": "the libfabric plug-in reported an error",
+}
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SocketError(Event):
     """A connection between ranks broke; ``echo`` is true for *closed by remote peer*, which follows another rank's end.
     ``how`` is ``closed``, ``reset`` (reset by peer, broken pipe: an echo too where the peer is known to have ended), ``timed-out``,
@@ -115,14 +209,35 @@ class SocketError(Event):
     """
 
     kind: ClassVar[str] = "socket-error"
+    symbol: ClassVar[str] = "trouble"
+    has_two_ends: ClassVar[bool] = True
+    causes: ClassVar[frozenset[CauseClass]] = _LINKS
     peer: str | None = None
     message: str = ""
     echo: bool = False
     how: str = ""
 
+    @property
+    def consequence(self) -> StoryRole | None:
+        """An echo follows the end of the peer."""
+        return StoryRole.CASCADE if self.echo else None
+
+    def _phrase(self) -> str:
+        return _CONNECTION.get(self.how, "a connection failed")
+
+
+_CONNECTION = {
+    "closed": "a peer closed its connection",
+    "reset": "a connection to a peer was reset",
+    "timed-out": "a connection to a peer timed out",
+    "unreachable": "could not reach a peer",
+    "refused": "a peer refused a connection",
+    "stranger": "something that is no peer answered",
+    "setup": "could not make a connection",
+}
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuError(Event):
     """The driver, or CUDA, reports a fault of a GPU. ``xid`` (or ``sxid``) is NVIDIA's number; ``device`` the PCI address; ``software`` is
     true for what a faulty program causes (Xid 13, 31, 43, illegal access, device assert). ``weight`` is ``fault`` (of
@@ -131,6 +246,9 @@ class GpuError(Event):
     """
 
     kind: ClassVar[str] = "gpu-error"
+    writer: ClassVar[Writer] = Writer.KERNEL
+    symbol: ClassVar[str] = "trouble"
+    host_matters: ClassVar[bool] = True
     xid: int | None = None
     sxid: int | None = None
     device: str | None = None
@@ -138,19 +256,33 @@ class GpuError(Event):
     software: bool = False
     weight: str = "fault"
 
+    @property
+    def consequence(self) -> StoryRole | None:
+        """By its weight."""
+        return StoryRole.CASCADE if self.weight == "consequence" else None
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """A notice is no reason to stop."""
+        return _NONE if self.weight == "notice" else _DEVICE
+
+    def _phrase(self) -> str:
+        return f"Xid {self.xid}" if self.xid is not None else f"device error: {self.message}"
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CudaError(Event):
     """A CUDA call failed in this process."""
 
     kind: ClassVar[str] = "cuda-error"
+    wording: ClassVar[str] = "CUDA error"
+    worded_by: ClassVar[str] = "message"
+    causes: ClassVar[frozenset[CauseClass]] = _DEVICE
     message: str = ""
     software: bool = False
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreError(Event):
     """The TCP store failed: ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
     barrier, connect, clients-missing, crowded (more came than belong), recv, send, set-up; ``key`` the key waited for; ``missing`` how
@@ -158,37 +290,60 @@ class StoreError(Event):
     """
 
     kind: ClassVar[str] = "store-error"
+    wording: ClassVar[str] = "store error"
+    worded_by: ClassVar[str] = "operation"
+    is_reaction: ClassVar[bool] = True
+    moot_after_end: ClassVar[bool] = True
     operation: str = ""
     key: str | None = None
     missing: int | None = None
     peer: int | None = None
 
+    @property
+    def is_complaint(self) -> bool:
+        """A store that is gone at the end of a job says nothing."""
+        return self.operation not in ("recv", "send")
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RendezvousError(Event):
     """The launcher's rendezvous failed or lost a node."""
 
     kind: ClassVar[str] = "rendezvous-error"
+    writer: ClassVar[Writer] = Writer.LAUNCHER
+    wording: ClassVar[str] = "the launcher's rendezvous failed"
     message: str = ""
     node: str | None = None
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerEvent(Event):
     """The scheduler acted: ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
     ``job`` is the id without that of a step.
     """
 
     kind: ClassVar[str] = "scheduler"
+    wording: ClassVar[str] = "scheduler"
+    worded_by: ClassVar[str] = "what"
+    causes: ClassVar[frozenset[CauseClass]] = _ENDS
+    writer: ClassVar[Writer] = Writer.SCHEDULER
+    symbol: ClassVar[str] = "trouble"
     what: str = ""
     job: str | None = None
     detail: str = ""
 
+    @property
+    def is_whole_jobs(self) -> bool:
+        """True of an end that takes all ranks."""
+        return self.what in ("preempted", "time-limit")
+
+    @property
+    def consequence(self) -> StoryRole | None:
+        """Who cancels a job does so after it stood still."""
+        return StoryRole.TEAR_DOWN if self.what == "cancelled" else None
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEvent(Event):
     """Other kernel lines that matter: ``what`` is blocked-task, soft-lockup, nfs, lustre, link-down, link-up, nic (a network adapter in
     trouble), pcie (an uncorrected error), memory (an uncorrected error of host memory), disk, segfault, panic,
@@ -196,5 +351,23 @@ class KernelEvent(Event):
     """
 
     kind: ClassVar[str] = "kernel"
+    wording: ClassVar[str] = "kernel"
+    worded_by: ClassVar[str] = "what"
+    writer: ClassVar[Writer] = Writer.KERNEL
+    symbol: ClassVar[str] = "trouble"
+    host_matters: ClassVar[bool] = True
     what: str = ""
     detail: str = ""
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """By what it says of storage, links, memory and processes."""
+        return _KERNEL.get(self.what, _NONE)
+
+
+_KERNEL = {
+    **dict.fromkeys(("nfs", "lustre", "disk", "blocked-task", "soft-lockup"), _STOPPED),
+    **dict.fromkeys(("link-down", "nic"), _LINKS | {C.DIED, C.FROZEN}),
+    **dict.fromkeys(("panic", "reboot", "memory", "segfault"), _ENDS),
+    "pcie": _DEVICE,
+}

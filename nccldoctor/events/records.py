@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from nccldoctor.events.base import Event, kind
+from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.model import CauseClass, StoryRole
 from nccldoctor.model.ranks import Ranks
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CommInit(Event):
     """NCCL's INIT lines: which rank of a communicator is which host, process and GPU. ``what`` is start, complete, abort, destroy, revoke,
     bootstrap. ``comm`` is the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of
@@ -29,9 +28,27 @@ class CommInit(Event):
     bus_id: str | None = None
     address: str | None = None
 
+    @property
+    def consequence(self) -> StoryRole | None:
+        """Tear-down where a communicator is given up."""
+        return StoryRole.TEAR_DOWN if self.what in ("abort", "revoke") else None
+
+    def _phrase(self) -> str:
+        words = _COMM.get(self.what, "told of a communicator{}")
+        return words.format(f" of {self.nranks} ranks" if self.nranks else "")
+
+
+_COMM = {
+    "start": "began to set up a communicator{}",
+    "complete": "its communicator{} came up",
+    "abort": "aborted a communicator{}",
+    "destroy": "closed a communicator{}",
+    "revoke": "gave up a communicator{}",
+    "bootstrap": "looked for the others of a communicator{}",
+}
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CollCall(Event):
     """NCCL's COLL lines: a call as it was made, with NCCL's own count (hex, per communicator)."""
 
@@ -44,9 +61,11 @@ class CollCall(Event):
     comm: str | None = None
     nranks: int | None = None
 
+    def _phrase(self) -> str:
+        return f"issued {self.op or 'a call'}"
+
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RasStatus(Event):
     """One row or block of NCCL's RAS output, or one event of its monitor. ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
     the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), OUTLIER for a node with another number of processes, or TOTAL for
@@ -55,6 +74,8 @@ class RasStatus(Event):
     """
 
     kind: ClassVar[str] = "ras"
+    writer: ClassVar[Writer] = Writer.RAS
+    wording: ClassVar[str] = "named by NCCL's RAS service"
     what: str = ""
     missing: Ranks = Ranks()
     detail: str = ""
@@ -66,7 +87,6 @@ class RasStatus(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InspectorRecord(Event):
     """The last call of a communicator that NCCL's Inspector saw finish in one process: ``group_rank`` of ``nranks`` in communicator
     ``comm_id``, the call's number ``op_count`` among ``calls`` (*coll* or *p2p*), its ``size`` in bytes and time in microseconds. Small
@@ -74,6 +94,7 @@ class InspectorRecord(Event):
     """
 
     kind: ClassVar[str] = "inspector"
+    wording: ClassVar[str] = "finished a call that NCCL's Inspector saw"
     calls: str = ""
     op: str = ""
     op_count: int | None = None
@@ -84,7 +105,6 @@ class InspectorRecord(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyDump(Event):
     """The transfers that NCCL's proxy thread had under way when it was asked by signal: ``what`` is *waits-for-peer* (``peers`` are the
     ranks inside the communicators that it receives from or sends to: those, or the link to them), *waits-for-gpu* (this GPU does
@@ -92,6 +112,7 @@ class ProxyDump(Event):
     """
 
     kind: ClassVar[str] = "proxy-dump"
+    wording: ClassVar[str] = "its proxy thread listed its transfers"
     what: str = ""
     peers: Ranks = Ranks()
     ops: int = 0
@@ -100,21 +121,21 @@ class ProxyDump(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Version(Event):
     """A version banner: ``of`` is torch, nccl, cuda, driver, python."""
 
     kind: ClassVar[str] = "version"
+    wording: ClassVar[str] = "printed its versions"
     of: str = ""
     version: str = ""
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FrAnalysis(Event):
     """Output of PyTorch's own flight-recorder analyser found in the input."""
 
     kind: ClassVar[str] = "fr-analysis"
+    wording: ClassVar[str] = "an analysis of recorder dumps"
     what: str = ""
     missing: Ranks = Ranks()
     op: str | None = None
@@ -123,10 +144,20 @@ class FrAnalysis(Event):
 
 
 @kind
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Event):
     """Other lines worth quoting; ``what`` names them."""
 
     kind: ClassVar[str] = "note"
     what: str = ""
     detail: str = ""
+
+    @property
+    def can_cause(self) -> frozenset[CauseClass]:
+        """What a full disk, a lost loader worker and the like can lead to; other notes are no trouble."""
+        return _ANY_OF_A_PROCESS if self.what in _TROUBLE else frozenset()
+
+
+_ANY_OF_A_PROCESS = frozenset(CauseClass) - {CauseClass.NONE, CauseClass.NETWORK, CauseClass.HARDWARE}
+_TROUBLE = frozenset(
+    {"shm-exhausted", "fd-exhausted", "disk-full", "loader-died", "loader-timeout", "loss-nan", "zero3-trace"}
+)

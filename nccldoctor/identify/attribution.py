@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nccldoctor.events import Event, GpuError, InspectorRecord, ProcessExit, SchedulerEvent, Setting, Stack
-from nccldoctor.identify.processes import OUTSIDE, ProcessTable, pci_address, read_processes, short
+from nccldoctor.events import Event, GpuError, InspectorRecord, ProcessExit, SchedulerEvent, Setting, Stack, Writer
+from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes, short
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
@@ -35,7 +35,7 @@ def source_ranks(
     gaps: list[Gap] = []
     for one in parsed:
         source = one.source
-        own = Counter(e.rank for e in one.events if e.rank is not None and not isinstance(e, OUTSIDE))
+        own = Counter(e.rank for e in one.events if e.rank is not None and e.written_by is Writer.RANK)
         named = source.rank if source.local_rank is None else None
         if own and named is not None and named not in own:
             gaps.append(_contradiction(source, Ranks(own)))
@@ -187,7 +187,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     named = [_name(event, ranks, census, by_id) for event in events]
     writers: dict[int, set[int]] = {}
     for event in named:
-        if event.rank is not None and not isinstance(event, OUTSIDE):
+        if event.rank is not None and event.written_by is Writer.RANK:
             writers.setdefault(event.place.source, set()).add(event.rank)
     for source, found in writers.items():
         if ranks.get(source) is None:
@@ -245,7 +245,7 @@ def _rank_of(event: Event, own: int | None, census: ProcessTable, host: str | No
         return census.by_task.get(event.task)
     if isinstance(event, ProcessExit) and event.local_rank is not None and host:
         return census.by_local.get((host, event.local_rank))
-    if isinstance(event, OUTSIDE):
+    if event.written_by is not Writer.RANK:
         return None
     if own is not None:
         return own

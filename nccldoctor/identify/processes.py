@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nccldoctor.events import (
-    CommInit,
-    Event,
-    GpuError,
-    InspectorRecord,
-    KernelEvent,
-    OutOfMemory,
-    Phase,
-    ProcessExit,
-    RasStatus,
-    RendezvousError,
-    SchedulerEvent,
-)
-
-OUTSIDE = (GpuError, KernelEvent, OutOfMemory, ProcessExit, RasStatus, RendezvousError, SchedulerEvent)
-"""Kinds that speak of a process but are written by somebody else: a file's own rank says nothing about them."""
+from nccldoctor.events import CommInit, Event, InspectorRecord, Phase, ProcessExit, RasStatus, Writer
 
 
 @dataclass(slots=True)
@@ -95,7 +80,7 @@ def read_processes(events: Iterable[Event], census: ProcessTable) -> None:
             inits.append(event)
         elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
             census.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
-        elif event.rank is not None and (event.pid is not None or event.host) and not isinstance(event, OUTSIDE):
+        elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             census.learn(event.rank, event.host, event.pid, None, None)
     _tasks(events, census)
     _seats([e for e in events if isinstance(e, RasStatus)], census)

@@ -17,6 +17,7 @@ from threading import Lock
 
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
+from nccldoctor.events import Stack, Version, Writer
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers import shelf
@@ -38,9 +39,6 @@ would take the interpreter from each other, which made eight logs of 300 kB a qu
 
 NAMED = 20
 """Files of one fault that are named one by one."""
-
-_STACKS = {"stack", "version"}
-_KERNEL = {"kernel", "gpu-error", "out-of-memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +190,12 @@ def _owner(head: bytes, path: str) -> FileParser | None:
 
 def _kind(parsed: Parsed) -> SourceKind:
     """The kind of a text by what it says; what gave nothing keeps its kind."""
-    kinds = {event.kind for event in parsed.events}
-    if "stack" in kinds and kinds <= _STACKS:
+    events = parsed.events
+    if any(isinstance(e, Stack) for e in events) and all(isinstance(e, Stack | Version) for e in events):
         return SourceKind.STACKS
-    if kinds and kinds <= _KERNEL:
+    if events and all(e.written_by is Writer.KERNEL for e in events):
         return SourceKind.KERNEL_LOG
-    return SourceKind.LOG if parsed.lines and kinds else parsed.source.kind
+    return SourceKind.LOG if parsed.lines and events else parsed.source.kind
 
 
 def _nothing(source: Source, kind: SourceKind, why: str, lost: bool = False) -> Parsed:

@@ -11,63 +11,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import numpy as np
 
-from nccldoctor.align.exits import CLOSING, can_precede_alarm
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import FLUSH
-from nccldoctor.align.liveness import ALARMS
-from nccldoctor.events import (
-    CommInit,
-    CudaError,
-    DumpNote,
-    DumpSignal,
-    Event,
-    ExceptionRaised,
-    GpuError,
-    IbError,
-    KernelEvent,
-    NcclError,
-    Note,
-    OutOfMemory,
-    ProcessExit,
-    SchedulerEvent,
-    SocketError,
-    StoreError,
-    TearDown,
-)
+from nccldoctor.events import CommInit, Event, IbError, ProcessExit
 from nccldoctor.model import CauseClass, Finding, StoryEvent, StoryRole
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.summarise.event_phrases import sighting
 
 MOST = 60
 """Rows of a story; equal events of many ranks are one row."""
-
-C = CauseClass
-_STOPPED = frozenset(
-    {C.NOT_ARRIVED, C.FROZEN, C.DIED, C.RAISED, C.STRAGGLER, C.INIT, C.DEVICE_STALLED, C.UNFINISHED, C.UNDETERMINED}
-)
-_DEVICE = frozenset(
-    {C.HARDWARE, C.DEVICE_STALLED, C.UNFINISHED, C.FROZEN, C.DIED, C.NOT_ARRIVED, C.RAISED, C.UNDETERMINED}
-)
-_LINKS = frozenset({C.NETWORK, C.UNFINISHED, C.INIT, C.HARDWARE, C.UNDETERMINED})
-_ENDS = frozenset({C.DIED, C.RAISED, C.FROZEN, C.NOT_ARRIVED, C.INIT, C.UNDETERMINED})
-
-_KERNEL: Mapping[str, frozenset[CauseClass]] = {
-    **dict.fromkeys(("nfs", "lustre", "disk", "blocked-task", "soft-lockup"), _STOPPED),
-    **dict.fromkeys(("link-down", "nic"), _LINKS | {C.DIED, C.FROZEN}),
-    **dict.fromkeys(("panic", "reboot", "memory", "segfault"), _ENDS),
-    "pcie": _DEVICE,
-}
-_NOTES = frozenset(
-    {"shm-exhausted", "fd-exhausted", "disk-full", "loader-died", "loader-timeout", "loss-nan", "zero3-trace"}
-)
-_AFTER = (*ALARMS, DumpSignal, DumpNote, NcclError, StoreError)
-"""Kinds that only ever follow: complaints, and errors that report what a peer did."""
 
 _ROLES = (StoryRole.INITIATING, StoryRole.CASCADE, StoryRole.TEAR_DOWN, StoryRole.UNRELATED)
 
@@ -82,8 +39,8 @@ def story(facts: Facts, findings: tuple[Finding, ...]) -> tuple[StoryEvent, ...]
     for at, event in enumerate(facts.case.events):
         role = scene.role(event)
         if role is not None:
-            where = event.host if isinstance(event, KernelEvent | GpuError | IbError) else None
-            rows.setdefault((role, event.kind, sighting(event), where), []).append(at)
+            where = event.host if event.host_matters else None
+            rows.setdefault((role, event.kind, event.phrase(), where), []).append(at)
     told = [_row(facts, key[0], members, order) for key, members in rows.items()]
     told.sort(key=lambda row: (row.at[0], _ROLES.index(row.event.role), row.at))
     chosen = _marked([row.event for row in told], scene)
@@ -117,22 +74,13 @@ class _Scene:
 
     def role(self, event: Event) -> StoryRole | None:
         """The role of one event; None for what is no part of any story (progress, settings, stacks)."""
-        if _ends_the_job(event):
-            return StoryRole.TEAR_DOWN
-        if isinstance(event, _AFTER):
-            return StoryRole.CASCADE
-        if isinstance(event, ExceptionRaised) and event.origin != "own":
-            return StoryRole.CASCADE if event.origin == "echo" else None
-        if isinstance(event, SocketError) and event.echo:
-            return StoryRole.CASCADE
-        if isinstance(event, GpuError) and event.weight == "consequence":
-            return StoryRole.CASCADE
-        classes = _can_cause(event)
-        if classes is None:
+        if event.consequence is not None:
+            return event.consequence
+        if not event.can_cause:
             return None
         if not can_precede_alarm(self.facts.liveness, event):
             return StoryRole.CASCADE if self._here(event) else StoryRole.UNRELATED
-        if self.cause in classes and self._here(event):
+        if self.cause in event.can_cause and self._here(event):
             return StoryRole.INITIATING
         return StoryRole.CASCADE if isinstance(event, ProcessExit) else StoryRole.UNRELATED
 
@@ -140,47 +88,16 @@ class _Scene:
         """Whether it happened at the culprit: its rank, its host, or the endpoint that failed connections share."""
         if event.rank is not None:
             return event.rank in self.ranks or not self.ranks
-        if isinstance(event, SchedulerEvent) and event.what in ("preempted", "time-limit"):
-            return True  # such an end is the whole job's
+        if event.is_whole_jobs:
+            return True
         if event.host is not None and self.hosts:
             return any(_same_host(event.host, host) for host in self.hosts)
-        return isinstance(event, IbError | SocketError) or not self.hosts
+        return event.has_two_ends or not self.hosts
 
 
 def _same_host(one: str, other: str) -> bool:
     """Names with and without their domain are one host."""
     return one == other or one.split(".")[0] == other.split(".")[0]
-
-
-def _ends_the_job(event: Event) -> bool:
-    if isinstance(event, ProcessExit):
-        return event.exitcode in CLOSING or event.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
-    ended = isinstance(event, CommInit) and event.what in ("abort", "revoke")
-    return ended or isinstance(event, TearDown) or (isinstance(event, SchedulerEvent) and event.what == "cancelled")
-
-
-def _can_cause(event: Event) -> frozenset[CauseClass] | None:
-    """The verdicts that an event can make true; None where it is no trouble at all."""
-    if isinstance(event, GpuError):
-        return None if event.weight == "notice" else _DEVICE
-    if isinstance(event, KernelEvent):
-        return _KERNEL.get(event.what)
-    if isinstance(event, OutOfMemory | ProcessExit):
-        return _ENDS | {C.NETWORK} if not isinstance(event, ProcessExit) or event.exitcode else None
-    if isinstance(event, SchedulerEvent):
-        return _ENDS
-    if isinstance(event, IbError):
-        secondary = event.what in ("notice", "speed") or (event.what == "completion" and event.status == FLUSH)
-        return None if secondary else _LINKS
-    if isinstance(event, SocketError):
-        return _LINKS
-    if isinstance(event, CudaError):
-        return _DEVICE
-    if isinstance(event, ExceptionRaised):
-        return None if event.logged else _ENDS
-    if isinstance(event, Note) and event.what in _NOTES:
-        return frozenset(CauseClass) - {C.NONE, C.NETWORK, C.HARDWARE}
-    return None
 
 
 def shared_endpoint(facts: Facts) -> str:
@@ -191,7 +108,7 @@ def shared_endpoint(facts: Facts) -> str:
     address = {e.address: e.host for e in facts.case.of(CommInit) if e.address and e.host}
     pairs = set()
     for event in facts.case.of(IbError):
-        if event.what == "completion" and event.status != FLUSH and event.peer and event.host:
+        if event.what == "completion" and not event.is_flush and event.peer and event.host:
             pairs.add(frozenset((event.host, address.get(event.peer, event.peer))))
     ends = Counter(end for pair in pairs for end in pair)
     best = sorted(ends.items(), key=lambda item: (-item[1], item[0]))[:2]
@@ -224,7 +141,7 @@ def _row(facts: Facts, role: StoryRole, members: Iterable[int], order: list[tupl
         StoryEvent(
             role=role,
             kind=event.kind,
-            says=sighting(event) + _clock(off),
+            says=event.phrase() + _clock(off),
             where=event.place,
             time=event.time - timedelta(seconds=off) if event.time is not None and off else event.time,
             ranks=ranks,

@@ -13,7 +13,6 @@ from nccldoctor.events import CommInit
 from nccldoctor.identify.clocks import YEARLESS
 from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.summarise.event_phrases import sighting
 
 NOTICES = 3
 """Gaps that are told at the top."""
@@ -78,9 +77,9 @@ def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | Non
     signs = facts.liveness.activity(rank)
     stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
     if stack is not None:
-        return sighting(stack), stack.place
+        return stack.phrase(), stack.place
     if signs.last_event is not None:
-        return sighting(signs.last_event), signs.last_event.place
+        return signs.last_event.phrase(), signs.last_event.place
     if signs.dump == "good":
         return "wrote a dump", None
     if signs.logged:

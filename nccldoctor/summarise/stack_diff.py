@@ -6,20 +6,22 @@ for one inside.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nccldoctor.align.call_sequences import LIBRARY
 from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import Stack
 from nccldoctor.model import Finding, Place
 from nccldoctor.model.figures import StackLine, StackSide, TwoStacks
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import is_library, parse_frame
 
 FRAMES = 24
 """Frames of one stack at most: the newest ones and, with the parting frame, those around it."""
+
+STANDARD = {f"{name}.py" for name in ("threading", "queue", "selectors", "connection", "socket", "subprocess", "runpy")}
+"""Files of Python's library, which tools print without their folder."""
 
 PEERS = 32
 """Ranks that are asked for a stack, in their order."""
@@ -90,17 +92,13 @@ def _from_recorder(facts: Facts, rank: int) -> StackSide | None:
 
 def _frame(text: str) -> StackLine:
     """``function (file:line)`` as stack tools print it; what has another form stays whole."""
-    found = re.fullmatch(r"(.{1,400}?) \((.{1,1000}?)(?::(\d{1,9}))?\)", text[:2000])
-    if found is None:
-        return StackLine(text[:400], "", None, own=False)
-    name, file, line = found.groups()
-    return StackLine(name, file, int(line) if line else None, _is_own(file))
+    parsed = parse_frame(text)
+    return StackLine(*parsed, _is_own(parsed[1])) if parsed is not None else StackLine(text[:400], "", None, own=False)
 
 
 def _is_own(file: str) -> bool:
     python = file.endswith(".py")
-    standard = re.search(r"(?:^|/)(?:threading|queue|selectors|connection|socket|subprocess|runpy)\.py$", file)
-    return python and not standard and not any(part in f"/{file}" for part in (*LIBRARY, "/torch/"))
+    return python and file.rpartition("/")[2] not in STANDARD and not is_library(f"/{file}")
 
 
 def _parting(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int | None, int | None]:

@@ -16,7 +16,6 @@ from nccldoctor.events import CallTimeout, Event
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.figures import Mark, Stretch, Timeline, TimeRow
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.summarise.event_phrases import mark, sighting
 
 ROWS = 16
 """Ranks with a row of their own."""
@@ -81,7 +80,7 @@ def _ranks(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
 def _frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int]) -> _Frame | None:
     case, calls = facts.case, facts.case.calls
     stall = _began(facts, findings)
-    times = [facts.liveness.time(e) for e in case.events if mark(e) not in ("", "life", "stack")]
+    times = [facts.liveness.time(e) for e in case.events if e.symbol not in ("", "life", "stack")]
     known = [t for t in times if not math.isnan(t)]
     if math.isnan(stall):
         recorded = calls.created_ns[calls.created_ns > 0]
@@ -144,16 +143,16 @@ def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, 
         (facts.liveness.time(e), n, e) for n, e in enumerate(events) if not math.isnan(facts.liveness.time(e))
     )
     for at, _, event in timed:
-        kind = mark(event)
+        kind = event.symbol
         if kind and frame.start <= at <= frame.end:
-            about = "" if kind in ("timeout", "dump", "exception", "exit") else sighting(event)
-            found.setdefault((kind, about), Mark(kind, at, sighting(event), str(event.place)))
+            about = "" if kind in ("timeout", "dump", "exception", "exit") else event.phrase()
+            found.setdefault((kind, about), Mark(kind, at, event.phrase(), str(event.place)))
     return tuple(found.values())[:MARKS]
 
 
 def _others(facts: Facts, frame: _Frame) -> TimeRow:
     """Kernel, scheduler and device lines that belong to no rank."""
-    events = [e for e in facts.case.events if e.rank is None and mark(e) == "trouble"]
+    events = [e for e in facts.case.events if e.rank is None and e.symbol == "trouble"]
     return TimeRow(Ranks(), (), _marks(facts, events, frame))
 
 

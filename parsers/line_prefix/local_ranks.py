@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nccldoctor.events import Event, GpuError, KernelEvent, ProcessExit, RendezvousError, SchedulerEvent
+from nccldoctor.events import Event, ProcessExit, Writer
 from nccldoctor.parsers.base import Line
-
-ABOUT_OTHERS = (GpuError, KernelEvent, ProcessExit, RendezvousError, SchedulerEvent)
-"""Kinds that speak of another process than the one that wrote the line."""
 
 FEWEST = 2
 """Local ranks whose number must be known before the others follow from them."""
 
-Writer = str | None
+LineGroup = str | None
 """What is told apart inside a merged file: the host or the task in front of a line."""
 
 
@@ -26,8 +23,8 @@ class LocalRanks:
     """Learns the global ranks behind the local ones, and gives them to events that name no rank."""
 
     def __init__(self) -> None:
-        self._local: dict[int, tuple[Writer, int]] = {}
-        self._known: dict[Writer, set[tuple[int, int]]] = {}
+        self._local: dict[int, tuple[LineGroup, int]] = {}
+        self._known: dict[LineGroup, set[tuple[int, int]]] = {}
 
     def note(self, line: Line) -> None:
         """Remember the local rank in front of a line that parsers were offered, and the rank if it names one too."""
@@ -51,7 +48,7 @@ class LocalRanks:
         }
         return [self._named(event, first) for event in found]
 
-    def _first(self, writer: Writer, events: list[Event]) -> int | None:
+    def _first(self, writer: LineGroup, events: list[Event]) -> int | None:
         """The rank of local rank 0; None where too little is known or it contradicts itself."""
         pairs = set(self._known.get(writer, ()))
         pairs |= {
@@ -65,8 +62,8 @@ class LocalRanks:
         bases = {rank - local for local, rank in pairs}
         return bases.pop() if len(bases) == 1 and len(pairs) >= FEWEST else None
 
-    def _named(self, event: Event, first: dict[Writer, int]) -> Event:
-        if event.rank is not None or event.place.line not in self._local or isinstance(event, ABOUT_OTHERS):
+    def _named(self, event: Event, first: dict[LineGroup, int]) -> Event:
+        if event.rank is not None or event.place.line not in self._local or event.written_by is not Writer.RANK:
             return event
         writer, local = self._local[event.place.line]
         return replace(event, rank=first[writer] + local) if writer in first else event

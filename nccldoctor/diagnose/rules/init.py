@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from nccldoctor.align.exits import CLOSING
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
@@ -209,7 +208,7 @@ def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
 def _merely_closed(facts: Facts, rank: int) -> bool:
     """Whether the launcher closed a rank before it said where it was: it may have been in the same set-up."""
     signs = facts.liveness.activity(rank)
-    return any(e.exitcode in CLOSING for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
+    return any(e.was_closed for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
 
 
 def _worked(facts: Facts) -> bool:

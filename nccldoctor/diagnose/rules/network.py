@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import FLUSH, Failure, address
+from nccldoctor.align.failures import Failure, address
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
@@ -116,7 +116,7 @@ def _one_sided(facts: Facts, failure: Failure) -> bool:
 def _of_its_own(event: IbError) -> bool:
     """Whether an error is no answer that stayed away: a provider's own, or one of this end."""
     if event.what == "completion":
-        return event.status not in (None, FLUSH, UNANSWERED)
+        return not event.is_flush and event.status not in (None, UNANSWERED)
     return event.what in ("fabric", "setup") and "nresponsive" not in event.message
 
 

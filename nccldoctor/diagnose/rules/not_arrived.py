@@ -9,7 +9,6 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 from __future__ import annotations
 
 from nccldoctor.align.descriptions import describe_missing
-from nccldoctor.align.exits import CLOSING
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall, StallKind
@@ -143,7 +142,7 @@ def _closed(facts: Facts, stall: Stall) -> Ranks:
     if 3 * len(call.unknown) > len(case.world) and not one_host(facts, call.unknown):
         return Ranks()
     signs = facts.liveness.activity
-    closed = all(any(e.exitcode in CLOSING for e in signs(r).exits) for r in call.unknown)
+    closed = all(any(e.was_closed for e in signs(r).exits) for r in call.unknown)
     covered = frozenset(case.world) <= call.entered | call.unknown
     others = all(signs(r).alarms for r in (call.inside if covered else case.world - call.unknown))
     return call.unknown if closed and others else Ranks()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nccldoctor.align.descriptions import describe_missing
-from nccldoctor.align.exits import CLOSING, can_precede_alarm
+from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import RankActivity, is_manual_dump
@@ -136,7 +136,7 @@ def lives(facts: Facts, rank: int) -> list[Citation]:
     out += [
         Line(e, f"rank {rank} obeyed the launcher's closing signal", observer="launcher")
         for e in signs.exits
-        if e.exitcode in CLOSING
+        if e.was_closed
     ][:1]
     return out
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, TypeVar, cast
 
-from nccldoctor.events import KINDS, Event, ExceptionRaised, GpuError, Heartbeat, IbError, Phase, ProcessExit, Progress
+from nccldoctor.events import (
+    KINDS,
+    Event,
+    ExceptionRaised,
+    GpuError,
+    Heartbeat,
+    IbError,
+    Phase,
+    ProcessExit,
+    Progress,
+    Writer,
+)
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.conditions.base import (
     Answer,
@@ -26,8 +37,6 @@ from nccldoctor.prescribe.conditions.survey import SurveyedEvent, short_host
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
 
-_KERNEL = {"gpu-error", "kernel"}
-_SCHEDULER = {"scheduler"}
 _NO_LINE = "no such line in what was read"
 
 
@@ -64,10 +73,10 @@ def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = _NO_
 def _missing_input(context: Context, kind: str, who: Who) -> str:
     """The input that would show such an event and is not there; empty where it is there."""
     survey, ranks = context.survey, context.ranks(who)
-    if kind in _KERNEL:
+    if KINDS[kind].writer is Writer.KERNEL:
         is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
         return "" if is_there else f"the kernel log of {named(context, who)}"
-    if kind in _SCHEDULER:
+    if KINDS[kind].writer is Writer.SCHEDULER:
         return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
     if who in ("culprit", "suspects", "victims"):
         if not ranks:
