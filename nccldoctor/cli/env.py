@@ -9,7 +9,6 @@ import click
 
 from nccldoctor.cli import terminal
 from nccldoctor.cli.options import format_option
-from nccldoctor.model.errors import InputError
 
 FIX = 1
 """Exit code of ``env check`` where a setting has no effect, harms, or cannot be meant so."""
@@ -38,6 +37,7 @@ def env() -> None:
 
 
 def _checked_version(text: str | None) -> str | None:
+    from nccldoctor.model.errors import InputError
     from nccldoctor.prescribe.conditions.environment import version_tuple
 
     if text is not None and version_tuple(text) == (0, 0, 0):
@@ -60,8 +60,7 @@ def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str)
       nccldoctor env show --torch 2.7.1
       nccldoctor env show logs/ --format kubernetes
     """
-    from nccldoctor.prescribe import exports
-    from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate
+    from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate, render
 
     torch, nccl = _checked_version(torch), _checked_version(nccl)
     entries, because = DEFAULT, "PyTorch's default; give PATH to size it by a run"
@@ -75,7 +74,7 @@ def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str)
         because = told if rate else "the run left no dump that tells its rate"
         if any(head.wrapped for head in case.dumps):
             because += "; its ring had dropped older calls"
-    terminal.out(exports.render(form, torch, nccl, entries, because))
+    terminal.out(render(form, torch, nccl, entries, because))
 
 
 @env.command("check")

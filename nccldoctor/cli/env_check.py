@@ -11,8 +11,8 @@ from nccldoctor.events import Note, Setting
 from nccldoctor.identify.case import Case
 from nccldoctor.prescribe.conditions import Context, survey_case
 from nccldoctor.prescribe.discouraged import assignment, avoid, settings_seen
-from nccldoctor.prescribe.setting_checks import Judgement, Kind
-from nccldoctor.prescribe.settings import judge, look_up
+from nccldoctor.prescribe.setting_table import look_up
+from nccldoctor.prescribe.settings import Judgement, Kind, judge
 
 JUDGED = ("NCCL_", "TORCH_", "GLOO_")
 """Prefixes of the libraries that take part in a collective: each such name gets an answer, known or not."""

@@ -61,14 +61,14 @@ def _remedy(name: str) -> str:
 
 
 def _setting(name: str) -> str:
-    from nccldoctor.prescribe import settings
+    from nccldoctor.prescribe.setting_table import describe_setting
 
-    return settings.explain(name) or ""
+    return describe_setting(name) or ""
 
 
 def _nearest(name: str) -> str:
     from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.settings import known
+    from nccldoctor.prescribe.setting_table import known
 
     names = [*CauseClass, *KINDS, *(r.id for r in in_use().catalogue.remedies), *known()]
     near = difflib.get_close_matches(name, names, 3, 0.5)

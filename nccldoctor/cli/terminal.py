@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nccldoctor.model.errors import NccldoctorError
-
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from nccldoctor.model.errors import NccldoctorError
 
 WIDTHS = (60, 140)
 """Summaries are laid out for terminals between these widths."""
@@ -39,15 +39,17 @@ class ReportingGroup(click.Group):
         """Run the command; end with the exit code of what went wrong."""
         try:
             return super().invoke(ctx)
-        except NccldoctorError as error:
-            tell(error)
-            ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except (click.exceptions.Exit, click.Abort, click.ClickException):
             raise
-        except Exception:
+        except Exception as error:
+            from nccldoctor.model.errors import NccldoctorError
+
+            if isinstance(error, NccldoctorError):
+                tell(error)
+                ctx.exit(error.exit_code)
             traceback.print_exc()
             click.echo("error: nccldoctor itself failed; the lines above belong into a bug report", err=True)
             ctx.exit(BROKEN)

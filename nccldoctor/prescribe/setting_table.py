@@ -1,4 +1,4 @@
-"""``settings.csv`` as a table: which variables there are, who reads them, since when, and in which unit."""
+"""Reads ``settings.csv``: which variables there are, who reads them, since when, and in which unit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+
+BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+"""Where one of these is on, current PyTorch starts no watchdog, and with it no automatic dump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +64,22 @@ def look_up(name: str) -> Known | None:
 def nearest(name: str) -> str | None:
     """The known name that is spelled most like this one, if any is near."""
     real = [row.name for row in known().values() if row.status in ("read", "renamed, still read")]
-    found = get_close_matches(name, real, n=1, cutoff=0.8)
-    return found[0] if found else None
+    return next(iter(get_close_matches(name, real, n=1, cutoff=0.8)), None)
+
+
+def describe_setting(name: str) -> str | None:
+    """A variable as CommonMark text, None where it is not known."""
+    row = look_up(name)
+    if row is None:
+        return None
+    rows = (
+        ("status", row.status),
+        ("read by", row.read_by),
+        ("first seen in", row.first_seen),
+        ("last seen in", row.last_seen),
+        ("unit", row.unit),
+        ("note", row.notes),
+    )
+    lines = [f"# {name}", "", row.meaning[:1].upper() + row.meaning[1:] + ".", ""]
+    lines += [f"- {label}: {text}" for label, text in rows if text or label in ("status", "read by")]
+    return "\n".join([*lines, *(["- must be equal on all ranks"] if row.same_on_all_ranks else []), ""])

@@ -1,20 +1,56 @@
 """Judges the environment variables seen in the input: who reads them, in this version, in this unit, all together.
 
 A name that is not in ``settings.csv`` is *unknown*: it is never called useless. A name that neither NCCL nor PyTorch
-reads may be read by the job's own program, and is called so where the input shows that.
+reads may be read by the job's own program, and is called so where the input shows that. The values that are held
+against a variable stand in ``setting_checks.toml``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from nccldoctor.events import Setting
 from nccldoctor.model import Place
-from nccldoctor.prescribe.setting_checks import CHECKS, Judgement, Kind, contradictions, differences, not_read, unknown
-from nccldoctor.prescribe.setting_table import Known, known, look_up, nearest
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.prescribe.conditions.environment import version_tuple
+from nccldoctor.prescribe.setting_table import BLOCKING_WAIT, Known, look_up, nearest
 
 _MOST = 10_000
 """Settings judged at most: an INFO log of thousands of ranks repeats some dozens."""
+
+
+class Kind(StrEnum):
+    """What is the matter with a setting."""
+
+    NOT_READ = "not-read"
+    OWN = "read-by-program"
+    RENAMED = "renamed"
+    VERSION = "not-in-version"
+    UNIT = "wrong-unit"
+    HARMFUL = "harmful"
+    NEEDLESS = "needless"
+    CONTRADICTING = "contradicting"
+    DIFFERS = "differs"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One remark on one setting; ``avoid`` where it has no effect or harms, and belongs among the advice against."""
+
+    kind: Kind
+    name: str
+    value: str
+    says: str
+    place: Place
+    avoid: bool = False
+    ranks: Ranks = field(default_factory=Ranks)
 
 
 def judge(
@@ -25,50 +61,174 @@ def judge(
     ``torch`` and ``nccl`` are versions as printed, None where unknown: nothing is said of a version that is not known.
     ``readers`` names the variables that the job's own program was seen to read, and where.
     """
-    seen = list(_distinct(settings))
+    first: dict[tuple[str, str, int | None], Setting] = {}
+    for setting in settings:
+        first.setdefault((setting.name, setting.value, setting.rank), setting)
+    distinct = list(first.values())[:_MOST]
     by_name: dict[str, list[Setting]] = {}
-    for one in seen:
-        by_name.setdefault(one.name, []).append(one)
-    out: list[Judgement] = []
-    for one in seen:
-        row = look_up(one.name)
+    for setting in distinct:
+        by_name.setdefault(setting.name, []).append(setting)
+    judgements: list[Judgement] = []
+    for setting in distinct:
+        row = look_up(setting.name)
         if row is None:
-            out += unknown(one)
+            judgements += _unknown(setting)
         elif row.status == "not read":
-            out.append(not_read(one, row, (readers or {}).get(one.name)))
+            judgements.append(_not_read(setting, row, (readers or {}).get(setting.name)))
         else:
-            out += [j for check in CHECKS if (j := check(one, row, torch, nccl)) is not None]
-    out += contradictions(by_name)
-    out += differences(by_name)
-    return tuple(dict.fromkeys(out))
+            judgements += [j for check in _CHECKS if (j := check(setting, row, torch, nccl)) is not None]
+    judgements += _contradictions(by_name)
+    judgements += _differences(by_name)
+    return tuple(dict.fromkeys(judgements))
 
 
-def _distinct(settings: Iterable[Setting]) -> Iterator[Setting]:
-    """The first sighting of each name, value and rank."""
-    met: set[tuple[str, str, int | None]] = set()
-    for one in settings:
-        key = (one.name, one.value, one.rank)
-        if key not in met and len(met) < _MOST:
-            met.add(key)
-            yield one
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((files("nccldoctor.prescribe") / "setting_checks.toml").read_text(encoding="utf-8"))
 
 
-def explain(name: str) -> str | None:
-    """A variable as CommonMark text, None where it is not known."""
-    row = look_up(name)
-    if row is None:
+def _remark(kind: Kind, setting: Setting, says: str, *, avoid: bool = False) -> Judgement:
+    return Judgement(kind, setting.name, setting.value, says, setting.place, avoid)
+
+
+def _unknown(setting: Setting) -> Iterator[Judgement]:
+    """A name of the libraries that is not in the table, with the nearest one that is; never called useless."""
+    if setting.name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
+        near = nearest(setting.name)
+        hint = f"; the nearest known name is {near}" if near else ""
+        yield _remark(Kind.UNKNOWN, setting, f"not a name we know; it may belong to a plug-in or to the program{hint}")
+
+
+def _not_read(setting: Setting, row: Known, reader: Place | None) -> Judgement:
+    """A name that no library reads: without effect, unless the program itself reads it at ``reader``."""
+    if reader is not None:
+        return _remark(Kind.OWN, setting, f"neither NCCL nor PyTorch reads it; the program itself does ({reader})")
+    private = "a program may" in row.read_by and row.name != "NCCL_TIMEOUT"
+    says = f"no effect: {row.meaning}" + (f"; {row.notes}" if row.notes else "")
+    return _remark(Kind.NOT_READ, setting, says, avoid=not private)
+
+
+def _outside_version(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+    """A name that the version in use does not read yet, or no longer."""
+    used = {"nccl": nccl, "torch": torch}.get(row.read_by)
+    if used is None:
         return None
-    lines = [
-        f"# {name}",
-        "",
-        row.meaning[:1].upper() + row.meaning[1:] + ".",
-        "",
-        f"- status: {row.status}",
-        f"- read by: {row.read_by}",
-    ]
-    more = (("first seen in", row.first_seen), ("last seen in", row.last_seen), ("unit", row.unit), ("note", row.notes))
-    lines += [f"- {label}: {text}" for label, text in more if text]
-    return "\n".join([*lines, "- must be equal on all ranks", ""] if row.same_on_all_ranks else [*lines, ""])
+    reader = "NCCL" if row.read_by == "nccl" else "PyTorch"
+    first = row.first_seen.split(" ")[0].lstrip("~")
+    says = ""
+    # Torch's first releases are approximate in the table, so only the exact ones are held against a setting.
+    if first[:1].isdigit() and not row.first_seen.startswith("~") and version_tuple(used) < version_tuple(first):
+        says = f"no effect: {reader} reads it from {first} on, this is {used}"
+    elif row.status == "removed" and row.last_seen and version_tuple(used) > version_tuple(row.last_seen):
+        says = f"no effect: {reader} read it up to {row.last_seen}, this is {used}"
+    return _remark(Kind.VERSION, setting, says, avoid=True) if says else None
 
 
-__all__ = ["Judgement", "Kind", "Known", "explain", "judge", "known", "look_up", "nearest"]
+def _renamed(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+    if row.status != "renamed, still read":
+        return None
+    return _remark(Kind.RENAMED, setting, f"PyTorch reads it under its old name: {row.meaning}")
+
+
+def number(text: str) -> int | None:
+    """A whole number as C's strtoll reads it, None where there is none."""
+    try:
+        return int(text.strip().strip("'\""), 0)
+    except ValueError:
+        return None
+
+
+def is_on(value: str) -> bool:
+    """True where PyTorch takes a value for *on*: 1, y, yes, t, true."""
+    return value.strip().strip("'\"").lower() in ("1", "y", "yes", "t", "true", "on")
+
+
+def _is_not_zero(value: str) -> bool:
+    return number(value) != 0
+
+
+def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+    """A value that cannot be meant: out of range, not a number, or no word of those that are read."""
+    value = setting.value.strip().strip("'\"")
+    if not value or value.startswith(("$", "<", "%")):
+        return None
+    count, bounds, takes = number(value), _tables()["ranges"].get(row.name), ""
+    if bounds is not None:
+        if count is None or not bounds["low"] <= count <= bounds["high"]:
+            takes = bounds["takes"]
+    elif "|" in row.unit:
+        words = (*row.unit.split("|"), *(("ABORT",) if row.name == "NCCL_DEBUG" else ()))
+        if value.upper() not in words:
+            takes = ", ".join(words)
+    elif row.unit in ("bytes", "ms", "s", "ns", "us", "count", "entries") and count is None:
+        takes = f"a whole number ({row.unit})"
+    return _remark(Kind.UNIT, setting, f"it takes {takes}", avoid=True) if takes else None
+
+
+def _harmful(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+    """A value that blinds the next diagnosis."""
+    harm = _tables()["harmful"].get(setting.name)
+    if harm is None or not (is_on(setting.value) if harm["when"] == "on" else number(setting.value) == 0):
+        return None
+    return _remark(Kind.HARMFUL, setting, harm["says"], avoid=True)
+
+
+def _needless(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
+    default = _tables()["defaults"].get(setting.name)
+    is_default = default is not None and number(setting.value) == default
+    return _remark(Kind.NEEDLESS, setting, "that is the default") if is_default else None
+
+
+Check = Callable[[Setting, Known, str | None, str | None], Judgement | None]
+
+_CHECKS: tuple[Check, ...] = (_outside_version, _renamed, _wrong_unit, _harmful, _needless)
+
+
+def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
+    """Settings of which one makes the other pointless."""
+
+    def first(holds: Callable[[str], bool], *names: str) -> Setting | None:
+        return next((s for name in names for s in by_name.get(name, ()) if holds(s.value)), None)
+
+    tables = _tables()
+    blocking = first(is_on, *BLOCKING_WAIT)
+    no_infiniband = first(is_on, "NCCL_IB_DISABLE")
+    if blocking is not None:
+        cause = f"{blocking.name}={blocking.value} ({blocking.place})"
+        for name in tables["needs_watchdog"]:
+            if (other := first(_is_not_zero, name)) is not None:
+                says = f"the watchdog acts on it, and {cause} leaves no watchdog"
+                yield _remark(Kind.CONTRADICTING, other, says)
+    monitor = first(lambda value: number(value) == 0, "TORCH_NCCL_ENABLE_MONITORING")
+    dump = first(is_on, "TORCH_NCCL_DUMP_ON_TIMEOUT")
+    if monitor is not None and dump is not None:
+        says = f"the monitor writes the dump, and {monitor.name}=0 ({monitor.place}) turns it off"
+        yield _remark(Kind.CONTRADICTING, dump, says)
+    for names in tables["same_setting"]:
+        new, old = (first(bool, name) for name in names)
+        if new is not None and old is not None and new.value != old.value:
+            says = f"{old.name}={old.value} ({old.place}) is the same setting under its old name, with another value"
+            yield _remark(Kind.CONTRADICTING, new, says)
+    if no_infiniband is not None:
+        for name in tables["needs_infiniband"]:
+            if (other := first(bool, name)) is not None:
+                says = f"no effect with NCCL_IB_DISABLE={no_infiniband.value} ({no_infiniband.place})"
+                yield _remark(Kind.CONTRADICTING, other, says)
+
+
+def _differences(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
+    """Settings that must be equal on all ranks and are not, by the last value that each rank shows."""
+    for name, assigned in by_name.items():
+        row = look_up(name)
+        if row is None or not row.same_on_all_ranks:
+            continue
+        last = {s.rank: s for s in assigned if s.rank is not None}
+        values = sorted({s.value for s in last.values()})
+        if len(values) < 2:
+            continue
+        groups = {value: Ranks(r for r, s in last.items() if s.value == value) for value in values}
+        minority = min(values, key=lambda value: (len(groups[value]), value))
+        says = "must be equal on all ranks, and is "
+        says += ", ".join(f"{value} on ranks {groups[value]}" for value in values[:5])
+        place = last[next(iter(groups[minority]))].place
+        yield Judgement(Kind.DIFFERS, name, minority, says, place, True, groups[minority])

@@ -23,7 +23,7 @@ from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, remedy_of
 from nccldoctor.prescribe.catalogue.schema import clause
 from nccldoctor.prescribe.catalogue.words import code, explain, fill, fill_command, step_line, worded
 from nccldoctor.prescribe.conditions.base import catalogue_name
-from nccldoctor.prescribe.settings import look_up
+from nccldoctor.prescribe.setting_table import look_up
 
 CATALOGUE = load()
 ENTRIES = {entry.remedy.id: entry for entry in CATALOGUE.entries}

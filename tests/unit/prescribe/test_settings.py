@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.setting_checks import number, switched_on
-from nccldoctor.prescribe.settings import Kind, explain, judge, known, look_up, nearest
+from nccldoctor.prescribe.setting_table import describe_setting, known, look_up, nearest
+from nccldoctor.prescribe.settings import Kind, is_on, judge, number
 
 
 def judged(*settings, torch=None, nccl=None, readers=None):
@@ -154,7 +154,7 @@ def test_a_difference_between_ranks_names_the_minority():
 
 def test_numbers_and_switches():
     assert [number(t) for t in ("0x10", ' "7" ', "-1", "7s", "")] == [16, 7, -1, None, None]
-    assert [switched_on(t) for t in ("1", "True", "'yes'", "0", "", "no")] == [True, True, True, False, False, False]
+    assert [is_on(t) for t in ("1", "True", "'yes'", "0", "", "no")] == [True, True, True, False, False, False]
 
 
 @given(
@@ -167,6 +167,6 @@ def test_any_settings_can_be_judged(rows):
     assert judge(made, "?", "2.x") == judge(made, "?", "2.x")
 
 
-def test_explain():
-    assert "exponent" in explain("NCCL_IB_TIMEOUT")
-    assert explain("NO_SUCH_NAME") is None
+def test_describe_setting():
+    assert "exponent" in describe_setting("NCCL_IB_TIMEOUT")
+    assert describe_setting("NO_SUCH_NAME") is None
