@@ -1,1 +1,1 @@
-"""Joins the lines that collectors and terminals broke."""
+"""Joins the lines that collectors, terminals and editors broke, before any parser reads them."""

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 
 from nccldoctor.parsers.base import Mark
-from nccldoctor.parsers.broken_lines.wrapped import BEGINS
 from nccldoctor.parsers.line_prefix.labels import has_labels
 from nccldoctor.parsers.line_prefix.prefixes import continues, labelled, plain, read_mark, split_label
 from nccldoctor.patterns import lazy
@@ -18,6 +17,12 @@ from nccldoctor.patterns import lazy
 LONGEST = 4_000
 """Bytes of a line that is tried."""
 
+_BEGINS = lazy(
+    # what begins a record of its own and so ends the one before it
+    r"\[(?:rank\d|[FEWIV](?:\d{3,4})? )|Traceback \(|frame #\d|#\d+ |terminate called|what\(\):|Exception raised from"
+    r"|\S+:\d+:\d+ \[\d+\] NCCL|(?:srun|slurmstepd): "
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:|[VIWE]\d{4} \d\d:\d\d|\[PG (?:ID )?\d|\[Rank \d+\] |\w+:\s+\d{1,3}%\|"
+)
 _NATIVE = lazy(r"(?:^|: )[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:-?\d{1,10} \[-?\d{1,5}\] ")
 _QUOTE = lazy(r"[>|] ?")
 _LOOKED_AT, _SOME = 400, 4  # lines by which it is judged where lines were broken, and how many must have been
@@ -98,12 +103,19 @@ class Lines:
         """Whether a line says who wrote it, or begins a record. A piece that does neither ends where others write."""
         return bool(_LABEL.match(self.read(number)[0])) or self.begins(number)
 
-    def goes_on(self, number: int, head: int) -> str:
-        """The text that line ``number`` would add to ``head``: all of it, or what stands behind the label of both. Where
-        lines were broken at blanks, with the blank that was lost.
+    def ways(self, text: str, number: int, head: int) -> list[tuple[str, str]]:
+        """The ways to go on with ``text``, which begins on line ``head``, on line ``number``: what is kept of it, and
+        what is added. The likelier way first.
+
+        A terminal breaks inside words and nothing is lost (``Num`` / ``elOut``). An editor breaks at a blank, which is
+        lost, and may indent the next line (``last completed`` / ``   NCCL work: 3``).
         """
         added = self._behind(number, head)
-        return " " + added.lstrip() if self._at_blanks else added
+        spaced = text.rstrip(" "), " " + added.lstrip()
+        if self._at_blanks:
+            return [spaced]
+        is_wrapped = _NARROW <= len(self.raw(number - 1)) <= _WIDE
+        return [(text, added), spaced] if is_wrapped else [(text, added)]
 
     def _behind(self, number: int, head: int) -> str:
         text, mark, body = self.read(number)
@@ -118,6 +130,9 @@ class Lines:
             return body
         inner = text[label.end() :]
         return body if _WRITER.match(inner) else inner
+
+    def _after_break(self, number: int, head: int) -> str:
+        return "".join(self.ways("", number, head)[0])
 
     def same_writer(self, number: int, head: int) -> bool:
         """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
@@ -135,7 +150,7 @@ class Lines:
         text, mark, body = self.read(number)
         known = mark.file is not None and mark.severity is not None
         body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
-        return known or bool(_NATIVE.search(body[:160])) or bool(BEGINS.match(body.lstrip(" \t>|`")))
+        return known or bool(_NATIVE.search(body[:160])) or bool(_BEGINS.match(body.lstrip(" \t>|`")))
 
     def opens(self, head: int, number: int) -> bool:
         """Whether ``head`` begins a record that ``number`` may go on with."""
@@ -153,11 +168,11 @@ class Lines:
         if mark.file is not None:
             return False
         if _STUB.fullmatch(body):
-            return self._one_host(body, self.goes_on(number, head))
+            return self._one_host(body, self._after_break(number, head))
         opened = first.rfind("[")
         if opened <= first.rfind("]") or len(first) - opened >= 60:
             return False
-        rest = self.goes_on(number, head)
+        rest = self._after_break(number, head)
         closed = rest.find("]")
         return closed >= 0 and "[" not in rest[:closed]
 

@@ -44,7 +44,7 @@ def scan(
     reader = as_utf8(stream)
     content = _beginning(reader, rejoin.LARGEST)
     whole = parsers is None and len(content) <= rejoin.LARGEST
-    mended = _mended(source, content) if whole else None
+    mended = without_breaks(source, content) if whole else None
     if mended is None:
         return _run(source, content, chosen, sampled, reader)
     return _with_lines(_run(source, mended.content, chosen, sampled), mended)
@@ -59,8 +59,8 @@ def _beginning(reader: Reader, limit: int) -> bytes:
     return bytes(out)
 
 
-def _mended(source: Source, content: bytes) -> rejoin.Mended | None:
-    """The content with its seams closed, as all parsers see it."""
+def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
+    """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
     parsers = tuple(p for p in shelf.line_parsers() if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
     labelled = has_labels(content[:REACH])

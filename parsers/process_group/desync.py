@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from nccldoctor.events import DesyncReport, Event, Note
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.broken_lines.wrapped import joined
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
@@ -71,10 +70,8 @@ class Report(LineParser):
         ranks.
         """
         if _FAILED.search(line.body):
-            told = list(joined(line))
-            yield Note(**common(line), what="desync-failed", detail=told[-1].strip()[:300])
-            last = next((m for m in map(_LAST_ITEM.search, told) if m), None)
-            if last:
+            yield Note(**common(line), what="desync-failed", detail=line.body.strip()[:300])
+            if last := _LAST_ITEM.search(line.body):
                 yield DesyncReport(**common(line, group_rank=int(last[1])), op=last[3], seq=int(last[2]))
             return
         at = _AT.search(line.body)

@@ -5,13 +5,10 @@ Wordings: pytorch ``ProcessGroupNCCL.cpp`` v2.2 to v2.13.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Any
 
 from nccldoctor.events import DumpNote, DumpSignal, Event, HeartbeatStuck
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.parsers.process_group.work_status import counters
 from nccldoctor.patterns import lazy
@@ -49,9 +46,6 @@ _SIGNAL = lazy(
 )
 
 
-_PHRASES = ("Received a dump signal", "Received a global dump signal", "Received a timeout signal")
-
-
 @line_parser
 class Signal(LineParser):
     """The default group of a rank was told to dump: by its own watchdog, or by another rank's through the store."""
@@ -64,26 +58,15 @@ class Signal(LineParser):
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """The signal with the counters of the default group, over wraps."""
-        line = mended(line)
-        if not begins(line.body, *_PHRASES) or continued(line, *_PHRASES):
+        """The signal with the counters of the default group."""
+        m = _SIGNAL.search(line.body)
+        if m is None:
             return
-        found: tuple[str, re.Match[str], dict[str, Any]] | None = None
-        for text in joined(line):
-            m = _SIGNAL.search(text)
-            told = counters(text.replace("Last enqueued", "last enqueued"))
-            whole = m is not None and told["last_completed"] is not None
-            if m and (whole or found is None):
-                found = text, m, told
-            if whole:
-                break
-        if found is None:
-            return
-        text, m, told = found
-        group, group_rank = member(text[: m.start()])
+        told = counters(line.body.replace("Last enqueued", "last enqueued"))
+        group, group_rank = member(line.body[: m.start()])
         source = int(m["from"]) if m["from"] and int(m["from"]) >= 0 else None  # -1: the store did not tell
         yield DumpSignal(
-            **common(line, text=text[:500], group=group, group_rank=group_rank),
+            **common(line, group=group, group_rank=group_rank),
             from_rank=source,
             last_enqueued=told["last_enqueued"],
             last_completed=told["last_completed"],

@@ -11,7 +11,6 @@ from typing import Any
 
 from nccldoctor.events import BlockingWaitTimeout, CallTimeout, CollectiveTimeout, Event, GroupRef
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.broken_lines.wrapped import begins, continued, joined, mended
 from nccldoctor.parsers.process_group.prefix import PATTERN, group_of, member
 from nccldoctor.patterns import lazy
 
@@ -27,7 +26,6 @@ _CAUGHT = lazy(
     rf"|Watchdog caught {_TORN}"
 )
 # what follows tells a record from prose that quotes its first words
-_PHRASES = ("Watchdog caught collective operation timeout", "aught collective op", "Watchdog caught collective")
 _WAITED = lazy(r"Work \w{1,16}\((?:SeqNum|OpType)=")
 _FIELDS = {
     # each must be followed by what ends it, so that a cut number is not taken for a whole one
@@ -39,13 +37,6 @@ _FIELDS = {
     "ran_ms": lazy(r" ran for (\d{1,15}) "),
     "shape": lazy(r"TensorShape=\[([^\]\n]{0,400})\]"),
 }
-_WORK = (
-    r"Work\w{1,12}\((?:SeqNum=\d{1,20}, )?OpType=\w{1,60}(?:, TensorShape=\[[^\]\n]{0,400}\])?"
-    r"(?:, NumelIn=-?\d{1,20}, NumelOut=-?\d{1,20})?"
-    r", Timeout\(ms\)=\d{1,20}\)"
-)
-_TIMEOUT = lazy(rf"aught (?:collective operation timeout: |{_TORN}){_WORK} ran for \d{{1,15}} milliseconds")
-_WAIT = lazy(rf"Work {_WORK} timed out in (?:blocking wait|call to wait)")
 _ECHO = lazy(r"timed out in (?:blocking wait|call to wait)")
 
 
@@ -61,23 +52,6 @@ def work_fields(text: str) -> dict[str, Any]:
         if out[name] in (_UNSET, -1):
             out[name] = None
     return out
-
-
-def whole_record(line: Line, start: lazy[str], whole: lazy[str]) -> tuple[str, int]:
-    """The text of the record, joined over line ends where it is not ``whole`` on this line, and where it starts; -1
-    if it does not. Of several that are not whole, the one with most fields.
-    """
-    best, at, most = "", -1, -1
-    for text in joined(line):
-        m = start.search(text)
-        if m is None:
-            continue
-        if whole.search(text, m.start(), m.start() + _SPAN):
-            return text, m.start()
-        told = sum(pattern.search(text, m.start(), m.start() + _SPAN) is not None for pattern in _FIELDS.values())
-        if told > most:
-            best, at, most = text, m.start(), told
-    return best, at
 
 
 _SAME = lazy(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
@@ -121,29 +95,17 @@ class Timeout(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A record with all its fields, or with those that were not cut off."""
-        line = mended(line)
-        text, at = "", -1
-        if continued(line, *_PHRASES):
-            return
-        if begins(line.body, *_PHRASES):
-            text, at = whole_record(line, _CAUGHT, _TIMEOUT)
-        if at >= 0:
-            yield self._event(
-                line,
-                CollectiveTimeout if "Watchdog" in text[max(0, at - 20) : at + 9] else BlockingWaitTimeout,
-                text,
-                at,
-            )
-            return
-        if _WAITED.search(line.body):
-            text, at = whole_record(line, _WAITED, _WAIT)
-            if at >= 0 and _ECHO.search(text):
-                yield self._event(line, BlockingWaitTimeout, text, at)
+        body = line.body
+        if m := _CAUGHT.search(body):
+            is_watchdog = "Watchdog" in body[max(0, m.start() - 20) : m.start() + 9]
+            yield self._event(line, CollectiveTimeout if is_watchdog else BlockingWaitTimeout, m.start())
+        elif (m := _WAITED.search(body)) and _ECHO.search(body):
+            yield self._event(line, BlockingWaitTimeout, m.start())
 
-    def _event(self, line: Line, cls: type[CallTimeout], text: str, at: int) -> Event:
-        fields = work_fields(text[at : at + _SPAN])
-        group, group_rank = member(text[:at])
+    def _event(self, line: Line, cls: type[CallTimeout], at: int) -> Event:
+        fields = work_fields(line.body[at : at + _SPAN])
+        group, group_rank = member(line.body[:at])
         if group is None:
             group, inside = group_behind(line, fields["seq"])
             group_rank = inside if inside is not None else group_rank
-        return cls(**common(line, text=text[:500], group=group, group_rank=group_rank), **fields)
+        return cls(**common(line, group=group, group_rank=group_rank), **fields)

@@ -10,9 +10,7 @@ from typing import Any
 
 from nccldoctor.events import Event, WorkStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.broken_lines.wrapped import begins, continued, mended
 from nccldoctor.parsers.process_group.prefix import member
-from nccldoctor.parsers.process_group.watchdog import whole_record
 from nccldoctor.patterns import lazy
 
 _END = lazy(r"last completed (?:\w{2,6} work: -?\d{1,20}\.|work: -?\d{1,20})")
@@ -42,13 +40,6 @@ def _cut(text: str, completed: int | None, failed: int | None) -> bool:
     return completed < failed - 1 and str(failed - 1).startswith(str(completed))
 
 
-_PHRASES = (
-    "failure detected by watchdog at",
-    "Exception (either an error or timeout) detected by watchdog at",
-    "Timeout at NCCL work: ",
-)
-
-
 @line_parser
 class Status(LineParser):
     """The counters of the group whose call failed; in some builds also a periodic report."""
@@ -57,18 +48,12 @@ class Status(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """The counters; a record that is cut before them still tells which call failed."""
-        line = mended(line)
-        if "periodically" in line.body:
-            failed, text = None, line.body
-        elif begins(line.body, *_PHRASES) and not continued(line, *_PHRASES):
-            text, at = whole_record(line, _FAILED, _END)
-            if at < 0:
-                return
-            failed = int(_FAILED.search(text, at)[1])  # type: ignore[index]  # it was found there
-        else:
+        failed = _FAILED.search(line.body)
+        if failed is None and "periodically" not in line.body:
             return
-        group, group_rank = member(text)
-        told = counters(text)
-        if _cut(text, told["last_completed"], failed):
+        failed_seq = int(failed[1]) if failed else None
+        group, group_rank = member(line.body)
+        told = counters(line.body)
+        if _cut(line.body, told["last_completed"], failed_seq):
             told["last_completed"] = None
-        yield WorkStatus(**common(line, text=text[:500], group=group, group_rank=group_rank), failed=failed, **told)
+        yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=failed_seq, **told)

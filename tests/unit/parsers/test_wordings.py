@@ -24,7 +24,7 @@ from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers import shelf
 from nccldoctor.parsers.base import LineParser
-from nccldoctor.parsers.engine.scan import scan
+from nccldoctor.parsers.engine.scan import scan, without_breaks
 
 FOLDER = Path(shelf.parsers.__path__[0]) / "wordings"
 
@@ -122,10 +122,12 @@ def test_it_says_this_and_nothing_else(wording: Wording) -> None:
 def test_its_own_parser_reads_it_and_no_other_claims_the_same(wording: Wording) -> None:
     """Nobody else may tell the same kind of event of the same line: it would be counted as a second witness."""
     by_module: dict[str, set[tuple[str, int | None]]] = {}
+    mended = without_breaks(Source(0, "job.log", SourceKind.LOG, len(wording.content)), wording.content)
+    content = mended.content if mended else wording.content
     for parser in shelf.line_parsers():
         if not any(literal in wording.text for literal in parser.literals):
             continue
-        claims = {(shown(e), e.place.line) for e in read(wording.content, None, [parser])}
+        claims = {(shown(e), e.place.line) for e in read(content, None, [parser])}
         twice = {other: both for other, said in by_module.items() if (both := said & claims)}
         assert not twice, f"{module_of(parser)} too"
         by_module.setdefault(module_of(parser), set()).update(claims)
