@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.figures import StackLine
 from nccldoctor.reports.charts import streams, symbols, timeline, wait_graph
 from nccldoctor.reports.page import view
-from nccldoctor.reports.parts import advice, prose
+from nccldoctor.reports.parts import advice, prose, sanitize, wording
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -66,6 +68,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
             symbol_path=symbols.PATHS,
             symbol_fill=symbols.FILLS,
             open_remedies=advice.OPEN,
+            titles=wording.TITLES,
         )
         .rstrip("\n")
         + "\n"
@@ -90,27 +93,58 @@ class Panels(Protocol):
 
 def card(diagnosis: Diagnosis) -> str:
     """The verdict for a notebook: no script, styles that touch nothing else, light or dark as the notebook is."""
-    return environment().get_template("card.html").render(v=view.build(diagnosis))
+    return environment().get_template("card.html").render(v=view.build(diagnosis), titles=wording.TITLES)
 
 
 @cache
 def environment() -> Environment:
-    """The one place that knows how templates are found: everything is escaped, a misspelled name is an error."""
+    """The one place that knows how templates are found.
+
+    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("nccldoctor.reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=sanitize.spelled_out,
         optimized=False,  # a run renders each template once: folding its constants would cost more than it saves
     )
-    found.filters["prose"] = prose.html
-    found.filters["breakable"] = prose.breakable
-    found.filters["sentence"] = prose.sentence
-    return found
+    environment.filters |= {
+        "breakable": prose.breakable,
+        "confidence": wording.confidence,
+        "frame_place": _frame_place,
+        "line": _line,
+        "number": lambda value: "" if value is None else str(value),
+        "prose": prose.html,
+        "ranks_phrase": wording.ranks_phrase,
+        "sanitize": sanitize.sanitize,
+        "sentence": prose.sentence,
+        "web_address": _web_address,
+    }
+    return environment
+
+
+def _line(value: object, limit: int = sanitize.QUOTE) -> str:
+    """A text or a place on one line; "" for None."""
+    return "" if value is None else sanitize.line(str(value), limit)
+
+
+def _frame_place(frame: StackLine) -> str:
+    """``torch/nn/linear.py:114``: the last three parts of a path are enough to find the file."""
+    parts = frame.file.replace("\\", "/").split("/")
+    short = "/".join(parts[-3:]) if len(parts) > 3 else frame.file
+    return sanitize.line(f"{short}:{frame.line}" if frame.line is not None else short, 160)
+
+
+def _web_address(source: str) -> str:
+    """The first web address in the source of a remedy; "" where it is a book or a file."""
+    address = re.search(r"https?://[^\s<>\"']{3,300}", source)
+    return address.group() if address else ""
 
 
 @cache

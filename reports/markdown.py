@@ -10,7 +10,7 @@ from nccldoctor.patterns import lazy
 from nccldoctor.reports import text
 from nccldoctor.reports.charts.wait_graph import in_words
 from nccldoctor.reports.parts import advice, event_sequence, prose, rank_rows, wording
-from nccldoctor.reports.parts.quotes import Exhibit, exhibits, reasons
+from nccldoctor.reports.parts.quotes import Quote, quotes, reasons
 from nccldoctor.reports.parts.sanitize import line
 
 TICKET = 1_500
@@ -35,17 +35,17 @@ def ticket(diagnosis: Diagnosis) -> str:
     out += [f"- **Note:** {words(notice, 200)}" for notice in diagnosis.notices]
     out += [f"- **{step.label}:** {_span(step.text, 220)}" for step in advice.first_steps(diagnosis)]
     out += [f"- **Avoid:** {_span(d.what, 120)}: {_span(d.why, 120)}" for d in advice.donts(diagnosis)[:2]]
-    for exhibit in _telling(diagnosis)[:QUOTES]:
-        parts = (f"- {exhibit.stance}: {words(exhibit.says, 120)}", _quote(exhibit, 120), code(exhibit.where, 100))
-        out.append(" ".join(filter(None, parts)))
+    for quote in _most_different(diagnosis)[:QUOTES]:
+        parts = (f"- {quote.stance}: {words(quote.says, 120)}", _quoted(quote, 120), code(quote.where, 100))
+        out.append(_joined(*parts))
     return _fitting(out, TICKET)
 
 
-def _telling(diagnosis: Diagnosis) -> list[Exhibit]:
-    """The verdict's quotes, the first of each kind before a second that says the same of another rank."""
-    shown = {e.id: e for e in exhibits(diagnosis).shown if e.finding == diagnosis.verdict.id}
-    first = [shown[reason.ids[0]] for reason in reasons(tuple(shown.values()))]
-    return [*first, *(e for e in shown.values() if e not in first)]
+def _most_different(diagnosis: Diagnosis) -> list[Quote]:
+    """The verdict's quotes: the first of each reason before a second that says the same of another rank."""
+    shown = {quote.id: quote for quote in quotes(diagnosis).shown if quote.finding == diagnosis.verdict.id}
+    different = [shown[reason.ids[0]] for reason in reasons(tuple(shown.values()))]
+    return [*different, *(quote for quote in shown.values() if quote not in different)]
 
 
 def full(diagnosis: Diagnosis) -> str:
@@ -141,13 +141,13 @@ def _fitting(parts: list[str], limit: int) -> str:
 def _findings(diagnosis: Diagnosis) -> str:
     others = wording.others(diagnosis)
     rows = [f"- **{f.id}** `{f.cause.value}`, {f.confidence.value}: {words(f.headline, 300)}" for f in others[:12]]
-    return "\n".join(["## Also found", "", *rows]) if rows else ""
+    return _block("Also found", rows)
 
 
 def _chain(diagnosis: Diagnosis) -> str:
     verdict = diagnosis.verdict
     rows = [f"1. {words(in_words(link, verdict.suspects), 300)}" for link in verdict.chain[:12]]
-    return "\n".join(["## Who waits for whom", "", *rows]) if rows else ""
+    return _block("Who waits for whom", rows)
 
 
 def _ranks(diagnosis: Diagnosis) -> str:
@@ -167,30 +167,23 @@ def _ranks(diagnosis: Diagnosis) -> str:
 
 
 def _remedies(diagnosis: Diagnosis) -> str:
-    out: list[str] = []
-    for item in advice.remedies(diagnosis)[: advice.OPEN]:
-        out.append(f"### {words(item.title, 160)}\n\n`{item.id}`, {item.fit}, {item.met} conditions met\n")
+    rows: list[str] = []
+    for item in diagnosis.remedies[: advice.OPEN]:
+        fit = f"`{line(item.id, 80)}`, {line(item.fit, 20)}, {item.conditions_met} of {item.conditions} conditions met"
+        rows.append(f"### {words(item.title, 160)}\n\n{fit}\n")
         for label, texts in (("Confirm", item.confirm), ("Fix", item.fix), ("Prevent", item.prevent)):
-            out += [f"- **{label}:** {_span(value, 600)}" for value in texts]
-        out.append("")
-    return "\n".join(["## What to do", "", *out]).rstrip() if out else ""
+            rows += [f"- **{label}:** {_span(text, 600)}" for text in texts[: advice.OPEN]]
+        rows.append("")
+    return _block("What to do", rows).rstrip()
 
 
 def _story(diagnosis: Diagnosis) -> str:
-    rows, more = event_sequence.rows(diagnosis, EVENTS)
-    if not rows:
-        return ""
-    out = [
-        " ".join(
-            filter(
-                None,
-                ("-", row.time, f"{words(row.who, 160)}: {words(row.says, 200)}", _role(row), code(row.place, 160)),
-            )
-        )
-        for row in rows
+    story = event_sequence.rows(diagnosis, EVENTS)
+    rows = [
+        _joined("-", row.time, f"{words(row.who, 160)}: {words(row.says, 200)}", _role(row), code(row.place, 160))
+        for row in story.shown
     ]
-    out += [f"- and {more} more in the JSON"] if more else []
-    return "\n".join(["## What happened, in order", "", *out])
+    return _block("What happened, in order", rows, story.more)
 
 
 def _role(row: event_sequence.Row) -> str:
@@ -198,26 +191,35 @@ def _role(row: event_sequence.Row) -> str:
 
 
 def _evidence(diagnosis: Diagnosis) -> str:
-    found = exhibits(diagnosis)
+    shown = quotes(diagnosis)
     rows = [
-        " ".join(filter(None, (f"- **{e.id}** {e.stance}: {words(e.says, 240)}", _quote(e, 300), code(e.where, 200))))
-        for e in found.shown
+        _joined(f"- **{q.id}** {q.stance}: {words(q.says, 240)}", _quoted(q, 300), code(q.where, 200))
+        for q in shown.shown
     ]
-    rows += [f"- and {found.more} more in the JSON"] if found.more else []
-    return "\n".join(["## Evidence", "", *rows])
+    return _block("Evidence", rows, shown.more)
 
 
-def _quote(exhibit: Exhibit, limit: int) -> str:
-    return code("".join(piece.text for piece in exhibit.quote), limit)
+def _quoted(quote: Quote, limit: int) -> str:
+    return code("".join(piece.text for piece in quote.quote), limit)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _block(title: str, rows: Sequence[str], more: int = 0) -> str:
+    """Rows under a heading; "" where there are none."""
+    counted = [f"- and {more} more in the JSON"] if more else []
+    return "\n".join([f"## {title}", "", *rows, *counted]) if rows else ""
 
 
 def _table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
     body = ["| " + " | ".join(words(cell, 200) for cell in row) + " |" for row in rows]
-    return "\n".join([f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body])
+    return _block(title, [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *body])
 
 
 def _capture(diagnosis: Diagnosis) -> str:
     rows = [line(c, 300).replace("```", "'''") for c in diagnosis.capture[:24]]
-    return "\n".join(["## Capture this next time", "", "```sh", *rows, "```"]) if rows else ""
+    return _block("Capture this next time", ["```sh", *rows, "```"] if rows else ())

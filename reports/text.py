@@ -77,10 +77,10 @@ def _verdict(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     yield ()
     for label, text, style in _facts(diagnosis):
         yield from _labelled(label, text, width, style)
-    lede = wording.lede(diagnosis)
-    if lede:
+    sentences = wording.summary(diagnosis)
+    if sentences:
         yield ()
-        yield from _wrapped(lede, width, "")
+        yield from _wrapped(sentences, width, "")
 
 
 def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
@@ -178,7 +178,7 @@ def _steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     for step in advice.first_steps(diagnosis):
         yield from _labelled(step.label, prose.plain(step.text), width, "")
     for dont in advice.donts(diagnosis)[:2]:
-        where = f" (seen in {dont.where})" if dont.where else ""
+        where = f" (seen in {line(dont.where, 200)})" if dont.where else ""
         yield from _labelled("Avoid", f"{prose.plain(dont.what)}: {prose.plain(dont.why)}{where}", width, "")
     if diagnosis.remedies:
         best = diagnosis.remedies[0]

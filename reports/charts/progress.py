@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 1024.0, 14.0
 
 
 @dataclass(frozen=True, slots=True)
-class FrontPicture:
+class ProgressPicture:
     """Ranks from left to right, ``step`` of them in one column; calls from top (older) to bottom (newer)."""
 
     width: float
@@ -27,7 +27,7 @@ class FrontPicture:
     text: str
 
 
-def picture(diagnosis: Diagnosis, least: int) -> FrontPicture | None:
+def picture(diagnosis: Diagnosis, least: int) -> ProgressPicture | None:
     """The picture of a job of more than ``least`` ranks; None for a smaller one, or where no front is known."""
     states = diagnosis.ranks
     shown = windows(states)
@@ -38,7 +38,7 @@ def picture(diagnosis: Diagnosis, least: int) -> FrontPicture | None:
     width = WIDTH / len(few)
     counts = {name: sum(level in row for row in rows) for level, name in enumerate(STATES)}
     marks = sorted({0, len(few) // 4, len(few) // 2, len(few) * 3 // 4, len(few) - 1})
-    return FrontPicture(
+    return ProgressPicture(
         width=WIDTH,
         height=CELLS * HEIGHT,
         paths=tuple((STATES[n], p) for n, p in cells.paths(cells.turned(few), 0, 0, width, HEIGHT).items()),

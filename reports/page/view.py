@@ -1,17 +1,19 @@
-"""All that templates see: plain strings, numbers and tuples, made from a Diagnosis and safe to show."""
+"""What the templates show, one field for each block of the page; made from a Diagnosis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import Diagnosis, Finding, Link
+from nccldoctor.model import Avoid, Condition, Diagnosis, Finding, RemedyAdvice
+from nccldoctor.model.figures import StackSide, TwoStacks
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import markdown
 from nccldoctor.reports.charts import heat, progress, streams, timeline, wait_graph
 from nccldoctor.reports.page import facts, tables
 from nccldoctor.reports.parts import advice, event_sequence, missing_inputs, rank_rows, wording
-from nccldoctor.reports.parts.quotes import Exhibit, Piece, Reason, exhibits, pieces, reasons
-from nccldoctor.reports.parts.sanitize import line, visible
+from nccldoctor.reports.parts.listed import Listed, first
+from nccldoctor.reports.parts.quotes import Piece, Quote, Reason, pieces, quotes, reasons
+from nccldoctor.reports.parts.sanitize import line
 
 LINKS = 12
 """Steps of the chain in words."""
@@ -22,58 +24,54 @@ SETTINGS = 24
 OTHERS = 5
 """Findings beside the verdict."""
 
+REMEDIES = 12
+HYPOTHESES = 24
+
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """A finding beside the verdict."""
+class Verdict:
+    """The block at the top; ``headline`` is cut at its key words, ``facts`` are always four."""
 
-    id: str
-    headline: str
-    title: str
-    confidence: str
+    finding: Finding
+    tone: str
+    situation: str
+    headline: tuple[Piece, ...]
+    summary: str
+    facts: tuple[facts.Fact, ...]
+    others: Listed[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Who waits for whom, as a drawing and in words."""
+
+    graph: wait_graph.WaitGraph | None
+    steps: Listed[str]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The whole report in plain values; one field or a few for each block of the page."""
+    """The whole report; a block without anything to show is None or empty."""
 
-    title: str
-    tone: str
     meta: tuple[tuple[str, str], ...]
-    headline: str
-    headline_pieces: tuple[Piece, ...]
-    tag: str
-    situation: str
-    cause: str
-    confidence: str
-    sure: bool
-    lede: str
     notices: tuple[str, ...]
-    facts: tuple[facts.Fact, ...]
-    others: tuple[Other, ...]
-    more_others: int
+    verdict: Verdict
     steps: tuple[advice.Step, ...]
     why: tuple[Reason, ...]
     refuted_by: str
-    chain: tuple[str, ...]
-    more_links: int
-    graph: wait_graph.WaitGraph | None
-    ranks: tuple[tables.RankRow, ...]
-    more_ranks: int
-    fronts: progress.FrontPicture | None
+    chain: Chain
+    all_ranks: progress.ProgressPicture | None
+    progress: Listed[tables.RankRow]
     run_up: heat.HeatMap | None
     streams: streams.StreamChart | None
     timeline: timeline.TimeChart | None
-    stacks: tuple[event_sequence.Side, ...]
-    story: tuple[event_sequence.Row, ...]
-    more_story: int
-    remedies: tuple[advice.Remedy, ...]
-    more_remedies: int
-    donts: tuple[advice.Dont, ...]
-    exhibits: tuple[Exhibit, ...]
-    more_exhibits: int
-    ruled_out: tuple[tables.Ruled, ...]
-    coverage: tuple[tables.Read, ...]
+    stacks: tuple[tuple[str, StackSide], ...]
+    story: Listed[event_sequence.Row]
+    remedies: Listed[RemedyAdvice]
+    donts: tuple[Avoid, ...]
+    quotes: Listed[Quote]
+    ruled_out: tuple[Condition, ...]
+    coverage: tuple[tables.CoverageRow, ...]
     capture: tuple[str, ...]
     ticket: str
     footer: tuple[str, ...]
@@ -82,73 +80,67 @@ class View:
 def build(diagnosis: Diagnosis) -> View:
     """The view of a diagnosis; the same for the same diagnosis."""
     verdict = diagnosis.verdict
-    shown = exhibits(diagnosis)
-    chain = _chain(diagnosis)
-    rows, more_ranks = tables.ranks(diagnosis)
-    blamed = _blamed(diagnosis)
-    story, more_story = event_sequence.rows(diagnosis)
-    others = wording.others(diagnosis)
+    shown = quotes(diagnosis)
+    culprits = Ranks(rank for finding in diagnosis.findings for rank in finding.ranks)
+    suspects = Ranks(rank for finding in diagnosis.findings for rank in finding.suspects) - culprits
     return View(
-        title=line(verdict.headline, 140),
-        tone=facts.tone(verdict),
         meta=facts.meta(diagnosis),
-        headline=line(verdict.headline, 400),
-        headline_pieces=pieces(line(verdict.headline, 400), verdict),
-        tag=wording.TITLES[verdict.cause],
-        situation=wording.situation(diagnosis),
-        cause=verdict.cause.value,
-        confidence=wording.confidence(verdict),
-        sure=verdict.confidence.value in ("high", "medium"),
-        lede=wording.lede(diagnosis),
-        notices=tuple(line(notice, 300) for notice in diagnosis.notices),
-        facts=facts.four(diagnosis),
-        others=tuple(_other(f) for f in others[:OTHERS]),
-        more_others=max(len(others) - OTHERS, 0),
+        notices=diagnosis.notices,
+        verdict=_verdict(diagnosis),
         steps=advice.first_steps(diagnosis),
-        why=reasons(tuple(e for e in shown.shown if e.finding == verdict.id)),
-        refuted_by=line(missing_inputs.named(diagnosis) or verdict.refuted_by, 300),
-        chain=tuple(wait_graph.in_words(link, blamed[1]) for link in chain[:LINKS]),
-        more_links=max(len(chain) - LINKS, 0),
-        graph=wait_graph.wait_graph(chain, *blamed),
-        ranks=rows,
-        more_ranks=more_ranks,
-        fronts=progress.picture(diagnosis, rank_rows.SINGLES),
-        run_up=heat.heat_map(diagnosis.run_up, blamed[0]),
+        why=reasons(tuple(quote for quote in shown.shown if quote.finding == verdict.id)),
+        refuted_by=missing_inputs.named(diagnosis) or verdict.refuted_by,
+        chain=_chain(diagnosis, culprits, suspects),
+        progress=tables.ranks(diagnosis),
+        all_ranks=progress.picture(diagnosis, rank_rows.SINGLES),
+        run_up=heat.heat_map(diagnosis.run_up, culprits),
         streams=streams.stream_chart(diagnosis.streams),
-        timeline=timeline.time_chart(diagnosis.timeline, blamed[0]),
-        stacks=event_sequence.sides(diagnosis.stacks, blamed[0]),
-        story=story,
-        more_story=more_story,
-        remedies=advice.remedies(diagnosis),
-        more_remedies=max(len(diagnosis.remedies) - advice.REMEDIES, 0),
+        timeline=timeline.time_chart(diagnosis.timeline, culprits),
+        stacks=_stacks(diagnosis.stacks, culprits),
+        story=event_sequence.rows(diagnosis),
+        remedies=first(diagnosis.remedies, REMEDIES),
         donts=advice.donts(diagnosis),
-        exhibits=shown.shown,
-        more_exhibits=shown.more,
-        ruled_out=tables.ruled_out(diagnosis),
+        quotes=shown,
+        ruled_out=diagnosis.ruled_out[:HYPOTHESES],
         coverage=tables.coverage(diagnosis),
-        capture=tuple(visible(text, 400) for text in diagnosis.capture[:SETTINGS]),
+        capture=diagnosis.capture[:SETTINGS],
         ticket=markdown.ticket(diagnosis),
         footer=facts.footer(diagnosis),
     )
 
 
-def _other(finding: Finding) -> Other:
-    return Other(finding.id, line(finding.headline, 300), wording.TITLES[finding.cause], wording.confidence(finding))
+def _verdict(diagnosis: Diagnosis) -> Verdict:
+    finding = diagnosis.verdict
+    return Verdict(
+        finding=finding,
+        tone=facts.tone(finding),
+        situation=wording.situation(diagnosis),
+        headline=pieces(line(finding.headline, 400), finding),
+        summary=wording.summary(diagnosis),
+        facts=facts.four(diagnosis),
+        others=first(wording.others(diagnosis), OTHERS),
+    )
 
 
-def _chain(diagnosis: Diagnosis) -> tuple[Link, ...]:
-    """The chains of all findings: independent stalls are drawn side by side; what a fuller step says is not repeated."""
-    links = dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain)
+def _chain(diagnosis: Diagnosis, culprits: Ranks, suspects: Ranks) -> Chain:
+    """The chains of all findings: independent stalls stand side by side; a step that a fuller one holds is left out."""
+    links = tuple(dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain))
     needed: dict[tuple[object, ...], list[Ranks]] = {}
     for link in links:
         needed.setdefault((link.waiting, link.group, link.op, link.seq), []).append(link.for_)
-    return tuple(
+    fullest = tuple(
         link
         for link in links
         if not any(link.for_ < more for more in needed[link.waiting, link.group, link.op, link.seq])
     )
+    steps = first([wait_graph.in_words(link, suspects) for link in fullest], LINKS)
+    return Chain(wait_graph.wait_graph(fullest, culprits, suspects), steps)
 
 
-def _blamed(diagnosis: Diagnosis) -> tuple[Ranks, Ranks]:
-    culprits = Ranks(rank for finding in diagnosis.findings for rank in finding.ranks)
-    return culprits, Ranks(rank for finding in diagnosis.findings for rank in finding.suspects) - culprits
+def _stacks(stacks: TwoStacks | None, culprits: Ranks) -> tuple[tuple[str, StackSide], ...]:
+    """None, one or two stacks, each with its heading."""
+    if stacks is None:
+        return ()
+    role = "" if stacks.culprit.rank in culprits else "suspect "
+    sides = [(f"Where {role}rank {stacks.culprit.rank} is", stacks.culprit)]
+    return (*sides, *((f"Where its peer rank {side.rank} is", side) for side in (stacks.peer,) if side is not None))

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nccldoctor.reports.parts.sanitize import visible
+from nccldoctor.reports.parts.sanitize import sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -33,7 +33,7 @@ def html(text: str) -> Markup:
     """The text as HTML blocks; a text that is one code span becomes a block of its own, ready to copy."""
     from markupsafe import Markup
 
-    shown = visible(text.strip(), LIMIT)
+    shown = sanitize(text.strip(), LIMIT)
     command = as_command(shown)
     return Markup(_renderer().render(f"```\n{command}\n```" if command else shown))
 
@@ -53,7 +53,7 @@ def as_command(text: str) -> str:
 
 def plain(text: str) -> str:
     """The text for a terminal: without fences, backticks and asterisks for emphasis."""
-    shown = visible(text.strip(), LIMIT)
+    shown = sanitize(text.strip(), LIMIT)
     shown = re.sub(r"```\w{0,12}\n?", "", shown)
     return re.sub(r"\*\*([^*\n]{1,300})\*\*", r"\1", shown).replace("`", "").strip()
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from nccldoctor.model import Diagnosis, Evidence, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts import wording
-from nccldoctor.reports.parts.sanitize import line, visible
+from nccldoctor.reports.parts.listed import Listed
+from nccldoctor.reports.parts.sanitize import line, sanitize
 
 SHOWN = 12
 """Quotes in a report; the JSON has them all."""
 
 CONTRADICTING = 4
-"""So many of them are kept for what speaks against the verdict, if anything does."""
+"""Quotes kept for what contradicts the verdict, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class Quote:
     """One numbered quote. ``stance`` is ``agrees`` or ``contradicts``; ``finding`` the id of what it belongs to."""
 
     id: str
@@ -38,16 +39,8 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibits:
-    """The quotes shown, and how many more there are."""
-
-    shown: tuple[Exhibit, ...]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reason:
-    """A row of *why this verdict*: what one or more quotes say, and which they are."""
+    """A row of *why this verdict*: what one or more quotes say, and their ids."""
 
     stance: str
     says: str
@@ -55,64 +48,60 @@ class Reason:
 
 
 _COMMON = 99
-"""Numbers up to this stand for many things in a line: they are marked as a call's only where they are called so."""
+"""A number up to this stands for many things in a line: it is marked as a call's only after ``#`` or ``SeqNum=``."""
 
 _DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b(?!.{0,240} its ).{1,240})")
-"""What several ranks may have done alike; in the past tense, which is the same of one and of many."""
-
+"""What several ranks did alike: in the past tense, which has one form for one rank and for many."""
 
 _OF = re.compile(r"(the (?:newest call|last line) of )rank (\d{1,7})((?:: .{1,200})?)")
 """What was seen of several ranks alike."""
 
 
-def reasons(shown: tuple[Exhibit, ...]) -> tuple[Reason, ...]:
-    """Quotes that say the same, of one rank or of several, are one row; each stands where the first of them does."""
-    alike: dict[tuple[str, str, str], list[Exhibit]] = {}
-    ranks: dict[tuple[str, str, str], set[int]] = {}
-    for item in shown:
-        before, rank, after = _about(item.says)
-        key = (item.stance, before, after)
-        alike.setdefault(key, []).append(item)
-        if rank is not None:
-            ranks.setdefault(key, set()).add(rank)
-    return tuple(
-        Reason(
-            stance=key[0],
-            says=key[1] + (wording.ranks_phrase(Ranks(ranks[key])) if key in ranks else "") + key[2],
-            ids=tuple(item.id for item in items),
-        )
-        for key, items in alike.items()
-    )
+def reasons(shown: tuple[Quote, ...]) -> tuple[Reason, ...]:
+    """One row for quotes that say the same, of one rank or of several, at the place of the first of them.
+
+    ``rank 0 gave up on #7`` and ``rank 2 gave up on #7`` become ``ranks 0, 2 gave up on #7``.
+    """
+    alike: dict[tuple[str, str, str], list[tuple[Quote, int | None]]] = {}
+    for quote in shown:
+        before, rank, after = _around_rank(quote.says)
+        alike.setdefault((quote.stance, before, after), []).append((quote, rank))
+    rows = []
+    for (stance, before, after), members in alike.items():
+        ranks = Ranks(rank for _, rank in members if rank is not None)
+        says = before + (wording.ranks_phrase(ranks) if ranks else "") + after
+        rows.append(Reason(stance, says, tuple(quote.id for quote, _ in members)))
+    return tuple(rows)
 
 
-def _about(says: str) -> tuple[str, int | None, str]:
-    """A sentence around the rank that others may stand beside; without a rank where there is none such."""
-    if found := _DID.fullmatch(says):
-        return "", int(found[1]), found[2]
-    if found := _OF.fullmatch(says):
-        return found[1], int(found[2]), found[3]
+def _around_rank(says: str) -> tuple[str, int | None, str]:
+    """A sentence before and after its rank; all of it is before where other ranks cannot take that one's place."""
+    if match := _DID.fullmatch(says):
+        return "", int(match[1]), match[2]
+    if match := _OF.fullmatch(says):
+        return match[1], int(match[2]), match[3]
     return says, None, ""
 
 
-def exhibits(diagnosis: Diagnosis) -> Exhibits:
-    """The verdict's evidence first, then that of other findings; what stands there twice is shown once."""
+def quotes(diagnosis: Diagnosis) -> Listed[Quote]:
+    """The evidence of the verdict first, then that of other findings, each piece once."""
     chosen: dict[tuple[str, str, str], tuple[Finding, Evidence]] = {}
     for finding in diagnosis.findings:
         for item in finding.evidence:
             chosen.setdefault((str(item.where), item.quote, item.says), (finding, item))
     items = _picked(list(chosen.values()))
     shown = tuple(
-        Exhibit(
+        Quote(
             id=f"E{number}",
             says=line(item.says or "Quoted as found.", 240),
             where=line(str(item.where), 200) if item.where else "",
-            quote=pieces(visible(item.quote), finding),
+            quote=pieces(sanitize(item.quote), finding),
             stance="agrees" if item.supports else "contradicts",
             finding=finding.id,
         )
         for number, (finding, item) in enumerate(items, start=1)
     )
-    return Exhibits(shown, len(chosen) - len(shown))
+    return Listed(shown, len(chosen) - len(shown))
 
 
 def _picked(items: list[tuple[Finding, Evidence]]) -> list[tuple[Finding, Evidence]]:
@@ -122,7 +111,7 @@ def _picked(items: list[tuple[Finding, Evidence]]) -> list[tuple[Finding, Eviden
 
 
 def pieces(text: str, finding: Finding) -> tuple[Piece, ...]:
-    """``text`` cut at what a reader looks for: the op, its number, the culprits."""
+    """``text`` cut at what a reader looks for: the operation, its number, the culprits."""
     words = [rf"[Rr]ank[ :=\]]{{0,2}}{rank}\b" for rank in list(finding.ranks)[:SHOWN]]
     if finding.stalled is not None:
         if finding.stalled.op:

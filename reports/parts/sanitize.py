@@ -39,7 +39,7 @@ def _shown(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"<U+{code:04X}>"
 
 
-def visible(text: str, limit: int = QUOTE) -> str:
+def sanitize(text: str, limit: int = QUOTE) -> str:
     """``text`` with every unseen character spelled out and secrets masked, at most ``limit`` characters.
 
     Line ends and tabs stay as they are.
@@ -50,7 +50,7 @@ def visible(text: str, limit: int = QUOTE) -> str:
 
 def line(text: str, limit: int = QUOTE) -> str:
     """The same on one line: line ends and runs of blanks become one blank."""
-    return visible(" ".join(text[: 4 * limit].split()) if text else "", limit)
+    return sanitize(" ".join(text[: 4 * limit].split()) if text else "", limit)
 
 
 def masked(text: str) -> str:
@@ -66,6 +66,11 @@ def is_secret(name: str) -> bool:
 def encodable(text: str) -> str:
     """``text`` with lone surrogates spelled out in ASCII, so that UTF-8 can hold it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def spelled_out(value: object) -> object:
+    """``value`` itself, or a text with every unseen character spelled out: the last guard of the templates."""
+    return _UNSEEN.sub(_shown, value) if type(value) is str else value
 
 
 def text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""The words of all reports: names of classes and roles, counts, durations, the lede."""
+"""The words of all reports: names of classes and roles, counts, durations, the summary."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def confidence(finding: Finding) -> str:
     return f"{word} — {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
 
 
-LEDE_WORDS = 60
+SUMMARY_WORDS = 60
 
 EARLY = 0.9
 """Share of a limit after which it may have run out: clocks and watchdogs are not exact."""
@@ -207,12 +207,12 @@ def others(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     return tuple(finding for finding in diagnosis.findings[1:] if not part(finding))
 
 
-def lede(diagnosis: Diagnosis) -> str:
+def summary(diagnosis: Diagnosis) -> str:
     """Two or three sentences, at most 60 words: the effect, who alarmed first, what is exonerated."""
     sentences = [s for s in (_effect(diagnosis), _first_alarm(diagnosis), _exonerated(diagnosis)) if s]
     out: list[str] = []
     for sentence in sentences:
-        if len(" ".join([*out, sentence]).split()) <= LEDE_WORDS:
+        if len(" ".join([*out, sentence]).split()) <= SUMMARY_WORDS:
             out.append(sentence)
     return " ".join(out)
 

@@ -13,7 +13,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.page import facts, tables, view
 from nccldoctor.reports.parts import prose, wording
-from nccldoctor.reports.parts.quotes import Exhibit, pieces, reasons
+from nccldoctor.reports.parts.quotes import Quote, pieces, reasons
 
 BLOCKS = ("verdict", "first", "why", "chain", "progress", "do", "evidence", "ruled", "coverage", "capture", "ticket")
 
@@ -120,7 +120,7 @@ def test_reasons_that_say_the_same_are_one_row():
 
 def test_ranks_of_which_the_same_was_seen_are_one_reason():
     says = [f"the newest call of rank {n}" for n in (0, 1, 5)] + ["the last line of rank 2: no complaint"]
-    shown = tuple(Exhibit(f"E{n}", text, "", (), "agrees", "F1") for n, text in enumerate(says, 1))
+    shown = tuple(Quote(f"E{n}", text, "", (), "agrees", "F1") for n, text in enumerate(says, 1))
 
     assert [reason.says for reason in reasons(shown)] == [
         "the newest call of ranks 0-1, 5",
@@ -133,8 +133,8 @@ def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
     call = base.verdict.stalled
     early = replace(call, until=call.since + timedelta(milliseconds=call.timeout_ms // 4))
     cut = replace(base, findings=(replace(base.verdict, stalled=early), *base.findings[1:]))
-    assert "until the limit of 10 min was reached" in wording.lede(base)
-    assert "limit" not in wording.lede(cut)
+    assert "until the limit of 10 min was reached" in wording.summary(base)
+    assert "limit" not in wording.summary(cut)
 
 
 def test_a_group_that_never_came_up_stalls_in_its_set_up():
@@ -142,7 +142,7 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
     first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
     found = replace(base, findings=(first,))
     assert [fact.value for fact in facts.four(found)][1:] == ["group set-up", "not known", "the whole group"]
-    assert wording.lede(found).startswith("No call can start before the group is up")
+    assert wording.summary(found).startswith("No call can start before the group is up")
 
 
 def test_a_step_that_another_one_holds_is_not_told_twice():
@@ -152,7 +152,7 @@ def test_a_step_that_another_one_holds_is_not_told_twice():
     other = replace(part, group="dp_2")
     first = replace(base.verdict, chain=(both,))
     second = replace(base.verdict, id="F2", chain=(part, other))
-    assert list(view.build(replace(base, findings=(first, second))).chain) == [
+    assert list(view.build(replace(base, findings=(first, second))).chain.steps.shown) == [
         "ranks 0-1 wait in ALLREDUCE #7 of dp_1 for ranks 5-6",
         "ranks 0-1 wait in ALLREDUCE #7 of dp_2 for rank 6",
     ]
@@ -161,7 +161,7 @@ def test_a_step_that_another_one_holds_is_not_told_twice():
 def test_input_that_was_not_there_is_not_complete():
     base = fixtures_diagnoses.undetermined()
     shown = tables.coverage(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
-    assert [(row.complete, row.missing) for row in shown] == [(False, "none of a known rank")]
+    assert [(row.is_complete, row.missing) for row in shown] == [(False, "none of a known rank")]
 
 
 def test_empty_blocks_say_so():

@@ -111,8 +111,8 @@ def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
     call = replace(made.verdict.stalled, since=None, until=None)
     found = replace(made, findings=(replace(made.verdict, stalled=call),))
 
-    assert "until the limit of 10 min was reached" in wording.lede(found)
-    assert "limit" not in wording.lede(replace(found, alarm=None))
+    assert "until the limit of 10 min was reached" in wording.summary(found)
+    assert "limit" not in wording.summary(replace(found, alarm=None))
 
 
 def test_the_parts_of_a_verdict_are_not_told_again():

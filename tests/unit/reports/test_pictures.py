@@ -137,8 +137,8 @@ def test_a_missing_call_is_a_hole_and_is_said() -> None:
 def test_stacks_show_where_they_part() -> None:
     sides = view.build(fixtures_diagnoses.lagging()).stacks
 
-    assert [side.title for side in sides] == ["Where rank 5 is", "Where its peer rank 4 is"]
-    assert [[row.parts for row in side.rows] for side in sides] == [[False, True, False], [False, True, False]]
+    assert [title for title, _ in sides] == ["Where rank 5 is", "Where its peer rank 4 is"]
+    assert [[frame.parts for frame in side.frames] for _, side in sides] == [[False, True, False], [False, True, False]]
 
 
 def test_every_block_has_an_empty_state() -> None:
@@ -191,7 +191,7 @@ def test_the_blocks_stand_in_their_order() -> None:
 
 
 def test_a_culprit_whose_mates_are_folded_still_shows_what_it_did_not_issue() -> None:
-    rows = {row.ranks: row for row in view.build(fixtures_diagnoses.large(1024)).ranks}
+    rows = {str(row.row.ranks): row for row in view.build(fixtures_diagnoses.large(1024)).progress.shown}
 
-    assert rows["rank 107"].cells[-1].state == "never"
-    assert rows["rank 0"].cells[-1].state == "waiting"
+    assert rows["107"].cells[-1].state == "never"
+    assert rows["0"].cells[-1].state == "waiting"

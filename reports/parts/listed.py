@@ -1,0 +1,22 @@
+"""The first of many items, and how many more there are: no list in a report is endless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[_T]):
+    """The items ``shown``; the JSON has ``more`` of them."""
+
+    shown: tuple[_T, ...]
+    more: int = 0
+
+
+def first(items: Sequence[_T], most: int) -> Listed[_T]:
+    """At most ``most`` items, from the start."""
+    return Listed(tuple(items[:most]), max(len(items) - most, 0))
