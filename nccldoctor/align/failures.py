@@ -37,6 +37,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
+from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
 
 WORKER = "DataLoader worker"
@@ -138,18 +139,13 @@ def _peer_ranks(case: Case, events: tuple[Event, ...]) -> Ranks:
     at: dict[str, set[str]] = {}
     for init in case.of(CommInit):
         if init.address and init.host:
-            at.setdefault(address(init.address), set()).add(init.host.split(".", 1)[0])
+            at.setdefault(endpoint_address(init.address), set()).add(short_host(init.host))
     out: set[int] = set()
     for event in events:
         peer = getattr(event, "peer", None)
-        for host in at.get(address(peer), ()) if peer else ():
+        for host in at.get(endpoint_address(peer), ()) if peer else ():
             out |= _on_host(case, host)
     return Ranks(out)
-
-
-def address(text: str) -> str:
-    """The address of an end as NCCL prints it, without its port."""
-    return text.split("<", 1)[0].strip().removeprefix("[").split("]", 1)[0]
 
 
 def _raised(case: Case, presence: Liveness) -> Iterator[Failure]:

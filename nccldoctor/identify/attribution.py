@@ -6,15 +6,15 @@ names. A name that content contradicts is overruled, and the contradiction is ke
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from nccldoctor.events import Event, GpuError, InspectorRecord, ProcessExit, SchedulerEvent, Setting, Stack, Writer
-from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes, short
+from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes
 from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model.hosts import host_order, short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.parsers.base import Parsed
@@ -59,7 +59,7 @@ def _contradiction(source: Source, own: Ranks) -> Gap:
 
 def _launched(source: Source, rank: int | None, census: ProcessTable) -> list[Gap]:
     """Where the launcher says of this local rank of this host that it is another rank than the lines say."""
-    at = (short(source.host), source.local_rank) if source.host and source.local_rank is not None else None
+    at = (short_host(source.host), source.local_rank) if source.host and source.local_rank is not None else None
     told = census.by_local.get(at) if at is not None else None
     if told is None or told == rank:
         return []
@@ -97,7 +97,7 @@ def _map_local_ranks(
     open_ = [one.source for one in parsed if one.source.local_rank is not None and out[one.source.id] is None]
     for source in open_:
         if source.host and source.local_rank is not None:
-            out[source.id] = census.by_local.get((short(source.host), source.local_rank))
+            out[source.id] = census.by_local.get((short_host(source.host), source.local_rank))
             if out[source.id] is not None:
                 known[source.id] = "what the launcher says of the local rank"
     locals_: dict[str, set[int]] = defaultdict(set)
@@ -108,18 +108,13 @@ def _map_local_ranks(
     if len(sizes) != 1 or any(max(found) + 1 != len(found) for found in locals_.values()):
         return
     block = sizes.pop()
-    base = {host: i * block for i, host in enumerate(sorted(locals_, key=_natural))}
+    base = {host: i * block for i, host in enumerate(sorted(locals_, key=host_order))}
     guess = {
         o.source.id: base[o.source.host or ""] + o.source.local_rank for o in parsed if o.source.local_rank is not None
     }
     if all(out[i] in (None, rank) for i, rank in guess.items()):
         known.update({i: "local ranks in the order of the hosts" for i in guess if out[i] is None})
         out.update({i: rank for i, rank in guess.items() if out[i] is None})
-
-
-def _natural(host: str) -> list[tuple[int, str]]:
-    """A key that puts node2 before node10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", host)]
 
 
 def local_names(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
@@ -215,7 +210,7 @@ def _name(event: Event, ranks: Mapping[int, int | None], census: ProcessTable, s
     if isinstance(event, Setting):
         return event
     source = sources[event.place.source]
-    host = short(event.host) if event.host else (short(source.host) if source.host else None)
+    host = short_host(event.host) if event.host else (short_host(source.host) if source.host else None)
     rank = event.rank
     if rank is not None and event.group is not None and event.group.desc == "default_pg":
         rank = (

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nccldoctor.events import CommInit, Event, InspectorRecord, Phase, ProcessExit, RasStatus, Writer
+from nccldoctor.model.hosts import short_host
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class ProcessTable:
     def learn(self, rank: int, host: str | None, pid: int | None, local: int | None, device: str | None) -> None:
         """Note what one line says of one rank; the first word stands."""
         if host:
-            host = short(host)
+            host = short_host(host)
             self.host.setdefault(rank, host)
             if local is not None:
                 self.by_local.setdefault((host, local), rank)
@@ -44,11 +45,6 @@ class ProcessTable:
             self.by_pid.setdefault((host or None, pid), rank)
             if self.by_pid.setdefault((None, pid), rank) != rank:
                 self.shared_pids.add(pid)
-
-
-def short(host: str) -> str:
-    """A host's name up to its first dot, as NCCL prints it."""
-    return host if host.replace(".", "").isdigit() else host.split(".", 1)[0]
 
 
 def pci_address(address: str | None) -> str | None:
@@ -118,7 +114,9 @@ def _tasks(events: Iterable[Event], census: ProcessTable) -> None:
     if not several and max(t for t in tasks if t is not None) > max(heard, default=-1):
         return
     by_node = len(tasks) <= len(hosts) < len(heard)  # then a task may be a launcher that started the ranks of its node
-    if by_node and not all(e.host and e.task is not None and census.host.get(e.task) == short(e.host) for e in exits):
+    if by_node and not all(
+        e.host and e.task is not None and census.host.get(e.task) == short_host(e.host) for e in exits
+    ):
         return
     for event in exits:
         if event.task is not None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.clocks import event_seconds
-from nccldoctor.identify.processes import short
 from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model.hosts import short_host
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
 
@@ -215,7 +215,7 @@ def _learn(unit: _Told, one: Parsed) -> None:
     unit.first, unit.last = min([unit.first, *times]), max([unit.last, *times])
     for event in one.events:
         if event.rank is not None and event.host:
-            unit.hosts[event.rank].add(short(event.host))
+            unit.hosts[event.rank].add(short_host(event.host))
     for event in telling:
         if isinstance(event, Setting):
             if event.name == "WORLD_SIZE" and event.value.isdigit():

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
 from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding
-from nccldoctor.prescribe.conditions.survey import Survey, short_host
+from nccldoctor.model.hosts import host_key
+from nccldoctor.prescribe.conditions.survey import Survey
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
@@ -66,7 +67,7 @@ def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
 
 def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     """Whether a host of the culprits shows a device fault, which a restart would meet again."""
-    hosts = {short_host(host) for host in survey.hosts_of(finding.ranks)}
+    hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
     return any(
         isinstance(about.event, GpuError) and about.event.weight == "fault" and about.host in hosts
         for about in survey.surveyed(GpuError)
@@ -161,4 +162,4 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
         if isinstance(about.event, KernelEvent) and about.event.what == "link-down"
     ]
     counts = Counter(about.host for about in own)
-    return tuple(host for host in survey.hosts_of(finding.ranks) if counts[short_host(host)] >= REPEATED)
+    return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)

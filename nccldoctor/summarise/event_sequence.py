@@ -21,6 +21,7 @@ from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
 from nccldoctor.model import CauseClass, Finding, StoryEvent, StoryRole
+from nccldoctor.model.hosts import is_same_host
 from nccldoctor.model.ranks import Ranks
 
 MOST = 60
@@ -91,13 +92,8 @@ class _Scene:
         if event.is_whole_jobs:
             return True
         if event.host is not None and self.hosts:
-            return any(_same_host(event.host, host) for host in self.hosts)
+            return any(is_same_host(event.host, host) for host in self.hosts)
         return event.has_two_ends or not self.hosts
-
-
-def _same_host(one: str, other: str) -> bool:
-    """Names with and without their domain are one host."""
-    return one == other or one.split(".")[0] == other.split(".")[0]
 
 
 def shared_endpoint(facts: Facts) -> str:
@@ -161,7 +157,7 @@ def _marked(rows: list[StoryEvent], scene: _Scene) -> list[StoryEvent]:
     causes = [row for row in rows if row.role is StoryRole.INITIATING]
     if not causes:
         return rows
-    at_end = [r for r in causes if scene.endpoint and r.host is not None and _same_host(r.host, scene.endpoint)]
+    at_end = [r for r in causes if scene.endpoint and r.host is not None and is_same_host(r.host, scene.endpoint)]
     first = at_end[0] if at_end and causes[0].kind == "ib-error" else causes[0]
     return [_cause(row) if row is first else row for row in rows]
 

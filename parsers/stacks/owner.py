@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
 from nccldoctor.patterns import lazy
 
@@ -23,13 +24,6 @@ _HEAD = 4
 _PROCESS = lazy(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
 RANK_HEAD = lazy(r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}")
 """The line of the debug server above the answer of each rank."""
-
-
-def _short(host: str | None) -> str | None:
-    """A name without its domain, as NCCL prints it; an address as it is."""
-    if not host or host.startswith("[") or host.replace(".", "").isdigit():
-        return host.strip("[]") if host else None
-    return host.split(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
         left -= 1
         body = above.body
         if "=== Rank " in body and (hit := RANK_HEAD.search(body)):
-            return replace(found, rank=int(hit["rank"]), host=_short(hit["host"]))
+            return replace(found, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
         if "Process " in body and (hit := _PROCESS.search(body)):
             command = hit["command"].strip()
             if hit["parent"]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 
 KINDS = ("hosts", "users", "paths", "addresses")
@@ -112,7 +113,7 @@ def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
         *more,
     ]
     full = dict.fromkeys(host for host in named if host)
-    short = dict.fromkeys(host.partition(".")[0] for host in full)
+    short = dict.fromkeys(short_host(host) for host in full)
     return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
 
 

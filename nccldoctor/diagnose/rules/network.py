@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.failures import Failure, address
+from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis, rule
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.hosts import endpoint_address
 from nccldoctor.model.ranks import Ranks, names
 
 CAUSE = CauseClass.NETWORK
@@ -77,7 +78,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
 def common_end(events: Sequence[Event]) -> str | None:
     """The address that all of several observers lost, where it is one and the same."""
     lost = [e for e in events if isinstance(e, IbError | SocketError) and e.peer and e.rank is not None]
-    ends = {address(e.peer) for e in lost if e.peer}
+    ends = {endpoint_address(e.peer) for e in lost if e.peer}
     return ends.pop() if len(ends) == 1 and len({e.rank for e in lost}) > 1 else None
 
 

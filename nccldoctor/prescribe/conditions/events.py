@@ -18,6 +18,7 @@ from nccldoctor.events import (
     Writer,
 )
 from nccldoctor.model import SourceKind
+from nccldoctor.model.hosts import host_key
 from nccldoctor.prescribe.conditions.base import (
     Answer,
     Context,
@@ -32,7 +33,7 @@ from nccldoctor.prescribe.conditions.base import (
     named,
     predicate,
 )
-from nccldoctor.prescribe.conditions.survey import SurveyedEvent, short_host
+from nccldoctor.prescribe.conditions.survey import SurveyedEvent
 
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
@@ -52,7 +53,7 @@ def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
         return lambda surveyed: surveyed.rank in ranks
     if not ranks:
         return lambda surveyed: True  # nobody is named: a fault of any host may be the cause
-    hosts, single = {short_host(host) for host in survey.hosts_of(ranks)}, survey.is_single_host()
+    hosts, single = {host_key(host) for host in survey.hosts_of(ranks)}, survey.is_single_host()
     return lambda surveyed: surveyed.host in hosts if surveyed.host is not None else single or surveyed.rank in ranks
 
 

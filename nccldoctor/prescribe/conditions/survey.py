@@ -10,17 +10,13 @@ from typing import TypeVar, cast
 from nccldoctor.events import CallTimeout, Event, Heartbeat, Phase, Progress, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Place, Source, SourceKind
+from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
 
 _E = TypeVar("_E", bound=Event)
 
 Writer = tuple[int, int]
 """Who writes: a rank (and -1), or -1 and the source where no rank is known."""
-
-
-def short_host(host: str) -> str:
-    """The first label of a host name, lower case: logs name one machine with and without its domain."""
-    return host.lower() if host.replace(".", "").isdigit() else host.split(".", 1)[0].lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class Survey:
     def is_single_host(self) -> bool:
         """True where every rank is known to run on one and the same host."""
         known = self.case.rank_host
-        return len({short_host(h) for h in known.values()}) == 1 and set(self.case.world) <= set(known)
+        return len({host_key(h) for h in known.values()}) == 1 and set(self.case.world) <= set(known)
 
     def text(self, event: Event) -> str:
         """The line and all fields of an event in lower case, for substring search."""
@@ -92,9 +88,9 @@ class _Attribution:
         if event.rank is not None:
             return event.rank
         if event.pid is not None:
-            host = short_host(event.host) if event.host else None
+            host = host_key(event.host) if event.host else None
             hosts = self.case.rank_host
-            ranks = [r for r in self.pids.get(event.pid, ()) if host is None or short_host(hosts.get(r, host)) == host]
+            ranks = [r for r in self.pids.get(event.pid, ()) if host is None or host_key(hosts.get(r, host)) == host]
             if len(ranks) == 1:
                 return ranks[0]
         source = self.sources.get(event.place.source)
@@ -104,7 +100,7 @@ class _Attribution:
         source = self.sources.get(event.place.source)
         rank = event.rank if event.rank is not None else -1
         name = event.host or self.case.rank_host.get(rank) or (source.host if source else None)
-        return short_host(name) if name else None
+        return host_key(name) if name else None
 
 
 @dataclass(frozen=True, slots=True)

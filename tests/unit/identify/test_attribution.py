@@ -21,7 +21,7 @@ from nccldoctor.events import (
     StoreError,
     WorkStatus,
 )
-from nccldoctor.identify.processes import pci_address, short
+from nccldoctor.identify.processes import pci_address
 from nccldoctor.model import SourceKind
 
 PAIR = Team("7", "tp", (2, 3))
@@ -287,11 +287,6 @@ def test_a_dump_that_cannot_be_read_does_not_take_the_place_of_one_that_can() ->
 )
 def test_one_spelling_for_a_board(address: str | None, spelled: str | None) -> None:
     assert pci_address(address) == spelled
-
-
-@pytest.mark.parametrize(("host", "name"), [("n1.cluster.local", "n1"), ("n1", "n1"), ("10.0.0.7", "10.0.0.7")])
-def test_one_name_for_a_host(host: str, name: str) -> None:
-    assert short(host) == name
 
 
 def test_a_store_error_has_the_rank_of_its_file() -> None:

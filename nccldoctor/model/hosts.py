@@ -1,0 +1,47 @@
+"""Names and addresses of hosts: one machine is printed with and without its domain, an address never loses a part."""
+
+from __future__ import annotations
+
+from functools import cache
+from ipaddress import ip_address
+from itertools import groupby
+
+
+@cache
+def short_host(host: str) -> str:
+    """The first label of a host name, as NCCL prints it; an IP address whole.
+
+    ``gpu-7`` for ``gpu-7.cluster.local``, ``10.0.0.1`` for ``10.0.0.1``.
+    """
+    return host if _canonical(host) else host.split(".", 1)[0]
+
+
+def host_key(host: str) -> str:
+    """What two spellings of one host have in common; host names have no case."""
+    return _canonical(host) or short_host(host).lower()
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """True where two spellings are one host: ``gpu-7`` and ``gpu-7.cluster.local``, not ``10.0.0.1`` and ``10.0.0.2``."""
+    return one == other or host_key(one) == host_key(other)
+
+
+def host_order(host: str) -> list[tuple[int, int, str]]:
+    """A sort key that puts node2 before node10."""
+    parts = ("".join(part) for _, part in groupby(host, str.isdecimal))
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def endpoint_address(endpoint: str) -> str:
+    """The address of ``10.0.0.1<4321>`` or ``[fe80::1]<4321>``, as NCCL prints the two ends of a connection."""
+    address = endpoint.split("<", 1)[0].strip().removeprefix("[").split("]", 1)[0]
+    return _canonical(address) or address
+
+
+@cache
+def _canonical(text: str) -> str:
+    """One spelling for an IP address; empty where the text is none."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return ""
