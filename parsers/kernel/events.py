@@ -7,11 +7,14 @@ Corrected PCIe and memory errors are part of a healthy node's life and are not r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import fields
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 _NOT_TELLING = {
@@ -88,56 +91,51 @@ def _within(line: Line) -> str:
     return f" in {' < '.join(names)}" if names else ""
 
 
-_ROWS: tuple[tuple[str, str, str], ...] = (
-    ("panic", "Kernel panic", r"Kernel panic - not syncing.{0,200}"),
-    ("nfs", "nfs:", r"nfs: server \S{1,120} (?:not responding.{0,40}|OK)"),
-    ("nfs", "nfs4_reclaim_open_state", r"nfs4_reclaim_open_state: Lock reclaim failed!?"),
-    ("lustre", "LustreError", r"LustreError: .{0,200}"),
-    ("lustre", "Lustre:", r"Lustre: .{0,160}?Connection to \S{1,120} .{0,60}was lost.{0,120}"),
-    ("link-down", "Link down", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link down"),
-    ("link-up", "Link up", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link up"),
-    ("link-down", "Link is Down", r"\S{1,40}: (?:NIC )?Link is Down"),
-    ("link-up", "Link is Up", r"\S{1,40}: (?:NIC )?Link is Up"),
-    ("link-down", "link status definitely down", r"bond\S{0,20}:? .{0,80}link status definitely down.{0,80}"),
-    ("link-down", "Cable unplugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable unplugged"),
-    ("link-up", "Cable plugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable plugged"),
-    ("link-down", "Port module event[error]", r"(?:mlx5_core \S{1,40} )?Port module event\[error\].{0,120}"),
-    ("nic", "mlx5_core", r"mlx5_core.{0,200}?(?:health compromised.{0,80}|unrecoverable hardware error.{0,80}"
-                         r"|Will cause a leak of a command resource"
-                         r"|Fatal error.{0,80}detected|insufficient power.{0,80}|firmware internal error.{0,80})"),
-    ("nic", "NETDEV WATCHDOG", r"(?:mlx5_core \S{1,40} \S{1,40}: )?NETDEV WATCHDOG: .{0,120}transmit queue \d{1,5} timed out.{0,40}"),
-    ("nic", "timeout detected", r"mlx5_core.{0,120}TX timeout detected.{0,40}"),
-    ("nic", "RX timeout on channel", r"mlx5_core.{0,120}RX timeout on channel.{0,60}"),
-    ("peermem", "nv_get_p2p_free_callback", r"nvidia-peermem nv_get_p2p_free_callback.{0,160}"),
-    ("oom-invoked", "invoked oom-killer", r"\S{1,64} invoked oom-killer: .{0,120}"),
-    ("nic", "admin cmd", r"(?:efa|infiniband).{0,80}The device (?:didn't|did not) send any completion for.{0,80}"),
-    ("nic", "Admin queue is closed", r"(?:efa|infiniband).{0,80}Admin queue is closed"),
-    ("nic", "Reset indication didn't", r"(?:efa|infiniband).{0,80}Reset indication didn't turn (?:on|off)"),
-    ("pcie", "AER:", r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?:Non-)?Fatal\) error.{0,120}"),
-    ("pcie", "severity=Uncorrect", r"PCIe Bus Error: severity=Uncorrect(?:ed|able) \((?:Non-)?Fatal\).{0,120}"),
-    ("memory", "EDAC", r"EDAC MC\d{1,3}: \d{1,6} UE .{0,160}"),
-    ("memory", "Uncorrected hardware memory error", r"Uncorrected hardware memory error.{0,120}"),
-    ("disk", "Remounting filesystem read-only", r"\S{1,20} \(.{1,60}\): Remounting filesystem read-only"),
-    ("disk", "Buffer I/O error", r"Buffer I/O error on dev.{0,120}"),
-    ("disk", "nvme", r"nvme\S{0,20}: I/O .{0,60}timeout.{0,60}"),
-    ("segfault", "segfault at", r"\S{1,64}\[(?P<pid>\d{1,10})\]: segfault at .{0,200}"),
-)  # fmt: skip
-"""Kind of event, the literal that offers the line, and the words that make it so."""
-
-
-_COMPILED = tuple((what, literal, lazy(pattern)) for what, literal, pattern in _ROWS)
-
-
 @line_parser
-class KernelEventParser(LineParser):
+class KernelEventParser(RowParser):
     """Links, adapters, slots, file systems and the end of the kernel."""
 
-    literals = tuple(dict.fromkeys(literal for _, literal, _ in _ROWS))
+    event = KernelEvent
+    rows = (
+        Row("Kernel panic", r"Kernel panic - not syncing.{0,200}", what="panic"),
+        Row("nfs:", r"nfs: server \S{1,120} (?:not responding.{0,40}|OK)", what="nfs"),
+        Row("nfs4_reclaim_open_state", r"nfs4_reclaim_open_state: Lock reclaim failed!?", what="nfs"),
+        Row("LustreError", r"LustreError: .{0,200}", what="lustre"),
+        Row("Lustre:", r"Lustre: .{0,160}?Connection to \S{1,120} .{0,60}was lost.{0,120}", what="lustre"),
+        Row("Link down", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link down", what="link-down"),
+        Row("Link up", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link up", what="link-up"),
+        Row("Link is Down", r"\S{1,40}: (?:NIC )?Link is Down", what="link-down"),
+        Row("Link is Up", r"\S{1,40}: (?:NIC )?Link is Up", what="link-up"),
+        Row("link status definitely down", r"bond\S{0,20}:? .{0,80}link status definitely down.{0,80}", what="link-down"),
+        Row("Cable unplugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable unplugged", what="link-down"),
+        Row("Cable plugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable plugged", what="link-up"),
+        Row("Port module event[error]", r"(?:mlx5_core \S{1,40} )?Port module event\[error\].{0,120}", what="link-down"),
+        Row("mlx5_core", r"mlx5_core.{0,200}?(?:health compromised.{0,80}|unrecoverable hardware error.{0,80}"
+                         r"|Will cause a leak of a command resource"
+                         r"|Fatal error.{0,80}detected|insufficient power.{0,80}|firmware internal error.{0,80})", what="nic"),
+        Row("NETDEV WATCHDOG", r"(?:mlx5_core \S{1,40} \S{1,40}: )?NETDEV WATCHDOG: .{0,120}transmit queue \d{1,5} timed out.{0,40}",
+            what="nic"),
+        Row("timeout detected", r"mlx5_core.{0,120}TX timeout detected.{0,40}", what="nic"),
+        Row("RX timeout on channel", r"mlx5_core.{0,120}RX timeout on channel.{0,60}", what="nic"),
+        Row("nv_get_p2p_free_callback", r"nvidia-peermem nv_get_p2p_free_callback.{0,160}", what="peermem"),
+        Row("invoked oom-killer", r"\S{1,64} invoked oom-killer: .{0,120}", what="oom-invoked"),
+        Row("admin cmd", r"(?:efa|infiniband).{0,80}The device (?:didn't|did not) send any completion for.{0,80}", what="nic"),
+        Row("Admin queue is closed", r"(?:efa|infiniband).{0,80}Admin queue is closed", what="nic"),
+        Row("Reset indication didn't", r"(?:efa|infiniband).{0,80}Reset indication didn't turn (?:on|off)", what="nic"),
+        Row("AER:", r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?:Non-)?Fatal\) error.{0,120}", what="pcie"),
+        Row("severity=Uncorrect", r"PCIe Bus Error: severity=Uncorrect(?:ed|able) \((?:Non-)?Fatal\).{0,120}", what="pcie"),
+        Row("EDAC", r"EDAC MC\d{1,3}: \d{1,6} UE .{0,160}", what="memory"),
+        Row("Uncorrected hardware memory error", r"Uncorrected hardware memory error.{0,120}", what="memory"),
+        Row("Remounting filesystem read-only", r"\S{1,20} \(.{1,60}\): Remounting filesystem read-only", what="disk"),
+        Row("Buffer I/O error", r"Buffer I/O error on dev.{0,120}", what="disk"),
+        Row("nvme", r"nvme\S{0,20}: I/O .{0,60}timeout.{0,60}", what="disk"),
+        Row("segfault at", r"\S{1,64}\[(?P<pid>\d{1,10})\]: segfault at .{0,200}", what="segfault"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterator[Event]:
-        """At most one event for a line: the first row that fits."""
-        for what, literal, pattern in _COMPILED:
-            if literal in line.raw and (hit := pattern.search(line.raw)):
-                pid = hit.groupdict().get("pid")
-                yield KernelEvent(**fields(line, pid=int(pid) if pid else None), what=what, detail=hit[0].strip()[:300])
-                return
+    def text(self, line: Line) -> str:
+        """See :class:`RowParser`."""
+        return line.raw
+
+    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """Time and host as kernel lines tell them."""
+        return fields(line, pid=None)

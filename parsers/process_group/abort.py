@@ -6,77 +6,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.nccl_error import told_below
-from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
-_KINDS: tuple[tuple[str, str], ...] = (
-    ("watchdog-terminated", r"watchdog thread terminated with exception"),
-    (
-        "process-down",
-        r"To avoid (?:data|this) inconsistency, we are taking the entire process down"
-        r"|Some NCCL operations have failed or timed out",
-    ),
-    (
-        "terminate-called",
-        r"terminate called after throwing an instance of|terminate called without an active exception",
-    ),
-    (
-        "monitor-kills",
-        r"Terminating the process after attempting to dump|will finally kill the process",
-    ),
-    (
-        "comm-aborted",
-        r"NCCL communicator encountered error set by ProcessGroupNCCL"
-        r"|NCCL communicator was aborted(?: on rank \d{1,7})?|Aborting ncclComm_|Process Group (?:destroyed"
-        r"|shutdown) on rank \d{1,7}",
-    ),
-)
-_TOLD = tuple((what, lazy(pattern)) for what, pattern in _KINDS)
 _REASON = lazy(r"Original reason for failure was: |with exception: |due to (?=collective|Process)|with reason: ")
 
 
 @line_parser
-class Down(LineParser):
+class Down(RowParser):
     """Lines of a process that is being taken down: consequences, never causes."""
 
     general = True
-    literals = (
-        "thread terminated with",
-        "taking the entire process down",
-        "Some NCCL operations",
-        "terminate called",
-        "after attempting to dump",
-        "finally kill the process",
-        "communicator was aborted",
-        "error set by ProcessGroupNCCL",
-        "Aborting ncclComm",
-        "Process Group destroyed on",
-        "Process Group shutdown on",
-    )
+    event = TearDown
+    rows = (
+        Row("thread terminated with", r"watchdog thread terminated with exception", what="watchdog-terminated"),
+        Row("Some NCCL operations", r"Some NCCL operations have failed or timed out", what="process-down"),
+        Row("taking the entire process down", r"To avoid (?:data|this) inconsistency, we are taking the entire process down",
+            what="process-down"),
+        Row("terminate called", r"terminate called (?:after throwing an instance of|without an active exception)",
+            what="terminate-called"),
+        Row("after attempting to dump", r"Terminating the process after attempting to dump", what="monitor-kills"),
+        Row("finally kill the process", r"will finally kill the process", what="monitor-kills"),
+        Row("error set by ProcessGroupNCCL", r"NCCL communicator encountered error set by ProcessGroupNCCL", what="comm-aborted"),
+        Row("communicator was aborted", r"NCCL communicator was aborted(?: on rank (?P<group_rank>\d{1,7}))?", what="comm-aborted"),
+        Row("Aborting ncclComm", r"Aborting ncclComm_", what="comm-aborted"),
+        Row(("Process Group destroyed on", "Process Group shutdown on"),
+            r"Process Group (?:destroyed|shutdown) on rank (?P<group_rank>\d{1,7})", what="comm-aborted"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """What happens, with the reason where one is given."""
-        for what, pattern in _TOLD:
-            m = pattern.search(line.body)
-            if m:
-                said = line.body[: m.start()] if what != "terminate-called" else _what(line)
-                group, group_rank = member(said)
-                inside = re.search(r"\brank (\d{1,7})", m[0])
-                reason = _REASON.search(line.body, m.start())
-                yield TearDown(
-                    **common(line, group=group, group_rank=int(inside[1]) if inside else group_rank),
-                    what=what,
-                    detail=line.body[reason.end() if reason else m.start() :][:300],
-                )
-                return
+    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """With the group, and the reason where one is given."""
+        before = _exception_below(line) if "terminate called" in hit[0] else line.body[: hit.start()]
+        reason = _REASON.search(line.body, hit.start())
+        return grouped(line, before, detail=line.body[reason.end() if reason else hit.start() :][:300])
 
 
-def _what(line: Line) -> str:
+def _exception_below(line: Line) -> str:
     """The next line, where it is the message of the exception that ends the process: it may say whose."""
     below = next(line.following(1), None)
     return below.body if below is not None and "what():" in below.body else ""
@@ -122,11 +94,8 @@ class Reported(LineParser):
         body = line.body
         m = _ABORTED.search(body) or _REMOTE.search(body)
         if m:
-            group, group_rank = member(body[: m.start()])
             what = "aborted-comm" if "ABORTED" in m[0] else "remote-error"
-            yield Note(
-                **common(line, group=group, group_rank=group_rank), what=what, detail=f"rank {m[m.lastindex or 1]}"
-            )
+            yield Note(**grouped(line, body[: m.start()]), what=what, detail=f"rank {m[m.lastindex or 1]}")
             return
         m = _ASYNC.search(body)
         if m:

@@ -5,41 +5,36 @@ Wordings: pytorch ``ProcessGroupNCCL.cpp`` v2.2 to v2.13.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
 from nccldoctor.events import DumpNote, DumpSignal, Event, HeartbeatStuck
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.process_group.prefix import grouped
 from nccldoctor.parsers.process_group.work_status import counters
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
-
-_STUCK = lazy(
-    r"watchdog got stuck for (?P<s>\d{1,9}) seconds|Heartbeat monitor timed out!|NCCL monitor thread timeout"
-    r"|monitoring thread detects no heartbeat"
-)
 
 
 @line_parser
-class Stuck(LineParser):
-    """The monitor thread saw no heartbeat of the watchdog."""
+class Stuck(RowParser):
+    """The monitor thread saw no heartbeat of the watchdog; who it is about may stand on the line before a wrap."""
 
-    literals = (
-        "watchdog got stuck",
-        "Heartbeat monitor timed out",
-        "monitor thread timeout",
-        "thread detects no heartbeat",
+    event = HeartbeatStuck
+    rows = (
+        Row("watchdog got stuck", r"watchdog got stuck for (?P<seconds>\d{1,9}) seconds"),
+        Row("Heartbeat monitor timed out", r"Heartbeat monitor timed out!"),
+        Row("monitor thread timeout", r"NCCL monitor thread timeout"),
+        Row("thread detects no heartbeat", r"monitoring thread detects no heartbeat"),
     )
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One record; who it is about may stand on the line before a wrap."""
-        m = _STUCK.search(line.body)
-        if m:
-            group, group_rank = member(line.body[: m.start()])
-            yield HeartbeatStuck(
-                **common(line, group=group, group_rank=group_rank), seconds=int(m["s"]) if m["s"] else None
-            )
+    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """With the group that stands before the words."""
+        return grouped(line, line.body[: hit.start()])
 
 
+_OBSERVED = "observed-from-another-rank"
 _SIGNAL = lazy(
     r"Received a (?:global )?(?:dump|timeout) signal(?P<why>[^.]{0,200}?)\bfrom\s{1,3}(?:this local rank"
     r"|rank (?P<from>-?\d{1,7}))"
@@ -63,88 +58,45 @@ class Signal(LineParser):
         if m is None:
             return
         told = counters(line.body.replace("Last enqueued", "last enqueued"))
-        group, group_rank = member(line.body[: m.start()])
         source = int(m["from"]) if m["from"] and int(m["from"]) >= 0 else None  # -1: the store did not tell
         yield DumpSignal(
-            **common(line, group=group, group_rank=group_rank),
+            **grouped(line, line.body[: m.start()]),
             from_rank=source,
             last_enqueued=told["last_enqueued"],
             last_completed=told["last_completed"],
         )
 
 
-_NOTES: tuple[tuple[str, str], ...] = (
-    ("first-to-signal", r"First (?:PG on this rank to signal dumping|watchdog to set the dump signal)"),
-    (
-        "observed-from-another-rank",
-        r"Observed flight recorder dump signal from another rank|First PG on this rank detecting the dump signal"
-        r"|watchdog detected a dump signal from rank",
-    ),
-    ("preparing", r"preparing to dump debug info"),
-    ("writing", r"dumping nccl trace to \S{1,400}"),
-    ("broadcast", r"Broadcasting signal \w{1,60} to other ranks via TCPStore"),
-    ("no-heartbeat", r"First PG on this rank that detected no heartbeat of its watchdog"),
-    ("local-exception", r"watchdog detected an exception from the local rank"),
-    ("future-failed", r"Exception thrown when wait\w{2,4} for future [^:\n]{1,120}"),
-    (
-        "written",
-        r"Finished writing (?:Flight Recorder|NCCLPG) debug info to|Flight Recorder trace successfully dumped"
-        r"|Finished flight recorder successfully",
-    ),
-    ("write-failed", r"Error (?:opening file for writing|writing|flushing) (?:Flight Recorder|NCCLPG)[^:]{0,60}"),
-    ("gil-not-acquired", r"Could not acquire GIL within \d{1,9} ms"),
-    (
-        "future-timed-out",
-        r"Future for [^\n]{1,120}? timed out after \d{1,12} ?ms"
-        r"|timed out after waiting for \d{1,12} ?ms flight recorder dumps",
-    ),
-    (
-        "broadcast-failed",
-        r"Failed to broadcast signal \w{1,60} through TCPStore|Failed to get timeout rank ID from TCPStore",
-    ),
-    ("by-the-job", r"\b[Ff]light recorder dump (?:was )?written\b"),
-)
-_NOTED = tuple((what, lazy(pattern)) for what, pattern in _NOTES)
-
-
 @line_parser
-class Notes(LineParser):
+class Notes(RowParser):
     """The rest of the talk around a dump."""
 
-    literals = (
-        "signal dumping",
-        "set the dump signal",
-        "dump signal from another rank",
-        "detecting the dump signal",
-        "detected a dump signal",
-        "preparing to dump",
-        "dumping nccl trace to",
-        "Broadcasting signal",
-        "detected no heartbeat of",
-        "detected an exception from the local",
-        "Exception thrown when wait",
-        "debug info to",
-        "trace successfully dumped",
-        "Finished flight recorder",
-        "for writing Flight",
-        "writing Flight Recorder",
-        "flushing Flight",
-        "debug information to file",
-        "light recorder dump ",
-        "Could not acquire GIL",
-        "Future for ",
-        "flight recorder dumps",
-        "Failed to broadcast signal",
-        "timeout rank ID from",
-    )
+    event = DumpNote
+    rows = (
+        Row("signal dumping", r"First PG on this rank to signal dumping", what="first-to-signal"),
+        Row("set the dump signal", r"First watchdog to set the dump signal", what="first-to-signal"),
+        Row("dump signal from another rank", r"Observed flight recorder dump signal from another rank", what=_OBSERVED),
+        Row("detecting the dump signal", r"First PG on this rank detecting the dump signal", what=_OBSERVED),
+        Row("detected a dump signal", r"watchdog detected a dump signal from rank", what=_OBSERVED),
+        Row("preparing to dump", r"preparing to dump debug info", what="preparing"),
+        Row("dumping nccl trace to", r"dumping nccl trace to \S{1,400}", what="writing"),
+        Row("Broadcasting signal", r"Broadcasting signal \w{1,60} to other ranks via TCPStore", what="broadcast"),
+        Row("detected no heartbeat of", r"First PG on this rank that detected no heartbeat of its watchdog", what="no-heartbeat"),
+        Row("detected an exception from the local", r"watchdog detected an exception from the local rank", what="local-exception"),
+        Row("Exception thrown when wait", r"Exception thrown when wait\w{2,4} for future [^:\n]{1,120}", what="future-failed"),
+        Row("debug info to", r"Finished writing (?:Flight Recorder|NCCLPG) debug info to", what="written"),
+        Row("trace successfully dumped", r"Flight Recorder trace successfully dumped", what="written"),
+        Row("Finished flight recorder", r"Finished flight recorder successfully", what="written"),
+        Row(("for writing Flight", "writing Flight Recorder", "flushing Flight", "debug information to file"),
+            r"Error (?:opening file for writing|writing|flushing) (?:Flight Recorder|NCCLPG)[^:]{0,60}", what="write-failed"),
+        Row("Could not acquire GIL", r"Could not acquire GIL within \d{1,9} ms", what="gil-not-acquired"),
+        Row("Future for ", r"Future for [^\n]{1,120}? timed out after \d{1,12} ?ms", what="future-timed-out"),
+        Row("flight recorder dumps", r"timed out after waiting for \d{1,12} ?ms flight recorder dumps", what="future-timed-out"),
+        Row("Failed to broadcast signal", r"Failed to broadcast signal \w{1,60} through TCPStore", what="broadcast-failed"),
+        Row("timeout rank ID from", r"Failed to get timeout rank ID from TCPStore", what="broadcast-failed"),
+        Row("light recorder dump ", r"\b[Ff]light recorder dump (?:was )?written\b", what="by-the-job"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The first note that the line holds."""
-        for what, pattern in _NOTED:
-            m = pattern.search(line.body)
-            if m:
-                group, group_rank = member(line.body[: m.start()])
-                yield DumpNote(
-                    **common(line, group=group, group_rank=group_rank), what=what, detail=line.body[m.start() :][:300]
-                )
-                return
+    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """With the group that stands before the words, and the rest of the line."""
+        return grouped(line, line.body[: hit.start()], detail=line.body[hit.start() :][:300])

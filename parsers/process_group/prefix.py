@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from nccldoctor.events import GroupRef
+from nccldoctor.parsers.base import Line, common
 from nccldoctor.patterns import lazy
 
 PATTERN = lazy(
@@ -42,3 +44,9 @@ def member(text: str) -> tuple[GroupRef | None, int | None]:
         return group_of(found), int(found["rank"])
     ranks = _RANK.findall(text)
     return None, int(ranks[-1]) if ranks else None
+
+
+def grouped(line: Line, before: str, /, **more: Any) -> dict[str, Any]:
+    """The common fields of an event with the group and the rank in it that ``before`` names last."""
+    group, group_rank = member(before)
+    return common(line, group=group, group_rank=group_rank) | more

@@ -7,11 +7,12 @@ pytorch ``torch/csrc/distributed/c10d/TCPStore.cpp``, ``socket.cpp``, ``ProcessG
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import Event, Note, StoreError
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 _SET_UP = "is setting up NCCL communicator"
@@ -21,93 +22,62 @@ _UNIQUE_ID = lazy(
     r"(?:\[(?P<peer>\d{1,7})\]|roots)"
 )
 _KEY = lazy(r"(?:keys: |waiting for key: )(?P<path>/?[^\s,]{1,300})|by key '(?P<name>[^']{1,2000})'")
-_WAIT = lazy(
-    r"wait timeout after \d{1,12}\s?ms(?:, keys: (?P<keys>[^\n"
-    r"]{1,1000}))?|Timeout waiting for key: (?P<key>\S{1,300})"
-    r"|(?P<socket>Socket Timeout)\b|waitForInput: (?:poll for socket .{1,400}? returned 0|socket .{1,400}? "
-    r"timed out after)"
-)
-_CLIENTS = lazy(
-    r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9}) "
-    r"(?:clients|workers) joined"
-)
 _BARRIER = lazy(
     r"store[- ]based barrier (?:to initialize process group for |on )?rank:? (?P<rank>\d{1,7}),"
     r" (?:for )?key: (?P<key>\S{1,200}) "
     r"\(world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})"
 )
-_CONNECT = lazy(
-    r"The client socket has (?:timed out after .{1,40} while trying to connect|failed to connect to any network "
-    r"address"
-    r"|failed to connect to \S)|network addresses of .{1,300} cannot be retrieved"
-    r"|TCP client failed to connect/validate to host .{1,300}? - timed out|connect\(\) timed out\b"
-    r"|The hostname of the client socket cannot be retrieved"
-)
-_LISTEN = lazy(
-    r"The server socket has failed to listen on any local network address"
-    r"|The server socket has failed to bind to .{1,200}(?:EADDRINUSE|[Aa]ddress already in use)"
-    r"|(?:RuntimeError|DistNetworkError): .{0,200}Address already in use|EADDRINUSE"
-)
-_GONE = lazy(
-    r"(?P<recv>recvValueWithTimeout|recvValue|recvVector|recvString) failed on|(?P<send>sendBytes) failed on"
-    r"|(?P<zero>[Ff]ailed to recv, got 0 bytes)|DistNetworkError: (?:Connection reset by peer|(?P<pipe>Broken pipe))"
-)
+
+
+def _first_key(hit: re.Match[str]) -> str | None:
+    return (hit["keys"] or "").partition(",")[0].strip() or None
 
 
 @line_parser
-class Store(LineParser):
+class Store(RowParser):
     """*store-error*: who waits, for which key or which rank, and how many are missing."""
 
-    literals = (
-        _SET_UP,
-        "wait timeout after ",
-        "Timeout waiting for key: ",
-        "Socket Timeout",
-        "waitForInput: ",
-        "waiting for clients. ",
-        "waiting for workers. ",
-        "in store based barrier",
-        "store-based barrier",
-        "The client socket has ",
-        "hostname of the client socket",
-        " cannot be retrieved",
-        "TCP client failed to connect/validate",
-        "connect() timed out",
-        "The server socket has ",
-        "ddress already in use",
-        "EADDRINUSE",
-        "recvValue",
-        "recvVector failed on",
-        "recvString failed on",
-        "sendBytes failed on",
-        "ailed to recv, got 0 bytes",
-        "DistNetworkError: ",
-    )
+    literals = (_SET_UP, "in store based barrier", "store-based barrier")
+    event = StoreError
+    rows = (
+        Row(("waiting for clients. ", "waiting for workers. "),
+            r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9})"
+            r" (?:clients|workers) joined",
+            operation="clients-missing", missing=lambda hit: max(0, int(hit["all"]) - int(hit["here"]))),
+        Row("The server socket has ", r"The server socket has failed to listen on any local network address", operation="set-up"),
+        Row(("ddress already in use", "EADDRINUSE"),
+            r"The server socket has failed to bind to .{1,200}(?:EADDRINUSE|[Aa]ddress already in use)"
+            r"|(?:RuntimeError|DistNetworkError): .{0,200}Address already in use|EADDRINUSE", operation="set-up"),
+        Row("The client socket has ", r"The client socket has timed out after .{1,40} while trying to connect", operation="connect"),
+        Row("The client socket has ", r"The client socket has failed to connect to (?:any network address|\S)", operation="connect"),
+        Row(" cannot be retrieved", r"network addresses of .{1,300} cannot be retrieved"
+            r"|The hostname of the client socket cannot be retrieved", operation="connect"),
+        Row("TCP client failed to connect/validate", r"TCP client failed to connect/validate to host .{1,300}? - timed out",
+            operation="connect"),
+        Row("connect() timed out", r"connect\(\) timed out\b", operation="connect"),
+        Row("TCP client failed to connect/validate", r"^.*", Note, what="connect-retry"),
+        Row("wait timeout after ", r"wait timeout after \d{1,12}\s?ms(?:, keys: (?P<keys>[^\n]{1,1000}))?",
+            operation="wait", key=_first_key),
+        Row("Timeout waiting for key: ", r"Timeout waiting for key: (?P<keys>\S{1,300})", operation="wait", key=_first_key),
+        Row("Socket Timeout", r"Socket Timeout\b", operation="wait"),
+        Row("waitForInput: ", r"waitForInput: (?:poll for socket .{1,400}? returned 0|socket .{1,400}? timed out after)", operation="wait"),
+        Row(("recvValue", "recvVector failed on", "recvString failed on"),
+            r"(?:recvValueWithTimeout|recvValue|recvVector|recvString) failed on", operation="recv"),
+        Row("sendBytes failed on", r"sendBytes failed on", operation="send"),
+        Row("ailed to recv, got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", operation="recv"),
+        Row("DistNetworkError: ", r"DistNetworkError: Connection reset by peer", operation="recv"),
+        Row("DistNetworkError: ", r"DistNetworkError: Broken pipe", operation="send"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
-        body = line.body
-        if _SET_UP in body:
-            yield _set_up(line)
-        elif _is_tail(line):
-            return
-        elif match := _BARRIER.search(body):
-            yield _store_barrier(line, match)
-        elif match := _CLIENTS.search(body):
-            yield StoreError(
-                **common(line), operation="clients-missing", missing=max(0, int(match["all"]) - int(match["here"]))
-            )
-        elif _LISTEN.search(body):
-            yield StoreError(**common(line), operation="set-up")
-        elif _CONNECT.search(body):
-            yield StoreError(**common(line), operation="connect")
-        elif "TCP client failed to connect/validate" in body:
-            yield Note(**common(line), what="connect-retry", detail=body.strip()[:300])
-        elif match := _WAIT.search(body):
-            key = (match["keys"] or match["key"] or "").partition(",")[0].strip()
-            yield StoreError(**common(line), operation="wait", key=key or None)
-        elif match := _GONE.search(body):
-            yield StoreError(**common(line), operation="send" if match["send"] or match["pipe"] else "recv")
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One event for a line; a barrier's and a set-up record have shapes of their own."""
+        if _SET_UP in line.body:
+            return [_set_up(line)]
+        if _is_tail(line):
+            return []
+        if match := _BARRIER.search(line.body):
+            return [_store_barrier(line, match)]
+        return super().parse(line)
 
 
 def _is_tail(line: Line) -> bool:

@@ -6,28 +6,22 @@ Wordings: py-spy 0.4, cuda-gdb ``info cuda kernels``; kernel names of NVIDIA/ncc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from nccldoctor.parsers.base import Line, line_parser
+from nccldoctor.parsers.rows import Row, RowParser
 
-from nccldoctor.events import Event, Note
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.patterns import lazy
-
-_REFUSED = lazy(
-    r"Error: (?P<text>Permission Denied: Try running again with elevated.{0,120}|Failed to suspend process.{0,200})"
-)
-_KERNEL = lazy(r"\b(?P<name>nccl(?:Dev)?Kernel_\w{1,160})")
+_FAILED = "stack-tool-failed"
 
 
 @line_parser
-class StackTools(LineParser):
+class StackTools(RowParser):
     """*note*: ``stack-tool-failed`` and ``device-kernel``."""
 
-    literals = ("Error: Permission Denied: Try", "Error: Failed to suspend process", "ncclDevKernel_", "ncclKernel_")
+    rows = (
+        Row("Error: Permission Denied: Try", r"(?<=Error: )Permission Denied: Try running again with elevated.{0,120}", what=_FAILED),
+        Row("Error: Failed to suspend process", r"(?<=Error: )Failed to suspend process.{0,200}", what=_FAILED),
+        Row(("ncclDevKernel_", "ncclKernel_"), r"\bnccl(?:Dev)?Kernel_\w{1,160}", what="device-kernel"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """One note for a line."""
-        body = line.body[:8_000]
-        if hit := _REFUSED.search(body):
-            yield Note(**common(line), what="stack-tool-failed", detail=hit["text"].strip()[:300])
-        elif hit := _KERNEL.search(body):
-            yield Note(**common(line), what="device-kernel", detail=hit["name"])
+    def text(self, line: Line) -> str:
+        """See :class:`RowParser`."""
+        return line.body[:8_000]
