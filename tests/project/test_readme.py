@@ -38,6 +38,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_paths_exist(document: Path) -> None:
+    """A path in backticks that begins with a folder of the checkout; ``<…>`` and capitals stand for something."""
+    folders = "nccldoctor|parsers|reports|sample_logs|tests|benchmarks|docs"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", document.read_text(encoding="utf-8")):
+        assert re.search("[A-Z]", path) or (ROOT / path).exists(), f"{document.name} names {path}"
+
+
 def test_documents_name_existing_commands() -> None:
     for document in DOCUMENTS:
         for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):

@@ -1,0 +1,1 @@
+"""What nccldoctor has to know about this site."""

@@ -1,0 +1,1 @@
+"""The remedies of this site, ``<topic>/<id>.toml``."""

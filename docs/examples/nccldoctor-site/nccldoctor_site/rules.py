@@ -1,0 +1,34 @@
+"""A rank waits for a shard that the cache has not loaded yet.
+
+What it means: the rank is alive and will go on as soon as the cache answers.
+How we know: the last line of the cache about this rank says that it waits.
+What would refute it: a stack of the rank outside its data loader.
+"""
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.diagnose.citations import Line, Waiting
+from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.events import Note
+from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model.ranks import Ranks
+
+
+@rule(CauseClass.STRAGGLER, refuted_by="a stack of that rank outside its data loader", before=CauseClass.INIT)
+def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The absent ranks that the cache keeps waiting, or None."""
+    if stall.kind is not StallKind.ABSENT:
+        return None
+    waits = {note.rank: note for note in facts.case.of(Note) if note.what == "shard-cache" and note.rank in stall.ranks}
+    if not waits:
+        return None
+    return Hypothesis(
+        headline="; ".join(f"Rank {rank} waits for {note.detail} of the shard cache" for rank, note in waits.items()),
+        citations=(
+            *(Line(note, "the shard cache keeps this rank waiting") for note in waits.values()),
+            Waiting(stall.call),
+        ),
+        ceiling=Confidence.MEDIUM,
+        ranks=Ranks(rank for rank in waits if rank is not None),
+        call=stall.call,
+    )
