@@ -1,4 +1,8 @@
-"""Whether an error or an exit is a rank's own end, or only follows from the trouble and its tear-down."""
+"""Tells whether an error or an exit is a rank's own end, or only follows from the tear-down of the job.
+
+Example: rank 3 is killed by SIGSEGV at 12:00:05 and its peers give up at 12:30:00: SIGSEGV is its own end. The SIGTERM that the
+launcher then sends to ranks 0-2 is part of the tear-down.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ SLACK = 5.0
 """Seconds by which a line may follow the first complaint and still be its cause: launchers print whole seconds, hosts differ."""
 
 QUOTED = 8
-"""Lines below an error of NCCL in which its last error stands, with lines of other processes between."""
+"""Lines below an error of NCCL among which its last error stands, mixed with lines of other processes."""
 
 FATAL = {
     -9: "SIGKILL",
@@ -39,78 +43,94 @@ ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminat
 """Tear-down lines with which a process ends itself."""
 
 
-def can_precede_alarm(presence: Liveness, event: Event) -> bool:
-    """Whether an event can precede the first complaint; true where either has no time."""
-    when, alarm = presence.time(event), presence.first_alarm
-    signs = presence.activity(event.rank) if event.rank is not None else None
-    if math.isnan(when) and signs is not None:
-        own = [e.place.line or 0 for e in (*signs.alarms, *signs.dump_replies) if e.place.source == event.place.source]
-        if own and (event.place.line or 0) > min(own):
+def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
+    """True when an event can precede the first complaint: always where one of them has no time and no line order."""
+    when, alarm = liveness.time(event), liveness.first_alarm
+    line, source = event.place.line or 0, event.place.source
+    if math.isnan(when) and event.rank is not None:
+        activity = liveness.activity(event.rank)
+        complaints = (*activity.alarms, *activity.dump_replies)
+        if any((e.place.line or 0) < line for e in complaints if e.place.source == source):
             return False
-    if math.isnan(when) and alarm is not None and alarm.place.source == event.place.source:
-        early = (event.place.line or 0) <= (alarm.place.line or 0)
-        return early or _lost_peer(presence, alarm, event) or _quoted(alarm, event)
-    return math.isnan(when) or math.isnan(presence.alarm) or when <= presence.alarm + SLACK
+    if math.isnan(when) and alarm is not None and alarm.place.source == source:
+        early = line <= (alarm.place.line or 0)
+        return early or _is_of_lost_peer(liveness, alarm, event) or _is_quoted_error(alarm, event)
+    return math.isnan(when) or math.isnan(liveness.alarm) or when <= liveness.alarm + SLACK
 
 
-def _quoted(alarm: Event, event: Event) -> bool:
-    """Whether the complaint is NCCL's about the very CUDA error, which stands below it as its last error."""
+def _is_quoted_error(alarm: Event, event: Event) -> bool:
+    """True when the complaint is NCCL's about this very CUDA error, which it prints below as its last error."""
     below = (event.place.line or 0) - (alarm.place.line or 0)
     return isinstance(event, CudaError) and "unhandled cuda error" in alarm.text and 0 < below <= QUOTED
 
 
-def _lost_peer(presence: Liveness, alarm: Event, event: Event) -> bool:
-    """Whether the complaint is about a connection to a peer that was gone: in a merged file it may stand before the words of that peer."""
+def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:
+    """True when the complaint is about a lost connection, and the event may be of the rank that was lost.
+
+    In a merged file the complaint of rank 0 may stand before the last words of rank 3.
+    """
     return (
         is_lost_connection(alarm)
         and event.rank not in (None, alarm.rank)
-        and not presence.activity(event.rank or 0).secondary_errors
+        and not liveness.activity(event.rank or 0).secondary_errors
     )
 
 
 def has_aborted_after(case: Case, event: Event) -> bool:
-    """Whether a process aborts further down in the same file and nobody gave up on a call: what was caught may have led to it."""
+    """True when a process aborts further down in the same file and no rank gave up on a call.
+
+    An exception that was caught may have led to the abort.
+    """
     return any(
         t.what in ABORTS and t.place.source == event.place.source and (t.place.line or 0) > (event.place.line or 0)
         for t in case.of(TearDown)
     ) and not any(case.of(CollectiveTimeout))
 
 
-def is_fatal_cuda_error(presence: Liveness, event: CudaError) -> bool:
-    """Whether a program's own fault ended its use of the device: every later call of the process fails too, so no step follows it."""
-    step = presence.activity(event.rank).step_event if event.rank is not None else None
-    return event.software and not (step is not None and _follows(presence, step, event))
+def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
+    """True when a program's own CUDA error ended its use of the device: no training step follows it.
+
+    Every later CUDA call of the process fails too.
+    """
+    step = liveness.activity(event.rank).step_event if event.rank is not None else None
+    return event.software and not (step is not None and _was_followed_by(liveness, step, event))
 
 
-def fatal_exceptions(presence: Liveness, signs: RankActivity) -> list[ExceptionRaised]:
-    """Own exceptions after which the rank made no more steps; a library's warning with a traceback is not one."""
-    later = [signs.step_event, *(p for p in signs.phases if p.what == "finished")]
-    return [e for e in signs.own_exceptions if not any(one is not None and _follows(presence, one, e) for one in later)]
+def fatal_exceptions(liveness: Liveness, activity: RankActivity) -> list[ExceptionRaised]:
+    """Own exceptions after which the rank made no more steps; a library's warning with a traceback is none."""
+    later = [activity.step_event, *(p for p in activity.phases if p.what == "finished")]
+    return [
+        e
+        for e in activity.own_exceptions
+        if not any(last is not None and _was_followed_by(liveness, last, e) for last in later)
+    ]
 
 
-def _follows(presence: Liveness, step: Event, event: ExceptionRaised | CudaError) -> bool:
-    """Whether a step of the rank, or its last word, came after the error: lines that are mixed up by a few seconds do not tell, but for
-    what was caught, or what stands between lines of the rank whose times go on.
+def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | CudaError) -> bool:
+    """True when a step of the rank, or its last word, came after the error.
+
+    Lines of one file may be mixed up by a few seconds, so that the step must be later by :data:`SLACK`. For an exception that was
+    caught the order of lines is enough; an error without a time is placed by the timed lines of the rank before it.
     """
     if step.place.source != event.place.source or (step.place.line or 0) <= (event.place.line or 0):
         return False
     caught = isinstance(event, ExceptionRaised) and event.logged
-    when = presence.time(event)
+    when = liveness.time(event)
     if math.isnan(when) and event.rank is not None:
-        signs = presence.activity(event.rank)
-        before = [e for e in (*signs.steps, *signs.phases) if (e.place.line or 0) < (event.place.line or 0)]
-        return caught or presence.time(step) > max((presence.time(e) for e in before), default=math.nan)
-    return caught or presence.time(step) > when + SLACK
+        activity = liveness.activity(event.rank)
+        before = [e for e in (*activity.steps, *activity.phases) if (e.place.line or 0) < (event.place.line or 0)]
+        return caught or liveness.time(step) > max((liveness.time(e) for e in before), default=math.nan)
+    return caught or liveness.time(step) > when + SLACK
 
 
 def was_killed(event: ProcessExit) -> bool:
-    """Whether a signal ended the process that no tear-down of a watchdog sends."""
+    """True when a signal ended the process that no tear-down of a watchdog sends."""
     code = event.exitcode
     return (event.signal or "").upper() in FATAL.values() or code in FATAL or (code is not None and 128 - code in FATAL)
 
 
-def is_own_exit(case: Case, presence: Liveness, signs: RankActivity, event: ProcessExit) -> bool:
-    """Whether an exit is the rank's own end and not part of the tear-down."""
+def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: ProcessExit) -> bool:
+    """True when an exit is the rank's own end and not part of the tear-down."""
     code = event.exitcode
     if "Out Of Memory" in event.text:
         return True
@@ -121,27 +141,31 @@ def is_own_exit(case: Case, presence: Liveness, signs: RankActivity, event: Proc
             return False
     if code > 128:
         code = 128 - code
-    if event.was_closed or code == 0 or not can_precede_alarm(presence, event):
+    if event.was_closed or code == 0 or not can_precede_alarm(liveness, event):
         return False
-    if signs.own_exceptions or signs.alarms or signs.secondary_errors or _after_cancel(case, event):
+    if activity.own_exceptions or activity.alarms or activity.secondary_errors or _was_cancelled(case, event):
         return False
     if code == -6:
-        return not any(isinstance(t, TearDown) for t in signs.teardown) and signs.logged and math.isnan(presence.alarm)
-    if code == -9 and _forced(case, event):
+        return (
+            not any(isinstance(t, TearDown) for t in activity.teardown)
+            and activity.logged
+            and math.isnan(liveness.alarm)
+        )
+    if code == -9 and _was_forced(case, event):
         return False
     if code in FATAL:
         return True
-    return code > 0 and (event.first or math.isnan(presence.alarm)) and signs.dump != "good"
+    return code > 0 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
 
 
-def _after_cancel(case: Case, event: ProcessExit) -> bool:
-    """Whether Slurm had already cancelled the step when it reported this end."""
+def _was_cancelled(case: Case, event: ProcessExit) -> bool:
+    """True when Slurm had already cancelled the step when it reported this end."""
     return any(
         e.what == "cancelled" and e.place.source == event.place.source and (e.place.line or 0) < (event.place.line or 0)
         for e in case.of(SchedulerEvent)
     )
 
 
-def _forced(case: Case, event: ProcessExit) -> bool:
-    """Whether the launcher itself killed the process after its closing signal was not obeyed."""
+def _was_forced(case: Case, event: ProcessExit) -> bool:
+    """True when the launcher killed the process because it had ignored the closing signal."""
     return any(t.what == "forced-kill" and t.pid in (None, event.pid) for t in case.of(TearDown)) and not event.first

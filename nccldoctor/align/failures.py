@@ -1,7 +1,7 @@
-"""Failures that can start a stall: what ended a rank, a device, a link or a host before anybody complained.
+"""Collects the failures that can start a stall: what broke a rank, a device, a link or a host before the first complaint.
 
-Effects are not causes: the abort of a rank's own watchdog, a connection closed by a peer, and the signals with which a launcher tears a
-job down are left out here; rules show them as consequences.
+Effects are not causes. The abort of a rank's own watchdog, a connection closed by a peer, and the signals with which a launcher
+tears a job down are left out here; rules show them as consequences.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ NOTICED = frozenset({"ray", "vllm"})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something broke: ``ranks`` are known to be hit, ``suspects`` may be (a whole host where no rank is named).
+    """Something that broke.
 
-    ``when`` is on the job's clock (NaN: unknown); ``events`` show it, the telling one first; ``certain`` is false where the
-    event could also follow from the tear-down.
+    ``ranks`` are known to be hit; ``suspects`` may be (all ranks of a host where no rank is named). ``when`` is in seconds on the
+    job's clock (NaN: unknown). ``events`` show the failure, the most telling one first. ``certain`` is false where the event could
+    also follow from the tear-down.
     """
 
     cause: CauseClass
@@ -64,193 +65,189 @@ class Failure:
     certain: bool = True
 
 
-def failures(case: Case, presence: Liveness) -> tuple[Failure, ...]:
-    """All failures that can be a cause, hardware first, then network, exceptions and deaths; earliest first within each."""
-    found = [
-        *_hardware(case, presence),
-        *_network(case, presence),
-        *_raised(case, presence),
-        *_died(case, presence),
-    ]
-    order = {c: i for i, c in enumerate((CauseClass.HARDWARE, CauseClass.NETWORK, CauseClass.RAISED, CauseClass.DIED))}
-    found.sort(
-        key=lambda f: (order[f.cause], math.inf if math.isnan(f.when) else f.when, str(f.ranks), str(f.events[0].place))
-    )
-    return tuple(found)
+def failures(case: Case, liveness: Liveness) -> tuple[Failure, ...]:
+    """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each."""
+    ordered: list[Failure] = []
+    for find in (_hardware, _network, _exceptions, _deaths):
+        ordered += sorted(
+            find(case, liveness),
+            key=lambda f: (math.inf if math.isnan(f.when) else f.when, str(f.ranks), str(f.events[0].place)),
+        )
+    return tuple(ordered)
+
+
+def _failure(
+    liveness: Liveness,
+    cause: CauseClass,
+    *events: Event,
+    ranks: Ranks | None = None,
+    suspects: Ranks = Ranks(),
+    certain: bool = True,
+) -> Failure:
+    """A failure at the time of its first event; of the rank that this event names where no ``ranks`` are given."""
+    first = events[0]
+    hit = ranks if ranks is not None else Ranks([first.rank] if first.rank is not None else [])
+    return Failure(cause, hit, events, liveness.time(first), suspects, certain)
 
 
 def _on_host(case: Case, host: str | None) -> Ranks:
     return Ranks(r for r, h in case.rank_host.items() if host is not None and h == host)
 
 
-def _hardware(case: Case, presence: Liveness) -> Iterator[Failure]:
+def _hardware(case: Case, liveness: Liveness) -> Iterator[Failure]:
     """Device errors that no faulty program causes."""
-    board: dict[str, list[Event]] = {}
-    for event in case.of(GpuError):
-        if not event.software and event.weight == "fault" and can_precede_alarm(presence, event):
-            board.setdefault(str(event.rank if event.rank is not None else (event.host, event.device)), []).append(
-                event
-            )
+    by_device: dict[str, list[Event]] = defaultdict(list)
+    for gpu in case.of(GpuError):
+        if not gpu.software and gpu.weight == "fault" and can_precede_alarm(liveness, gpu):
+            by_device[str(gpu.rank if gpu.rank is not None else (gpu.host, gpu.device))].append(gpu)
     for cuda in case.of(CudaError):
-        if not cuda.software and can_precede_alarm(presence, cuda):
-            board.setdefault(str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid)), []).append(cuda)
-    for events in board.values():
-        first = events[0]
-        ranks = Ranks([first.rank] if first.rank is not None else [])
-        suspects = Ranks() if ranks else _on_host(case, first.host)
-        if len(suspects) == 1:
-            ranks, suspects = suspects, Ranks()
-        yield Failure(CauseClass.HARDWARE, ranks, tuple(events), presence.time(first), suspects)
+        if not cuda.software and can_precede_alarm(liveness, cuda):
+            by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
+    for events in by_device.values():
+        near = _on_host(case, events[0].host) if events[0].rank is None else Ranks()
+        if len(near) == 1:
+            yield _failure(liveness, CauseClass.HARDWARE, *events, ranks=near)
+        else:
+            yield _failure(liveness, CauseClass.HARDWARE, *events, suspects=near)
 
 
-def _network(case: Case, presence: Liveness) -> Iterator[Failure]:
-    """Transport errors that are no echo of a dead peer; the end with the port error, else both ends."""
-    ports = [e for e in case.of(IbError) if e.what in ("async", "port") and can_precede_alarm(presence, e)]
-    links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(presence, e)]
+def _network(case: Case, liveness: Liveness) -> Iterator[Failure]:
+    """Transport errors that are no echo of a dead peer.
+
+    The end with the port error is hit, else both ends. Rank 5 reports a completion error and the kernel of its host a link that
+    went down: rank 5 is hit, and its peer is not even a suspect.
+    """
+    ports = [e for e in case.of(IbError) if e.what in ("async", "port") and can_precede_alarm(liveness, e)]
+    links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(liveness, e)]
     broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and not e.is_flush]
-    socket = [e for e in case.of(SocketError) if not e.echo]
-    if not (ports or broken or links or socket):
-        return
-    if not (broken or ports or socket) and links:
-        hosts = sorted({e.host for e in links if e.host})
+    sockets = [e for e in case.of(SocketError) if not e.echo]
+    hosts = {e.host for e in links if e.host}
+    if not (broken or ports or sockets):
         if len(hosts) == 1:
-            yield Failure(
-                CauseClass.NETWORK,
-                Ranks(),
-                tuple(links),
-                presence.time(links[0]),
-                _on_host(case, hosts[0]),
-                certain=False,
-            )
+            near = _on_host(case, *hosts)
+            yield _failure(liveness, CauseClass.NETWORK, *links, ranks=Ranks(), suspects=near, certain=False)
         return
     at_port = Ranks(e.rank for e in ports if e.rank is not None)
-    reporters = Ranks(e.rank for e in (*broken, *socket) if e.rank is not None)
-    host_of_links = {e.host for e in links if e.host}
-    if not at_port and host_of_links and reporters:
-        at_port = Ranks(r for r in reporters if case.rank_host.get(r) in host_of_links)
-    events: tuple[Event, ...] = (*ports, *links, *broken, *socket)
-    ranks = at_port or reporters
-    peers = Ranks() if at_port else _peer_ranks(case, (*broken, *socket)) - reporters
-    yield Failure(CauseClass.NETWORK, ranks, events, presence.time(events[0]), peers, certain=bool(broken or ports))
+    reporters = Ranks(e.rank for e in (*broken, *sockets) if e.rank is not None)
+    if not at_port and hosts:
+        at_port = Ranks(r for r in reporters if case.rank_host.get(r) in hosts)
+    events = (*ports, *links, *broken, *sockets)
+    peers = Ranks() if at_port else _peer_ranks(case, (*broken, *sockets)) - reporters
+    certain = bool(broken or ports)
+    yield _failure(liveness, CauseClass.NETWORK, *events, ranks=at_port or reporters, suspects=peers, certain=certain)
 
 
-def _peer_ranks(case: Case, events: tuple[Event, ...]) -> Ranks:
-    """Ranks at the addresses that errors name, by the addresses that bootstrap lines tell."""
-    at: dict[str, set[str]] = {}
+def _peer_ranks(case: Case, events: tuple[IbError | SocketError, ...]) -> Ranks:
+    """The ranks on the hosts whose addresses the errors name; bootstrap lines tie addresses to hosts."""
+    hosts: dict[str, set[str]] = defaultdict(set)
     for init in case.of(CommInit):
         if init.address and init.host:
-            at.setdefault(endpoint_address(init.address), set()).add(short_host(init.host))
-    out: set[int] = set()
-    for event in events:
-        peer = getattr(event, "peer", None)
-        for host in at.get(endpoint_address(peer), ()) if peer else ():
-            out |= _on_host(case, host)
-    return Ranks(out)
+            hosts[endpoint_address(init.address)].add(short_host(init.host))
+    peers = (getattr(event, "peer", None) for event in events)
+    return Ranks(
+        r for peer in peers if peer for host in hosts.get(endpoint_address(peer), ()) for r in _on_host(case, host)
+    )
 
 
-def _raised(case: Case, presence: Liveness) -> Iterator[Failure]:
-    """Exceptions of a rank's own work that it did not outlive, or that nobody preceded, and what CUDA refuses to a faulty program."""
-    candidates: list[tuple[int, ExceptionRaised | CudaError]] = [
-        (r, e) for r, s in sorted(presence.by_rank.items()) for e in fatal_exceptions(presence, s)
+def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
+    """The first exception of each rank that can be a cause.
+
+    It ended the rank's own work, or is a CUDA error that a faulty program makes.
+    """
+    candidates: list[ExceptionRaised | CudaError] = [
+        e for _, activity in sorted(liveness.by_rank.items()) for e in fatal_exceptions(liveness, activity)
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
-    candidates += [(-1, e) for e in nameless if not e.logged or has_aborted_after(case, e)]
-    candidates += [
-        (-1 if e.rank is None else e.rank, e) for e in case.of(CudaError) if is_fatal_cuda_error(presence, e)
-    ]
-    firsts: dict[int, ExceptionRaised | CudaError] = {}
-    for rank, event in candidates:
-        if can_precede_alarm(presence, event):
-            firsts.setdefault(rank, event)
-    told: dict[int, ExceptionRaised | CudaError | OutOfMemory] = {**firsts}
-    if presence.first_alarm is not None and -1 not in told:
-        told.update((-1, e) for e in _bare(case) if can_precede_alarm(presence, e))
-    for rank, cause in told.items():
-        logged = isinstance(cause, ExceptionRaised) and cause.logged
-        yield Failure(
-            CauseClass.RAISED, Ranks([rank] if rank >= 0 else []), (cause,), presence.time(cause), certain=not logged
-        )
+    candidates += [e for e in nameless if not e.logged or has_aborted_after(case, e)]
+    candidates += [e for e in case.of(CudaError) if is_fatal_cuda_error(liveness, e)]
+    firsts: dict[int | None, ExceptionRaised | CudaError | OutOfMemory] = {}
+    for event in candidates:
+        if can_precede_alarm(liveness, event):
+            firsts.setdefault(event.rank, event)
+    if liveness.first_alarm is not None and None not in firsts:
+        firsts.update((None, e) for e in _memory_errors(case) if can_precede_alarm(liveness, e))
+    for cause in firsts.values():
+        was_caught = isinstance(cause, ExceptionRaised) and cause.logged
+        yield _failure(liveness, CauseClass.RAISED, cause, certain=not was_caught)
 
 
-def _bare(case: Case) -> list[OutOfMemory]:
-    """The first word of a full board that stands alone: who wrote it is not known, and neither is what it belongs to."""
-    told = {(e.place.source, e.place.line) for e in case.of(ExceptionRaised)}
-    words = (e for e in case.of(OutOfMemory) if e.rank is None and e.scope == "device")
-    return [e for e in words if (e.place.source, e.place.line) not in told][:1]
+def _memory_errors(case: Case) -> list[OutOfMemory]:
+    """The first out-of-memory line of a device that belongs to no exception and names no rank."""
+    raised = {(e.place.source, e.place.line) for e in case.of(ExceptionRaised)}
+    lines = (e for e in case.of(OutOfMemory) if e.rank is None and e.scope == "device")
+    return [e for e in lines if (e.place.source, e.place.line) not in raised][:1]
 
 
-def _died(case: Case, presence: Liveness) -> Iterator[Failure]:
+def _deaths(case: Case, liveness: Liveness) -> Iterator[Failure]:
     """Ends that the tear-down did not cause: kills, crashes, early exits, lost nodes."""
     starved: dict[int | None, list[OutOfMemory]] = defaultdict(list)
     for event in case.of(OutOfMemory):
         if event.scope == "host":
             starved[event.rank].append(event)
-    for rank, signs in sorted(presence.by_rank.items()):
-        exit_ = next((e for e in signs.exits if is_own_exit(case, presence, signs, e)), None)
-        memory = starved.get(rank)
-        if memory:
-            events: tuple[Event, ...] = (*memory, *((exit_,) if exit_ else ()))
-            yield Failure(CauseClass.DIED, Ranks([rank]), events, presence.time(memory[0]))
-        elif exit_ is not None:
-            yield Failure(CauseClass.DIED, Ranks([rank]), (exit_,), presence.time(exit_), certain=exit_.exitcode != 1)
-    raised = any("DataLoader worker" in e.message for e in case.of(ExceptionRaised))  # then its rank is known by that
+    for rank, activity in sorted(liveness.by_rank.items()):
+        own_exit = next((e for e in activity.exits if is_own_exit(case, liveness, activity, e)), None)
+        exits = (own_exit,) if own_exit is not None else ()
+        if starved.get(rank):
+            yield _failure(liveness, CauseClass.DIED, *starved[rank], *exits)
+        elif own_exit is not None:
+            yield _failure(liveness, CauseClass.DIED, own_exit, certain=own_exit.exitcode != 1)
+    raised = any("DataLoader worker" in e.message for e in case.of(ExceptionRaised))  # its rank is known by that
     for event in starved.get(None, []):
-        if (
-            event.process in TRAINING
-            and can_precede_alarm(presence, event)
-            and not (raised and event.process == WORKER)
-        ):
-            near = _on_host(case, event.host)
-            yield Failure(CauseClass.DIED, Ranks(), (event,), presence.time(event), near, certain=False)
-    for told_of in case.of(ProcessExit):
-        if told_of.rank is None and was_killed(told_of) and is_own_exit(case, presence, RankActivity(-1), told_of):
-            yield Failure(CauseClass.DIED, Ranks(), (told_of,), presence.time(told_of))
-    yield from _dead(case, presence)
-    yield from _unsaid(case, presence)
-    for told in case.of(SchedulerEvent):
-        if told.what == "time-limit" and can_precede_alarm(presence, told):
-            yield Failure(CauseClass.DIED, Ranks(), (told,), presence.time(told), certain=False)
-        if told.what == "node-failure" or (told.what in ("preempted", "evicted") and can_precede_alarm(presence, told)):
-            host = told.host or next(iter(re.findall(r" on ([\w.-]{1,64})", told.detail)), None)
-            ranks = Ranks([told.rank]) if told.rank is not None else _on_host(case, host) or _hostless(case, told)
-            yield Failure(CauseClass.DIED, ranks, (told,), presence.time(told), certain=bool(ranks))
+        named = event.process in TRAINING and not (raised and event.process == WORKER)
+        if named and can_precede_alarm(liveness, event):
+            yield _failure(liveness, CauseClass.DIED, event, suspects=_on_host(case, event.host), certain=False)
+    for end in case.of(ProcessExit):
+        if end.rank is None and was_killed(end) and is_own_exit(case, liveness, RankActivity(-1), end):
+            yield _failure(liveness, CauseClass.DIED, end)
+    yield from _dead_by_ras(case, liveness)
+    yield from _silent_exits(case, liveness)
+    for line in case.of(SchedulerEvent):
+        if line.what == "time-limit" and can_precede_alarm(liveness, line):
+            yield _failure(liveness, CauseClass.DIED, line, ranks=Ranks(), certain=False)
+        evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
+        if line.what == "node-failure" or evicted:
+            ranks = _ranks_of_node(case, line)
+            yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
 
 
-def _dead(case: Case, presence: Liveness) -> Iterator[Failure]:
-    """Processes that RAS gave up on: it cannot tell an end from a stopped process or a lost host, and says so after a minute or more,
-    when a job that aborts itself has left by its own hand.
+def _dead_by_ras(case: Case, liveness: Liveness) -> Iterator[Failure]:
+    """Processes that RAS calls dead and that left no other sign of their end.
+
+    RAS cannot tell an end from a stopped process or a lost host. It says so after a minute or more, when the ranks of a job that
+    aborts itself have ended on their own.
     """
-    told: dict[int | tuple[str | None, int | None], RasStatus] = {}
+    first_of: dict[int | tuple[str | None, int | None], RasStatus] = {}
     for event in case.of(RasStatus):
         if event.what == "DEAD" and (event.rank is not None or event.pid is not None):
-            told.setdefault(event.rank if event.rank is not None else (event.host, event.pid), event)
-    for event in told.values():
-        signs = presence.activity(event.rank) if event.rank is not None else RankActivity(-1)
-        left = (
-            signs.alarms
-            or signs.secondary_errors
-            or signs.teardown
-            or signs.exits
-            or signs.has_finished
-            or signs.own_exceptions
-        )
-        if not left and can_precede_alarm(presence, event):
-            ranks = Ranks([event.rank] if event.rank is not None else [])
-            near = Ranks() if ranks else _on_host(case, event.host)
-            yield Failure(CauseClass.DIED, ranks, (event,), presence.time(event), near, certain=False)
+            first_of.setdefault(event.rank if event.rank is not None else (event.host, event.pid), event)
+    for event in first_of.values():
+        own = liveness.activity(event.rank) if event.rank is not None else RankActivity(-1)
+        complained = own.alarms or own.secondary_errors or own.own_exceptions
+        if not (complained or own.teardown or own.exits or own.has_finished) and can_precede_alarm(liveness, event):
+            near = Ranks() if event.rank is not None else _on_host(case, event.host)
+            yield _failure(liveness, CauseClass.DIED, event, suspects=near, certain=False)
 
 
-def _unsaid(case: Case, presence: Liveness) -> Iterator[Failure]:
-    """Ends that a parent merely noticed, where no rank complained of anything: an abort after a complaint is none of its own."""
-    if presence.first_alarm is not None and not isinstance(presence.first_alarm, ExceptionRaised):
+def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
+    """Ends that a parent merely noticed, where no rank had complained of anything but an exception.
+
+    After a complaint, the abort that follows it is no end of the rank's own.
+    """
+    if liveness.first_alarm is not None and not isinstance(liveness.first_alarm, ExceptionRaised):
         return
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
-            ranks = Ranks([event.rank] if event.rank is not None else [])
-            yield Failure(CauseClass.DIED, ranks, (event,), presence.time(event), certain=False)
+            yield _failure(liveness, CauseClass.DIED, event, certain=False)
 
 
-def _hostless(case: Case, event: SchedulerEvent) -> Ranks:
-    """The ranks of a failed node that nothing else names: those without a host, where all other ranks have one."""
+def _ranks_of_node(case: Case, event: SchedulerEvent) -> Ranks:
+    """The ranks that a scheduler's line takes down: the one it names, or all of its host.
+
+    Of a failed node that nothing else names, the ranks without a host where all other ranks have one.
+    """
+    if event.rank is not None:
+        return Ranks([event.rank])
+    host = event.host or next(iter(re.findall(r" on ([\w.-]{1,64})", event.detail)), None)
     without = case.world - case.rank_host
-    return without if event.what == "node-failure" and 0 < len(without) < len(case.world) else Ranks()
+    is_rest = event.what == "node-failure" and 0 < len(without) < len(case.world)
+    return _on_host(case, host) or (without if is_rest else Ranks())

@@ -1,4 +1,4 @@
-"""What gloo says when a call fails, and which recorded calls that were: its recorder counts them as done."""
+"""Finds the gloo calls that failed although their recorder counts them as completed."""
 
 from __future__ import annotations
 
@@ -12,36 +12,34 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
 
 TIMED_OUT = "Timed out waiting"
-"""Of a call that waited for a peer until the limit (transport/tcp/unbound_buffer.cc)."""
+"""Message of a call that waited for a peer until the limit (transport/tcp/unbound_buffer.cc)."""
 
 BROKEN = ("Connection closed by peer", "Connection reset by peer", "Application timeout caused pair closure")
-"""Of a call whose peer left, or gave up (transport/tcp/pair.cc)."""
-
+"""Messages of a call whose peer ended, or gave up (transport/tcp/pair.cc)."""
 
 FEWEST_WITNESSES = 3
 """Ranks that must have ended in one call for it to count as the one in which they lost a peer."""
 
-FREE = ("all_to_all", "alltoall", "coalesced")
+FREE_SIZES = ("all_to_all", "alltoall", "coalesced")
 ROOTED = ("gather", "scatter")
-"""Operations whose sizes differ between members, or may: by parts of the name, and by the whole of it."""
+"""Operations whose sizes may differ between members: parts of the name, and whole names."""
 
-
-PASSING = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
-"""Operations that one member may get through while another is still in them."""
+UNEVEN_END = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
+"""Operations that one member may complete while another is still in them."""
 
 
 def can_finish_early(name: str) -> bool:
-    """Whether a recorded operation may end on one member before it does on another."""
-    return name.split(" ", 1)[0].rpartition(":")[2] in PASSING
+    """True when a recorded operation may end on one member before it ends on another."""
+    return name.split(" ", 1)[0].rpartition(":")[2] in UNEVEN_END
 
 
 def is_gloo_timeout(event: Event) -> bool:
-    """Whether a rank says that it waited until the limit."""
+    """True when a rank says that it waited until the limit."""
     return isinstance(event, ExceptionRaised) and TIMED_OUT in event.message
 
 
 def is_lost_connection(event: Event) -> bool:
-    """Whether a rank says that a connection of it broke."""
+    """True when a rank says that a connection of it broke."""
     return isinstance(event, ExceptionRaised) and any(words in event.message for words in BROKEN)
 
 
@@ -55,15 +53,20 @@ def last_rows(case: Case) -> dict[int, int]:
 
 
 def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Last calls of ranks, ``done`` by their record, that cannot have come to an end: gloo retires a call as well when it fails
-    because a peer is gone.
+    """A mask of the calls that are ``done`` by their record, but cannot have completed.
 
-    Others wait, and a member that left a dump never issued it; or a fellow never got through it, beside a rank without a
-    dump. Where all that dumped got through, and only a rank without a dump may have been missing, it is told in a group of
-    two; in a larger one if all of them ended in one and the same call, and it is no new one: ranks of a running job stand
-    in different calls, and a job that is over ends with a call of its own.
+    Gloo retires a call also when it fails because a peer is gone. Only the last calls of ranks count. Such a call cannot have
+    completed where
+
+    - other ranks wait, and a member that left a dump never issued it, or another member never completed it while some rank
+      left no dump;
+    - all members that dumped completed it and a member without a dump may be the missing one: in a group of two always, in a
+      larger one when all ended in this one call and had issued its like before. Ranks of a running job stand in different
+      calls, and a job that is over ends with a call of its own.
+
+    Ranks 0-2 end in ALLREDUCE #18, which each of them issued every step, and rank 3 left no dump: #18 failed.
     """
-    out = np.zeros(len(case.calls), dtype=bool)
+    abandoned = np.zeros(len(case.calls), dtype=bool)
     calls, words = case.calls, case.vocabulary
     dumped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.entries}
     ends: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -72,40 +75,44 @@ def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.b
             ends[int(case.call_group[row]), int(calls.seq[row])].append(row)
     waiting = any(not done[row] for rows in ends.values() for row in rows)
     for (group, seq), rows in ends.items():
-        gone = case.groups[group].members - dumped
-        if gone and (len(case.groups[group].members) == 2 or _ended_together(case, group, rows, gone)):
-            mine = (case.call_group == group) & (calls.seq <= seq)
-            first = int(calls.seq[mine & ~done].min(initial=seq))
-            out[mine & (calls.seq >= first)] = True  # what one of them never got through failed on the others, too
+        undumped = case.groups[group].members - dumped
+        if undumped and (len(case.groups[group].members) == 2 or _has_common_end(case, group, rows, undumped)):
+            of_group = (case.call_group == group) & (calls.seq <= seq)
+            first = int(calls.seq[of_group & ~done].min(initial=seq))
+            abandoned[of_group & (calls.seq >= first)] = (
+                True  # what one member never completed failed on the others, too
+            )
         elif not any(can_finish_early(words.ops[calls.op[r]]) for r in rows):
-            alone = bool(case.world - dumped) and not done[rows].all()
-            out[rows] = alone or (waiting and _never_issued(case, group, seq))
-    return out
+            unfinished = bool(case.world - dumped) and not done[rows].all()
+            abandoned[rows] = unfinished or (waiting and _is_missing_from_dump(case, group, seq))
+    return abandoned
 
 
-def _never_issued(case: Case, group: int, seq: int) -> bool:
-    """Whether the dump of a member ends right before call ``seq`` of the group. One that ends earlier may be older than the others."""
-    mine = case.call_group == group
+def _is_missing_from_dump(case: Case, group: int, seq: int) -> bool:
+    """True when the dump of a member ends right before call ``seq``; one that ends earlier may be an older dump."""
+    of_group = case.call_group == group
     return any(
-        int(case.calls.seq[mine & (case.call_rank == r)].max(initial=0)) == seq - 1
-        for r in np.unique(case.call_rank[mine & (case.call_rank >= 0)]).tolist()
+        int(case.calls.seq[of_group & (case.call_rank == r)].max(initial=0)) == seq - 1
+        for r in np.unique(case.call_rank[of_group & (case.call_rank >= 0)]).tolist()
     )
 
 
-def _ended_together(case: Case, group: int, rows: list[int], gone: Ranks) -> bool:
-    """Whether all members that dumped ended in this one call, which each of them had issued before, with but few members gone, and came
-    alike through the call before it: a receiver that got more than it expected is gone as well, and is not to blame.
+def _has_common_end(case: Case, group: int, rows: list[int], undumped: Ranks) -> bool:
+    """True when all members that dumped ended in this one call, and each had issued its like before.
+
+    At most a third of the members may lack a dump. The call before must have had equal sizes everywhere: a receiver that got more
+    than it expected ends as well, and is not to blame.
     """
     members, calls = case.groups[group].members, case.calls
-    whole = len(rows) == len(members - gone) >= FEWEST_WITNESSES and 3 * len(gone) <= len(members)
+    whole = len(rows) == len(members - undumped) >= FEWEST_WITNESSES and 3 * len(undumped) <= len(members)
     number = int(calls.seq[rows[0]])
     before = np.flatnonzero((case.call_group == group) & (calls.seq == number - 1))
     alike = len({int(calls.sizes[r]) for r in rows}) == 1 and len({int(calls.sizes[r]) for r in before}) == 1
-    return whole and alike and all(_again(case, r) for r in rows)
+    return whole and alike and all(_is_repeated(case, r) for r in rows)
 
 
-def _again(case: Case, row: int) -> bool:
-    """Whether the rank of a call issued its like before: from the same place, in the same group, with the same operation and sizes."""
+def _is_repeated(case: Case, row: int) -> bool:
+    """True when the rank had issued the same operation before: same call site, group and sizes."""
     calls = case.calls
     alike = (case.call_rank[:row] == case.call_rank[row]) & (case.call_group[:row] == case.call_group[row])
     for column in (calls.stack, calls.op, calls.sizes):
@@ -114,12 +121,13 @@ def _again(case: Case, row: int) -> bool:
 
 
 def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
-    """Recorded calls that failed: the last ones of their ranks, in which no member of the group came further, and that either raised or
-    differ from each other.
+    """A mask of the recorded calls that failed.
+
+    They are the last calls of their ranks, no member of the group issued a later one, and they raised or differ from each other.
     """
-    out = np.zeros(len(case.calls), dtype=bool)
+    failed = np.zeros(len(case.calls), dtype=bool)
     if not any(dump.backend == "gloo" for dump in case.dumps) or not len(case.calls):
-        return out
+        return failed
     rank, group, seq = case.call_rank, case.call_group, case.calls.seq
     last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
     last = last[(rank[last] >= 0) & (group[last] >= 0)]
@@ -133,20 +141,23 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
             together[int(group[row])].append(row)
     for rows in together.values():
         unequal = len({_signature(case, row) for row in rows}) > 1
-        out[[row for row in rows if unequal or _issued_at(case, row, raised.get(int(rank[row])))]] = True
-    return out
+        failed[[row for row in rows if unequal or _has_frame(case, row, raised.get(int(rank[row])))]] = True
+    return failed
 
 
-def _issued_at(case: Case, row: int, frame: str | None) -> bool:
-    """Whether a call was issued where an exception was raised; else that came from a send, or from a later call than the dump holds."""
+def _has_frame(case: Case, row: int, frame: str | None) -> bool:
+    """True when the call was issued where an exception was raised.
+
+    Other exceptions came from a send, or from a later call than the dump holds.
+    """
     stack = case.vocabulary.stacks[case.calls.stack[row]]
     return frame is not None and any(f"{name} ({file}:{line})" == frame for name, file, line in stack)
 
 
 def _signature(case: Case, row: int) -> tuple[object, ...]:
-    """What all members of a call must have alike."""
+    """What must be equal on all members of a call."""
     calls, words = case.calls, case.vocabulary
     name = words.ops[calls.op[row]].split(" ", 1)[0]
-    if name in ROOTED or any(part in name for part in FREE):
+    if name in ROOTED or any(part in name for part in FREE_SIZES):
         return (name,)
     return name, int(calls.numel_in[row]), words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else None

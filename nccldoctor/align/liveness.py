@@ -1,7 +1,7 @@
-"""Signs of life: what each rank left behind, in which order, and when the trouble began.
+"""Collects what each rank left behind, and when the trouble began.
 
-Absence is evidence only against what the others left: a rank without a dump says something where the others dumped, and nothing
-where no dump was collected.
+Absence is evidence only against what the others left. Where ranks 0-6 dumped, the missing dump of rank 7 says something; where no
+dump was collected, it says nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import DumpHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +64,28 @@ class RankActivity:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it answered while others already complained: a dump, a reply, an alarm of its own, a stack."""
+        """True when it answered while others complained: by a dump, a reply, an alarm of its own or a stack."""
         return self.dump != "none" or bool(self.dump_replies or self.alarms or self.stacks)
 
     @property
     def has_finished(self) -> bool:
-        """Whether the last that it said of its work is that it was done, or its process ended with 0."""
+        """True when its last phase is *finished*, or its process ended with exit code 0."""
         return any(p.what == "finished" for p in self.phases[-1:]) or any(e.exitcode == 0 for e in self.exits)
 
     @property
     def has_finished_cleanly(self) -> bool:
-        """Whether it finished and complained of nothing, and no stack shows it waiting."""
+        """True when it finished, complained of nothing, and no stack shows it waiting."""
         troubled = self.alarms or self.own_exceptions or any(e.exitcode for e in self.exits)
         return self.has_finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
 
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Signs of all ranks; ``alarm`` is when the first complaint was printed, ``began`` when the stalled call was issued (NaN: not known).
+    """What all ranks left behind, and when the trouble began.
 
-    ``dumped`` and ``logged`` are the ranks that left a dump or lines; ``exited`` those a launcher reported.
+    ``alarm`` is when the first complaint was printed and ``began`` when the first call that timed out was issued, in seconds on the
+    job's clock (NaN: not known). ``first_alarm`` is that complaint. ``dumped`` ranks left a good dump, ``logged`` ranks wrote lines,
+    ``exited`` ranks have an end that a launcher reported. ``per_rank_logs``: at least two ranks have a log file of their own.
     """
 
     by_rank: Mapping[int, RankActivity]
@@ -96,16 +99,16 @@ class Liveness:
     when: Mapping[int, float] = field(default_factory=dict, repr=False)
 
     def activity(self, rank: int) -> RankActivity:
-        """The signs of a rank; of one that left nothing, an empty set."""
+        """What a rank left behind; empty for a rank that left nothing."""
         return self.by_rank.get(rank, RankActivity(rank))
 
     def time(self, event: Event) -> float:
-        """When an event happened, on the job's clock; NaN where its line has no time."""
+        """When an event happened, in seconds on the job's clock; NaN where its line has no time."""
         return self.when.get(id(event), math.nan)
 
 
 def collect_liveness(case: Case) -> Liveness:
-    """Collect the signs of life of every rank."""
+    """Collect what every rank left behind."""
     when = {id(e): float(s) for e, s in zip(case.events, case.seconds, strict=True)}
     by_rank: dict[int, list[Event]] = defaultdict(list)
     for event in case.events:
@@ -115,12 +118,9 @@ def collect_liveness(case: Case) -> Liveness:
     dumps: dict[int, str] = {}
     for rank, dump in zip(case.dump_rank, case.dumps, strict=True):
         if rank is not None and dumps.get(rank) != "good":
-            good = dump.entries > 0 or any(s.enqueued > 0 for s in dump.status)
-            dumps[rank] = (
-                "good" if good else ("none" if dump.problem and "recorder off" not in dump.problem else "empty")
-            )
+            dumps[rank] = _dump_state(dump)
     ranks = sorted(set(by_rank) | set(dumps) | files)
-    of = {r: _signs(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
+    of = {r: _activity(r, by_rank.get(r, []), dumps.get(r, "none"), r in files, when) for r in ranks}
     end = _end(case, of, when)
     alarms = [e for e in case.events if e.is_complaint and not (e.moot_after_end and when[id(e)] >= end)]
     timed = [(when[id(e)], i) for i, e in enumerate(alarms) if not math.isnan(when[id(e)])]
@@ -143,24 +143,33 @@ def collect_liveness(case: Case) -> Liveness:
     )
 
 
+def _dump_state(dump: DumpHead) -> str:
+    """``good`` with entries or counters, ``empty`` where the recorder was off, ``none`` where the file is broken."""
+    if dump.entries > 0 or any(s.enqueued > 0 for s in dump.status):
+        return "good"
+    return "none" if dump.problem and "recorder off" not in dump.problem else "empty"
+
+
 def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:
-    """When the last rank of the job had finished; NaN where one did not, or none says when."""
+    """When the last rank of the job had finished; NaN where a rank did not finish, or no line says when."""
     if not case.world or not all(r in of and of[r].has_finished_cleanly for r in case.world):
         return math.nan
-    said = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]
-    return max((when[id(e)] for e in said if not math.isnan(when[id(e)])), default=math.nan)
+    last_words = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]
+    return max((when[id(e)] for e in last_words if not math.isnan(when[id(e)])), default=math.nan)
 
 
 def is_manual_dump(event: Event) -> bool:
-    """Whether the training script dumped by itself: that answers nobody."""
+    """True when the training script dumped on its own: that is no answer to the dump signal."""
     return isinstance(event, DumpNote) and event.what == "by-the-job"
 
 
-def _echo(event: Event) -> bool:
-    return isinstance(event, ExceptionRaised) and event.origin == "echo"
+def _is_secondary(event: Event) -> bool:
+    if isinstance(event, ExceptionRaised):
+        return event.origin == "echo"
+    return isinstance(event, NcclError | StoreError)
 
 
-def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
+def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
     steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.step is not None]
@@ -172,7 +181,7 @@ def _signs(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapp
         alarms=tuple(e for e in events if e.is_alarm),
         dump_replies=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
         own_exceptions=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
-        secondary_errors=tuple(e for e in events if _echo(e) or isinstance(e, NcclError | StoreError)),
+        secondary_errors=tuple(e for e in events if _is_secondary(e)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),
         stacks=tuple(e for e in events if isinstance(e, Stack)),
         phases=tuple(e for e in events if isinstance(e, Phase)),

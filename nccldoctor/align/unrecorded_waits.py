@@ -45,18 +45,18 @@ class UnrecordedWaits:
 
 
 def find_unrecorded_waits(
-    case: Case, both: ProgressTable, streams: CallSequences, presence: Liveness, graph: WaitGraph
+    case: Case, both: ProgressTable, streams: CallSequences, liveness: Liveness, graph: WaitGraph
 ) -> UnrecordedWaits:
     """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
     roots = graph.roots
     backends = {d.backend for d in case.dumps if d.entries or not d.problem}
     gloo = backends == {"gloo"}
     lost = _lost(case) if gloo else Ranks()
-    waiting = Ranks(r for r in roots if _says_it_waits(presence, r) or r in lost)
+    waiting = Ranks(r for r in roots if _says_it_waits(liveness, r) or r in lost)
     explained = bool(graph.entered_by_all or graph.cycles)
     if roots and not explained and roots <= lost:
         return UnrecordedWaits(Ranks(), hidden=True)
-    if gloo and roots and not explained and all(_waits_in_vain(presence, r) for r in roots):
+    if gloo and roots and not explained and all(_waits_in_vain(liveness, r) for r in roots):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
     first = _earliest(case, both, streams, graph, left) if gloo and len(left) > 1 else left
@@ -91,22 +91,22 @@ def _lost(case: Case) -> Ranks:
     return Ranks(r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.problem and d.status)
 
 
-def _waits_in_vain(presence: Liveness, rank: int) -> bool:
+def _waits_in_vain(liveness: Liveness, rank: int) -> bool:
     """Whether a rank itself waited for somebody until the limit, or did so when its stack was taken."""
-    signs = presence.activity(rank)
-    if any(s.main and is_waiting(s.frames) for s in signs.stacks):
+    activity = liveness.activity(rank)
+    if any(s.main and is_waiting(s.frames) for s in activity.stacks):
         return True
     return any(
-        e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in signs.secondary_errors
+        e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in activity.secondary_errors
     )
 
 
-def _says_it_waits(presence: Liveness, rank: int) -> bool:
+def _says_it_waits(liveness: Liveness, rank: int) -> bool:
     """A main thread inside a collective, a send or a receive; or an exception that such a call raised."""
-    signs = presence.activity(rank)
-    if any(s.main and is_waiting(s.frames) for s in signs.stacks):
+    activity = liveness.activity(rank)
+    if any(s.main and is_waiting(s.frames) for s in activity.stacks):
         return True
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in signs.secondary_errors)
+    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in activity.secondary_errors)
 
 
 def _earliest(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGraph, roots: Ranks) -> Ranks:
