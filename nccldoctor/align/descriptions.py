@@ -1,4 +1,7 @@
-"""The words and times of a stuck call, and the text of one recorder entry."""
+"""Describes stuck calls and recorder entries in words: operation, number, group, and when the call began and timed out.
+
+Example: ``ALLREDUCE #18723 of dp (5)``.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_cou
 from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout
-from nccldoctor.model import Group, Stalled
+from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
 
 HASHED = re.compile(r"[0-9a-f]{32,}")
-"""Names that torch makes of the members when a group is one of many (``_hash_ranks_to_str``)."""
+"""Group names that PyTorch makes from the members when a group is one of many (``_hash_ranks_to_str``)."""
 
+MOST_ASKED = 64
+"""Members of a call whose lines are searched for when they gave up."""
 
-GAVE_UP, LATE = 64, 840.0
-"""Members of a call that are asked when they gave up; seconds after the limit in which a job is taken down, less than zones are apart."""
+LATE = 840.0
+"""Seconds after the limit within which a job is taken down; time zones differ by more."""
 
 
 def entry_text(facts: Facts, row: int) -> str:
@@ -39,24 +44,23 @@ def entry_text(facts: Facts, row: int) -> str:
 
 
 def stalled_of(facts: Facts, call: StuckCall | None) -> Stalled | None:
-    """The call in the words of the contract, with when it began and when the first rank gave up."""
+    """The call in the terms of the contract, with when it began and when the first rank gave up."""
     if call is None:
         return None
-    since, until = lasted(facts, call)
-    return replace(_named(facts, call), since=since, until=until)
+    since, until = _duration(facts, call)
+    return replace(_without_times(facts, call), since=since, until=until)
 
 
-def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | None]:
-    """When the first member issued a call (the recorder's time, else a timeout less what it ran), and when the first one gave up.
+def _duration(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | None]:
+    """When the first member issued a call, and when the first one gave up on it.
 
-    UTC where the recorder gives the beginning; else as the lines print it. None where nothing tells.
+    It was issued at the recorder's time (UTC), else at the time of a timeout line less what the call had run, as that line prints
+    it. None where neither is known.
     """
     lines = timeouts_of(facts, call)
-    fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.entered)
-    rows = [f.row for f in fronts if f is not None and f.row >= 0 and f.pending == call.seq] or (
-        [call.row] if call.row >= 0 else []
-    )
-    issued = [int(facts.case.calls.created_ns[row]) for row in rows if facts.case.calls.created_ns[row] > 0]
+    members = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.entered)
+    rows = [m.row for m in members if m is not None and m.row >= 0 and m.pending == call.seq] or [call.row]
+    issued = [ns for row in rows if row >= 0 and (ns := int(facts.case.calls.created_ns[row])) > 0]
     if issued:
         began = min(issued) / 1e9
         ends = [at for e in lines if not math.isnan(at := facts.liveness.time(e))] or _gave_up(facts, call, began)
@@ -76,9 +80,10 @@ def lasted(facts: Facts, call: StuckCall) -> tuple[datetime | None, datetime | N
 def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
     """When members of a call complained, raised or ended after it began, where no timeout line names the call.
 
-    Nothing ties such lines to the recorder's clock: one without a zone counts where it follows within the limit, or a little later.
+    The clock of such lines may not be the recorder's: one without a zone counts when it follows within the limit, or a little
+    later.
     """
-    signs = [facts.liveness.activity(rank) for rank in list(call.entered)[:GAVE_UP]]
+    signs = [facts.liveness.activity(rank) for rank in list(call.entered)[:MOST_ASKED]]
     recorded = int(facts.case.calls.timeout_ms[call.row]) if call.row >= 0 else 0
     limit = recorded if recorded > 0 else _printed_limit(facts, call)
     latest = began + limit / 1e3 + LATE if limit else math.inf
@@ -88,8 +93,8 @@ def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
     ]
 
 
-def _named(facts: Facts, call: StuckCall) -> Stalled:
-    """The call without its times."""
+def _without_times(facts: Facts, call: StuckCall) -> Stalled:
+    """The call in the terms of the contract: by its recorder entry, else by NCCL's counters, else by a timeout line."""
     group = facts.case.groups[call.group]
     row = call.row
     if row >= 0:
@@ -125,7 +130,7 @@ def _named(facts: Facts, call: StuckCall) -> Stalled:
 
 
 def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
-    """Timeout lines of ranks inside a call, under its number."""
+    """Timeout lines about a call, by ranks that entered it."""
     entered = call.entered
     return [
         e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
@@ -140,21 +145,20 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     """``ALLREDUCE #18723 of dp (5)``."""
     if call is None:
         return "a collective"
-    op = _named(facts, call).op or "call"
+    op = _without_times(facts, call).op or "call"
     group = facts.case.groups[call.group]
-    short = _short(group)
-    named = f" of group {short}" if short.removeprefix("#").isdigit() else f" of {short}"
-    name = "" if group.desc == "default_pg" or len(facts.case.groups) == 1 else named
-    return f"{op} #{call.seq}{name}"
-
-
-def _short(group: Group) -> str:
-    """The group's label; of a hashed name its first eight digits, as of a commit."""
-    return group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
+    if group.desc == "default_pg" or len(facts.case.groups) == 1:
+        return f"{op} #{call.seq}"
+    # of a hashed name its first eight digits, as of a commit
+    label = group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
+    return f"{op} #{call.seq} of {'group ' if label.removeprefix('#').isdigit() else ''}{label}"
 
 
 def describe_missing(facts: Facts, call: StuckCall | None) -> str:
-    """What the absent ranks did not issue: the call itself, or the other end of the transfer that a peer waits in."""
+    """What the absent ranks did not issue: the call, or the other end of a transfer.
+
+    Rank 2 waits in RECV #4 from rank 1: rank 1 did not issue ``SEND to rank 2, which waits in RECV #4``.
+    """
     if call is None or call.pair is None or len(call.entered) != 1:
         return describe(facts, call)
     sender, receiver = call.pair

@@ -1,4 +1,4 @@
-"""What the counts of NCCL's own observers say of one call: who issued it, what it is, who answered at all."""
+"""Turns the call counts of NCCL's own observers (RAS, COLL lines, communicator dumps) into evidence about one call."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ OP_TYPES = {
 }
 """NCCL's name of an operation to the watchdog's."""
 
-
 LEVEL = 3
-"""Fewest members whose lines end at one number, so that it is no accident."""
+"""Fewest members whose lines must end at one number before it counts as more than chance."""
 
 
 def counters_of(facts: Facts, call: StuckCall | None) -> NcclCounters | None:
-    """The counts that a stuck call is known from; None where PyTorch's own numbers tell."""
+    """The counters that a stuck call is known from; None where PyTorch's own sequence numbers name it."""
     if call is None:
         return None
     return next((one for one in facts.case.nccl_counters if one.group == call.group), None)
 
 
 def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> Stalled:
-    """The call in the words of the contract."""
+    """The call in the terms of the contract."""
     line = one.call
     return Stalled(
         op=OP_TYPES.get(one.op or ""),
@@ -50,7 +49,7 @@ def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> S
 
 
 def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[Evidence]:
-    """That ranks inside a call issued it: a line of each, or the report that counts them together."""
+    """Evidence that ranks inside a call issued it: a line of each, or the report that counts them together."""
     one = counters_of(facts, call)
     if one is None:
         return []
@@ -60,89 +59,87 @@ def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[
         if event is not None:
             lines.setdefault(str(event.place), (event, set()))[1].add(rank)
     return [
-        counter_evidence(event, one, f"{_ranks(ranks)} issued {what}") for event, ranks in list(lines.values())[:most]
+        counter_evidence(event, one, f"rank{'s' if len(ranks) > 1 else ''} {Ranks(ranks)} issued {what}")
+        for event, ranks in list(lines.values())[:most]
     ]
 
 
 def answered_ras(facts: Facts, rank: int) -> list[Evidence]:
-    """That a rank answered RAS while the others waited: at that time, or as one of those that are behind."""
-    asked = [
-        one
-        for one in facts.case.nccl_counters
-        if one.observer == "ras" and rank in one.last and is_of_stall(facts, one)
-    ]
-    found = [one for one in asked if rank in one.lagging or has_time(facts, one)]
-    return [counter_evidence(one.lines[rank], one, f"rank {rank} answered RAS: its process ran") for one in found[:1]]
+    """Evidence that a rank answered RAS while the others waited.
+
+    The report must have a time within the stall, or count fewer calls for this rank than for others.
+    """
+    for one in facts.case.nccl_counters:
+        is_asked = one.observer == "ras" and rank in one.last and is_of_stall(facts, one)
+        if is_asked and (rank in one.lagging or has_time(facts, one)):
+            return [counter_evidence(one.lines[rank], one, f"rank {rank} answered RAS: its process ran")]
+    return []
 
 
 def is_of_stall(facts: Facts, one: NcclCounters) -> bool:
-    """Whether the counts are not from before the stalled call; counts without a time may be of any moment."""
+    """True unless the counts were taken before the stalled call; counts without a time pass."""
     began = facts.liveness.began if not math.isnan(facts.liveness.began) else facts.liveness.alarm
     at = facts.liveness.time(next(iter(one.lines.values())))
     return not at < began - SLACK
 
 
 def has_time(facts: Facts, one: NcclCounters) -> bool:
-    """Whether it is known when the counts were taken."""
+    """True when the counts have a time."""
     return not math.isnan(facts.liveness.time(next(iter(one.lines.values()))))
 
 
 def may_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
-    """Whether a rank may wait for others in a communicator whose members are not known, or whose calls cannot be counted."""
+    """True when a rank may wait in a communicator whose members are unknown or whose calls cannot be counted."""
     known = {other.comm for other in facts.case.nccl_counters}
     if one.observer == "ras":
         return any(uneven_communicators(facts, known))
     if one.observer == "comm-dump":
-        mine = [s for d, r in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if r == rank for s in d.comms]
-        return any(state.unfinished >= 0 and state.comm not in known for state in mine)
+        own = [s for d, r in zip(facts.case.dumps, facts.case.dump_rank, strict=True) if r == rank for s in d.comms]
+        return any(state.unfinished >= 0 and state.comm not in known for state in own)
     newest = max(facts.case.of(CollCall, rank), key=lambda e: (e.place.source, e.place.line or 0), default=None)
     named = calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall))
     return newest is not None and not any(newest in calls for name, calls in named.items() if name in known)
 
 
 def uneven_communicators(facts: Facts, known: Collection[str]) -> Iterator[RasStatus]:
-    """Communicators that RAS calls uneven, without telling which ranks of the job they hold."""
+    """RAS lines of uneven communicators whose global ranks are not known."""
     yield from (e for e in facts.case.of(RasStatus) if e.what == "MISMATCH" and e.counts and e.comm_id not in known)
 
 
 def expected_count(facts: Facts, one: NcclCounters) -> int | None:
-    """How many calls most members of the other communicators of that size issued; None where there is no other."""
+    """How many calls most members of the other communicators of that size issued; None where there are none."""
     others = [o for o in facts.case.nccl_counters if o.observer == one.observer and o is not one]
-    alike = [o for o in others if len(o.members) == len(one.members) and not o.members & one.members]
-    numbers = Counter(n for o in alike for n in o.totals.values()).most_common(1)
+    disjoint = [o for o in others if len(o.members) == len(one.members) and not o.members & one.members]
+    numbers = Counter(n for o in disjoint for n in o.totals.values()).most_common(1)
     return numbers[0][0] if numbers else None
 
 
 def has_lagging_coll_lines(facts: Facts) -> bool:
-    """Whether COLL lines end at one number on most members and earlier on few: hosts of a running job stop at any number, those of a
-    job that stands at the same one.
+    """True when COLL lines end at one number on most members and earlier on a few.
+
+    The lines of a running job stop at any number; those of a stuck job stop at the same one. Ranks 0-6 end at opCount 412 and
+    rank 7 ends at 411: rank 7 lags.
     """
     for one in facts.case.nccl_counters:
         level = len(one.last) - len(one.lagging)
-        done = any(facts.liveness.activity(r).has_finished for r in one.last)
-        if one.group >= 0 and one.observer != "ras" and not done and level >= LEVEL and 3 * len(one.lagging) <= level:
+        finished = any(facts.liveness.activity(r).has_finished for r in one.last)
+        few = level >= LEVEL and 3 * len(one.lagging) <= level
+        if one.group >= 0 and one.observer != "ras" and not finished and few:
             return bool(one.lagging)
     return False
 
 
 def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
-    """That RAS had no answer of a rank where others answered."""
-    found = [one for one in facts.case.nccl_counters if rank in one.silent]
-    return [
-        counter_evidence(
-            one.lines.get(rank) or next(iter(one.lines.values())),
-            one,
-            f"rank {rank} did not answer RAS, {len(one.members) - len(one.silent)} others did",
-        )
-        for one in found[:1]
-    ]
+    """Evidence that a rank did not answer RAS where others did."""
+    for one in facts.case.nccl_counters:
+        if rank in one.silent:
+            line = one.lines.get(rank) or next(iter(one.lines.values()))
+            others = len(one.members) - len(one.silent)
+            return [counter_evidence(line, one, f"rank {rank} did not answer RAS, {others} others did")]
+    return []
 
 
 def counter_evidence(event: Event, one: NcclCounters, says: str, *, supports: bool = True) -> Evidence:
-    """What such an observer wrote as evidence: RAS is one of its own, COLL lines are those of their rank, as its dumps are."""
+    """A line of such an observer as evidence; COLL lines and communicator dumps count as their rank's, RAS as its own."""
     who = {"coll": f"log:{event.rank}", "comm-dump": f"dump:{event.rank}"}.get(one.observer, one.observer)
     return Evidence(event.place, event.text[:300], says, supports, who)
-
-
-def _ranks(ranks: set[int]) -> str:
-    return f"rank {Ranks(ranks)}" if len(ranks) == 1 else f"ranks {Ranks(ranks)}"
