@@ -1,7 +1,10 @@
-"""Same place, same call? Compares what the members of a group issued under one sequence number.
+"""Compares what the members of a group called under one sequence number.
 
-Blame goes to the minority, never to whoever differs from the first rank; a tie is called a tie. Where a stream is merely shifted, the
-call that was skipped or added is named, where it happened and not where it first hurt.
+Blame goes to the minority, never to the rank that differs from rank 0; a tie is called a tie. Where one rank's calls are merely
+shifted, the call that it skipped or added is named, at the number where that happened and not where it first hurt.
+
+Example: under #18 of dp(0-7), ranks 0-6 called ALLREDUCE and rank 7 BROADCAST: rank 7 is the minority. If its #18, #19, ... equal its
+peers' #19, #20, ..., rank 7 skipped the call #18.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
 
 MOST_COMPARED = 64
-"""Numbers under which members seem to differ that are looked at closely."""
+"""Most sequence numbers under which members seem to differ that are compared in detail."""
 
 ROOTED_INPUT = ("scatter",)
 """Operations whose input only the root has."""
@@ -30,10 +33,10 @@ ROOTED_OUTPUT = ("gather",)
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Members issued different calls under number ``seq`` of ``group``.
+    """Members of a group issued different calls under one sequence number.
 
-    ``aspect`` is ``op``, ``size`` or ``dtype``. ``minority`` differ from ``majority``; both are empty where it is a
-    tie, and then ``sides`` tells who agrees with whom. ``rows`` holds one recorded entry for each rank.
+    ``aspect`` is ``op``, ``size`` or ``dtype``. The ``minority`` differs from the ``majority``; both are empty in a tie. ``sides``
+    are the sets of ranks that agree with each other, largest first. ``rows`` maps each rank to its row in the table of calls.
     """
 
     group: int
@@ -45,16 +48,17 @@ class Mismatch:
     rows: Mapping[int, int]
 
     @property
-    def tie(self) -> bool:
-        """Whether no side outnumbers the others."""
+    def is_tie(self) -> bool:
+        """True when no side outnumbers all others together."""
         return not self.minority
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One rank's calls equal its peers' when moved by one: it skipped a call, or issued one more, at number ``seq``.
+    """One rank skipped a call at number ``seq`` (``missed``), or issued one more: moved by one, its calls equal its peers'.
 
-    ``row`` is the entry of the rank there, ``peer_row`` that of a peer; ``length`` how many calls fit when moved.
+    ``row`` is the rank's entry there and ``peer_row`` that of a peer; ``length`` is how many calls fit when moved. ``sure`` is
+    false where the order of calls in other groups does not confirm which of the two it was.
     """
 
     rank: int
@@ -67,24 +71,24 @@ class Shift:
     sure: bool = True
 
 
-_Labelled = Mapping[int, tuple[tuple[int, int], int]]
-"""Number to (what was called, row) for one rank in one group."""
+_Calls = Mapping[int, tuple[tuple[int, int], int]]
+"""Calls of one rank in one group: sequence number to ((label, input elements), row)."""
 
 
-def rows_at(case: Case, fronts: ProgressTable, group: int, seq: int) -> dict[int, int]:
-    """The recorded entry of each member under one number."""
-    found = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.calls.seq == seq))
-    return {int(case.call_rank[row]): int(row) for row in found.tolist()}
+def rows_at(case: Case, progress: ProgressTable, group: int, seq: int) -> dict[int, int]:
+    """The row of each member's recorded call under one sequence number."""
+    rows = np.flatnonzero(progress.collective & (case.call_group == group) & (case.calls.seq == seq))
+    return {int(case.call_rank[row]): row for row in rows.tolist()}
 
 
 def compare_calls(case: Case, group: int, seq: int, rows: Mapping[int, int]) -> Mismatch | None:
-    """The first aspect in which the members' entries differ: operation, then number of elements, then dtype."""
+    """The first aspect in which the members' calls differ: operation, number of elements, then dtype."""
     if len(rows) < 2:
         return None
     for aspect, values in (
-        ("op", _operations(case, rows)),
-        ("size", _sizes(case, rows, 0)),
-        ("size", _sizes(case, rows, 1)),
+        ("op", _ops(case, rows)),
+        ("size", _element_counts(case, rows, 0)),
+        ("size", _element_counts(case, rows, 1)),
         ("dtype", _dtypes(case, rows)),
     ):
         sides: dict[object, set[int]] = defaultdict(set)
@@ -102,171 +106,153 @@ def _split(group: int, seq: int, aspect: str, sides: Sequence[set[int]], rows: M
     return Mismatch(group, seq, aspect, Ranks(minority), Ranks(majority), tuple(Ranks(s) for s in ordered), dict(rows))
 
 
-def _operations(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
+def _ops(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
     return {rank: plain_op(case.vocabulary.ops[case.calls.op[row]]) for rank, row in rows.items()}
 
 
-def _sizes(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
-    """Element counts of inputs (side 0) or outputs as far as they must agree: not those of an all-to-all, nor what only a root has, nor
-    where a recorder holds none, or none that can be read.
+def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int, object]:
+    """Element counts of inputs (side 0) or outputs (side 1) that must agree between members.
+
+    Left out are an all-to-all, what only a root has, and counts that are not recorded or cannot be read.
     """
     calls = case.calls
-    out: dict[int, object] = {}
+    counts: dict[int, object] = {}
     for rank, row in rows.items():
         name = plain_op(case.vocabulary.ops[calls.op[row]])
-        if any(v in name for v in VARYING_SIZES) or name.lower().endswith("coalesced"):
+        if _has_varying_sizes(name) or name.lower().endswith("coalesced"):
             continue
         if name in (ROOTED_INPUT, (*ROOTED_OUTPUT, "reduce"))[side]:
             continue
         count = int((calls.numel_in, calls.numel_out)[side][row])
         if count > 0 or (count == 0 and case.vocabulary.sizes[calls.sizes[row]][side]):
-            out[rank] = count
-    return out
+            counts[rank] = count
+    return counts
 
 
 def _dtypes(case: Case, rows: Mapping[int, int]) -> dict[int, object]:
-    out: dict[int, object] = {}
+    dtypes: dict[int, object] = {}
     for rank, row in rows.items():
         code = int(case.calls.dtypes[row])
         inputs, outputs = case.vocabulary.dtypes[code] if code >= 0 else ((), ())
-        found = inputs or outputs
-        if found:
-            out[rank] = found[0]
-    return out
+        if inputs or outputs:
+            dtypes[rank] = (inputs or outputs)[0]
+    return dtypes
 
 
-def first_mismatch(case: Case, fronts: ProgressTable, group: int, upto: int) -> Mismatch | None:
-    """The earliest number not above ``upto`` under which the group's members differ, as far as the ring reaches back."""
-    rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.calls.seq <= upto))
+def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -> Mismatch | None:
+    """The earliest recorded mismatch of a group, at no number above ``upto``; None where all its calls agree."""
+    rows = np.flatnonzero(progress.collective & (case.call_group == group) & (case.calls.seq <= upto))
     if len(rows) < 2:
         return None
     calls = case.calls
     seq = calls.seq[rows]
     low = int(seq.min())
     if upto - low > 4 * len(rows) + 1024:
-        return compare_calls(case, group, upto, rows_at(case, fronts, group, upto))
+        return compare_calls(case, group, upto, rows_at(case, progress, group, upto))
     cell = (seq - low).astype(np.int64)
-    numel = np.where(_uncomparable(case)[calls.op[rows]], 0, calls.numel_in[rows])
-    varying = np.array([any(v in n for v in VARYING_SIZES) for n in case.vocabulary.ops], dtype=bool)[calls.op[rows]]
-    numel = np.where(varying, 0, numel)
-    op = np.array(_plain_codes(case), dtype=np.int64)[calls.op[rows]]
+    names = [plain_op(op) for op in case.vocabulary.ops]
+    codes = {name: i for i, name in enumerate(sorted(set(names)))}
+    op = np.array([codes[name] for name in names], dtype=np.int64)[calls.op[rows]]
+    free = np.array([n in ROOTED_INPUT or _has_varying_sizes(n) for n in names], dtype=bool)[calls.op[rows]]
+    numel = np.where(free, 0, calls.numel_in[rows])
     dtypes = calls.dtypes[rows].astype(np.int64)
-    sized, typed = numel >= 0, dtypes >= 0  # what a recorder does not hold differs from nothing
-    odd = _unequal(cell, op) | _unequal(cell[sized], ((op << 52) ^ numel)[sized])
-    odd |= _unequal(cell[typed], ((op << 52) ^ dtypes)[typed])
+    sized, typed = numel >= 0, dtypes >= 0  # what was not recorded cannot differ
+    odd = _cells_that_differ(cell, op) | _cells_that_differ(cell[sized], ((op << 52) ^ numel)[sized])
+    odd |= _cells_that_differ(cell[typed], ((op << 52) ^ dtypes)[typed])
     for number in sorted(odd)[:MOST_COMPARED]:
-        found = compare_calls(case, group, low + int(number), rows_at(case, fronts, group, low + int(number)))
-        if found is not None:
-            return found
+        mismatch = compare_calls(case, group, low + number, rows_at(case, progress, group, low + number))
+        if mismatch is not None:
+            return mismatch
     return None
 
 
-def _unequal(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.int64]) -> set[int]:
-    """The cells that hold several signatures."""
+def _cells_that_differ(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.int64]) -> set[int]:
+    """The cells that hold more than one signature."""
     reference = np.zeros(int(cell.max(initial=0)) + 1, dtype=np.int64)
     reference[cell] = signature
     return set(np.unique(cell[reference[cell] != signature]).tolist())
 
 
-def _plain_codes(case: Case) -> list[int]:
-    names = {n: i for i, n in enumerate(sorted({plain_op(o) for o in case.vocabulary.ops}))}
-    return [names[plain_op(o)] for o in case.vocabulary.ops]
+def _has_varying_sizes(op: str) -> bool:
+    return any(name in op for name in VARYING_SIZES)
 
 
-def _uncomparable(case: Case) -> np.ndarray:
-    return np.array([plain_op(n) in ROOTED_INPUT for n in case.vocabulary.ops], dtype=bool)
+def find_shift(
+    case: Case, progress: ProgressTable, sequences: CallSequences, mismatch: Mismatch, rank: int
+) -> Shift | None:
+    """The call that ``rank`` skipped or added, if its calls equal a majority peer's when moved by one from there.
 
-
-def find_shift(case: Case, fronts: ProgressTable, streams: CallSequences, found: Mismatch, rank: int) -> Shift | None:
-    """Whether ``rank``'s calls in the group equal a majority peer's when moved by one, from where they first differ."""
-    mine, theirs = _labelled(case, fronts, streams, found.group, rank), None
-    framed = case.calls.stack[found.rows[rank]] > 0
-    for peer in sorted(
-        found.majority, key=lambda p: (case.calls.stack[found.rows[p]] > 0) != framed
-    ):  # call sites or sizes
-        theirs = _labelled(case, fronts, streams, found.group, peer)
-        if theirs:
-            break
-    if not mine or not theirs:
+    None where the calls fit as they stand, or in neither or both directions.
+    """
+    own = _calls_of(case, progress, sequences, mismatch.group, rank)
+    framed = case.calls.stack[mismatch.rows[rank]] > 0  # labels of call sites compare with call sites only
+    peers = sorted(mismatch.majority, key=lambda p: (case.calls.stack[mismatch.rows[p]] > 0) != framed)
+    theirs = next((c for p in peers if (c := _calls_of(case, progress, sequences, mismatch.group, p))), None)
+    if not own or not theirs:
         return None
-    common = sorted(set(mine) & set(theirs))
-    at = next((s for s in common if not _same(mine[s], theirs[s])), None)
-    if at is None:
-        return None
-    if _fit(mine, theirs, at, 1, 1):
-        return None  # the calls behind it fit as they stand: this one differs, nothing is moved
-    missed = _fit(mine, theirs, at, 0, 1)
-    extra = _fit(mine, theirs, at, 1, 0)
-    again = missed == 1 and not extra and at - 1 in mine and _same(mine[at - 1], mine[at])
-    soon: bool | None = _soon(streams, mine, theirs, at) if again else False
-    if soon:
+    at = next((seq for seq in sorted(own.keys() & theirs.keys()) if not _is_alike(own[seq], theirs[seq])), None)
+    if at is None or _fitting_calls(own, theirs, at + 1, at + 1):
+        return None  # where the calls behind it fit as they stand, this one differs and nothing is moved
+    missed, extra = _fitting_calls(own, theirs, at, at + 1), _fitting_calls(own, theirs, at + 1, at)
+    is_repeated = missed == 1 and not extra and at - 1 in own and _is_alike(own[at - 1], own[at])
+    came_early = _came_early(sequences, own, theirs, at) if is_repeated else False
+    if came_early:
         missed, extra = 0, 1
-    elif extra == 1 and not missed and _stepped(streams, mine, theirs, at):
-        missed, extra, soon = 1, 0, None
+    elif extra == 1 and not missed and _was_in_another_step(sequences, own, theirs, at):
+        missed, extra, came_early = 1, 0, None
     if missed == extra:
         return None
-    row, peer_row = mine[at][1], theirs[at][1]
-    return Shift(rank, found.group, at, missed > extra, row, peer_row, max(missed, extra), sure=soon is False)
+    sure = came_early is False
+    return Shift(rank, mismatch.group, at, missed > extra, own[at][1], theirs[at][1], max(missed, extra), sure)
 
 
-def _soon(streams: CallSequences, mine: _Labelled, theirs: _Labelled, at: int) -> bool | None:
-    """Whether the rank issued call ``at`` before it can have gone through what lies, in other groups, between its peers' two calls:
-    then nothing was skipped, and this one came on top. None where nothing lies between them.
+def _came_early(sequences: CallSequences, own: _Calls, theirs: _Calls, at: int) -> bool | None:
+    """True when the rank issued call ``at`` without the calls of other groups that its peers issue before theirs.
+
+    Then it skipped nothing and this call is an extra one. None where peers issue nothing in between.
     """
-    own, peers = _way(streams, mine, at - 1, at), _way(streams, theirs, at - 1, at + 1)
-    return None if own is None or peers is None or peers < 3 else own < peers - 1
+    between = _distance(sequences, own, at - 1, at)
+    of_peers = _distance(sequences, theirs, at - 1, at + 1)
+    return None if between is None or of_peers is None or of_peers < 3 else between < of_peers - 1
 
 
-def _stepped(streams: CallSequences, mine: _Labelled, theirs: _Labelled, at: int) -> bool:
-    """Whether the rank issued far more between the calls around ``at`` than its peers: then the call is another step's, not on top."""
-    own, peers = _way(streams, mine, at - 1, at + 1), _way(streams, theirs, at - 1, at)
-    return own is not None and peers is not None and own > peers + 1
+def _was_in_another_step(sequences: CallSequences, own: _Calls, theirs: _Calls, at: int) -> bool:
+    """True when the rank issued more calls around ``at`` than its peers: the call is of another step, not an extra one."""
+    between = _distance(sequences, own, at - 1, at + 1)
+    of_peers = _distance(sequences, theirs, at - 1, at)
+    return between is not None and of_peers is not None and between > of_peers + 1
 
 
-def _way(streams: CallSequences, calls: _Labelled, start: int, end: int) -> int | None:
-    """How many calls of any group lie from one number to another in their rank's order; None where either is not recorded."""
+def _distance(sequences: CallSequences, calls: _Calls, start: int, end: int) -> int | None:
+    """How many calls of any group a rank issued from one number to another; None where either is not recorded."""
     if start not in calls or end not in calls:
         return None
-    rank = int(streams.case.call_rank[calls[start][1]])
-    first, last = streams.position(rank, calls[start][1]), streams.position(rank, calls[end][1])
+    rank = int(sequences.case.call_rank[calls[start][1]])
+    first, last = sequences.position(rank, calls[start][1]), sequences.position(rank, calls[end][1])
     return last - first if first is not None and last is not None else None
 
 
-def _fit(
-    mine: _Labelled,
-    theirs: _Labelled,
-    at: int,
-    skip_mine: int,
-    skip_theirs: int,
-) -> int:
-    """How many calls fit when one stream is moved by one; 0 unless all that can be compared fit, and they are more than one
-    or their kind is rare enough not to fit by accident.
-    """
+def _fitting_calls(own: _Calls, theirs: _Calls, own_start: int, their_start: int) -> int:
+    """How many calls are alike, one after the other, from these numbers on; 0 where any recorded pair differs."""
     length = 0
-    while True:
-        a, b = mine.get(at + skip_mine + length), theirs.get(at + skip_theirs + length)
-        if a is None or b is None:
-            break
-        if not _same(a, b):
+    while (a := own.get(own_start + length)) is not None and (b := theirs.get(their_start + length)) is not None:
+        if not _is_alike(a, b):
             return 0
         length += 1
     return length
 
 
-def _same(one: tuple[tuple[int, int], int], other: tuple[tuple[int, int], int]) -> bool:
-    """Whether two calls are alike, as far as the elements of both are known."""
-    (label, count), (another, number) = one[0], other[0]
-    return label == another and (count == number or -1 in (count, number))
+def _is_alike(one: tuple[tuple[int, int], int], other: tuple[tuple[int, int], int]) -> bool:
+    """True when two calls have one label and, where both are known, the same number of elements."""
+    (label, count), (other_label, other_count) = one[0], other[0]
+    return label == other_label and (count == other_count or -1 in (count, other_count))
 
 
-def _labelled(
-    case: Case, fronts: ProgressTable, streams: CallSequences, group: int, rank: int
-) -> dict[int, tuple[tuple[int, int], int]]:
-    """Number to (what was called, row) for one rank in one group: label and elements."""
-    rows = np.flatnonzero(fronts.collective & (case.call_group == group) & (case.call_rank == rank))
-    varying = [any(v in n for v in VARYING_SIZES) for n in case.vocabulary.ops]
+def _calls_of(case: Case, progress: ProgressTable, sequences: CallSequences, group: int, rank: int) -> _Calls:
+    rows = np.flatnonzero(progress.collective & (case.call_group == group) & (case.call_rank == rank))
+    varying = [_has_varying_sizes(op) for op in case.vocabulary.ops]
     calls = case.calls
     return {
-        int(calls.seq[r]): ((int(streams.labels[r]), -1 if varying[calls.op[r]] else int(calls.numel_in[r])), int(r))
+        int(calls.seq[r]): ((int(sequences.labels[r]), -1 if varying[calls.op[r]] else int(calls.numel_in[r])), int(r))
         for r in rows.tolist()
     }

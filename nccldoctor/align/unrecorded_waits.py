@@ -1,7 +1,8 @@
-"""Who looks absent and is not: ranks that wait in a call which no recorder notes.
+"""Finds ranks that look absent and are not: they wait in a call which no recorder notes.
 
-Gloo records no sends and receives, so a pipeline stage that waits for its input seems to be outside everything. Its stack, its own
-complaint, or the order of past steps tells that it waits for somebody too.
+Gloo records no sends and receives, so that a pipeline stage that waits for its input seems to be in no call at all. Its stack, its
+own complaint, or the order of past steps shows that it waits too. Example: rank 1 waits for the activations of rank 0, rank 2 for
+those of rank 1, and both miss ALLREDUCE #18. In every past step rank 0 called first: ranks 1 and 2 are excused.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
 
 SET_UP = ("wait", "barrier")
-"""Operations of the store in which a rank waits for the others to make a group."""
+"""Operations of the store in which a rank waits for the others to create a process group."""
 
 Times = npt.NDArray[np.int64]
 
@@ -35,8 +36,10 @@ STEPS_COMPARED = 8
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedWaits:
-    """Which roots are ``excused``; ``inferred`` where only the order of past steps tells the others from them; ``hidden`` where every root
-    waits, so that all waiting ends in calls that nobody recorded.
+    """Which roots of the wait graph wait in an unrecorded call.
+
+    ``excused`` roots do. ``inferred``: only the order of past steps says so. ``hidden``: every root waits, so that all waiting ends
+    in calls that no recorder noted.
     """
 
     excused: Ranks
@@ -45,54 +48,52 @@ class UnrecordedWaits:
 
 
 def find_unrecorded_waits(
-    case: Case, both: ProgressTable, streams: CallSequences, liveness: Liveness, graph: WaitGraph
+    case: Case, progress: ProgressTable, sequences: CallSequences, liveness: Liveness, graph: WaitGraph
 ) -> UnrecordedWaits:
-    """The roots that wait themselves; never all of them, unless the waiting ends elsewhere too."""
+    """The roots that wait themselves; never all of them, unless some waiting also ends elsewhere."""
     roots = graph.roots
     backends = {d.backend for d in case.dumps if d.entries or not d.problem}
     gloo = backends == {"gloo"}
-    lost = _lost(case) if gloo else Ranks()
-    waiting = Ranks(r for r in roots if _says_it_waits(liveness, r) or r in lost)
+    lost = _ranks_without_entries(case) if gloo else Ranks()
+    waiting = Ranks(r for r in roots if _has_said_it_waits(liveness, r) or r in lost)
     explained = bool(graph.entered_by_all or graph.cycles)
-    if roots and not explained and roots <= lost:
-        return UnrecordedWaits(Ranks(), hidden=True)
-    if gloo and roots and not explained and all(_waits_in_vain(liveness, r) for r in roots):
+    if roots and not explained and (roots <= lost or (gloo and all(_has_waited_in_vain(liveness, r) for r in roots))):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
-    first = _earliest(case, both, streams, graph, left) if gloo and len(left) > 1 else left
+    first = _first_by_past_steps(case, progress, sequences, graph, left) if gloo and len(left) > 1 else left
     return UnrecordedWaits(roots - first, inferred=first != left)
 
 
 def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
-    """Roots of which nothing is left, and which nobody waits for alone: each call that misses one is held up elsewhere anyway.
+    """Roots that left nothing and that no call needs as its explanation: other stuck calls hold up every call they miss.
 
-    Files get lost. Of two silent ranks, the one that some call waits for and for nobody else explains what the other one would;
-    and so does a call that everybody entered and somebody does not finish.
+    Files get lost. Ranks 6 and 7 left nothing; call A misses only rank 7, and call B misses both, but its member rank 5 waits in A:
+    rank 7 explains both calls and rank 6 is redundant. A call that every member entered and one does not finish explains as much.
     """
     calls = graph.calls.values()
     needed = {r for c in calls for r in (c.blockers if len(c.blockers) == 1 else c.missing) if r in roots}
-    behind: dict[int, list[Key]] = defaultdict(list)
+    queued: dict[int, list[Key]] = defaultdict(list)
     for key, call in graph.calls.items():
         for rank in call.queued:
-            behind[rank].append(key)
+            queued[rank].append(key)
     held = {k for k, c in graph.calls.items() if c.blockers & needed}
     held |= {k for k in graph.entered_by_all if graph.calls[k].completed and graph.calls[k].row >= 0}
     held |= {k for k in chain.from_iterable(graph.cycles) if graph.calls[k].row >= 0}
     frontier = list(held)
     while frontier:
-        further = {k for key in frontier for r in graph.calls[key].inside for k in behind[r]} - held
+        further = {k for key in frontier for r in graph.calls[key].inside for k in queued[r]} - held
         held |= further
         frontier = list(further)
     return Ranks(r for r in roots - needed if all(c.key in held for c in graph.waiting_for(r)))
 
 
-def _lost(case: Case) -> Ranks:
-    """Ranks whose dump lost its entries: Gloo counts what it waits in as done, so the counters that are left do not show it."""
+def _ranks_without_entries(case: Case) -> Ranks:
+    """Ranks whose gloo dump lost its entries: its counters call the call that it waits in completed."""
     return Ranks(r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.problem and d.status)
 
 
-def _waits_in_vain(liveness: Liveness, rank: int) -> bool:
-    """Whether a rank itself waited for somebody until the limit, or did so when its stack was taken."""
+def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
+    """True when a rank waited until the limit, or was waiting when its stack was taken."""
     activity = liveness.activity(rank)
     if any(s.main and is_waiting(s.frames) for s in activity.stacks):
         return True
@@ -101,58 +102,61 @@ def _waits_in_vain(liveness: Liveness, rank: int) -> bool:
     )
 
 
-def _says_it_waits(liveness: Liveness, rank: int) -> bool:
-    """A main thread inside a collective, a send or a receive; or an exception that such a call raised."""
+def _has_said_it_waits(liveness: Liveness, rank: int) -> bool:
+    """True when its main thread is inside a collective, a send or a receive, or such a call raised."""
     activity = liveness.activity(rank)
     if any(s.main and is_waiting(s.frames) for s in activity.stacks):
         return True
     return any(is_gloo_timeout(e) or is_lost_connection(e) for e in activity.secondary_errors)
 
 
-def _earliest(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGraph, roots: Ranks) -> Ranks:
+def _first_by_past_steps(
+    case: Case, progress: ProgressTable, sequences: CallSequences, graph: WaitGraph, roots: Ranks
+) -> Ranks:
     """The roots whose next call came, in every past step, before the next calls of the other roots.
 
     A stage that waits for its input issues its call after the stage before it has issued its own.
     """
-    times = {r: t for r in roots if (t := _past(case, both, streams, graph, r)) is not None}
+    times = {r: t for r in roots if (t := _past_issue_times(case, progress, sequences, graph, r)) is not None}
     if len(times) < len(roots):
         return roots
-    first = [r for r in times if all(_before(times[r], times[o]) for o in times if o != r)]
+    first = [r for r in times if all(_is_always_before(times[r], times[o]) for o in times if o != r)]
     return Ranks(first) if first else roots
 
 
-def _past(case: Case, both: ProgressTable, streams: CallSequences, graph: WaitGraph, rank: int) -> Times | None:
-    """When the call that a rank would issue next was issued in past steps, newest first, in nanoseconds.
+def _past_issue_times(
+    case: Case, progress: ProgressTable, sequences: CallSequences, graph: WaitGraph, rank: int
+) -> Times | None:
+    """When past steps issued the call that a rank would issue next: nanoseconds, newest first.
 
-    Of a rank without a record, when a peer issued the call that comes first in the rank's own order.
+    For a rank without a record, when a peer issued the call that comes first in the rank's own order.
     """
-    rows = streams.rows(rank)
-    expected = streams.expected_next(rank, len(rows))
+    rows = sequences.rows(rank)
+    expected = sequences.expected_next(rank, len(rows))
     if expected is not None:
-        at = streams.position(rank, expected[0])
-        return _occurrences(case, streams, rank, at, len(rows)) if at is not None else None
-    for call in in_issue_order(case, both, streams, rank, graph.waiting_for(rank)):
+        return _occurrences(case, sequences, rank, sequences.position(rank, expected[0]), len(rows))
+    for call in in_issue_order(case, progress, sequences, rank, graph.waiting_for(rank)):
         peer = int(case.call_rank[call.row]) if call.row >= 0 else -1
-        at = streams.position(peer, call.row) if peer >= 0 else None
-        times = _occurrences(case, streams, peer, at, at) if at is not None else None
+        at = sequences.position(peer, call.row) if peer >= 0 else None
+        times = _occurrences(case, sequences, peer, at, at or 0)
         if times is not None:
             return times
     return None
 
 
-def _occurrences(case: Case, streams: CallSequences, rank: int, at: int, newest: int) -> Times | None:
-    """When calls like the one at ``at``, behind a call like the one before it, were issued, of those before ``newest``."""
-    rows, labels = streams.rows(rank), streams.labels
-    if at == 0:
+def _occurrences(case: Case, sequences: CallSequences, rank: int, at: int | None, newest: int) -> Times | None:
+    """When the rank issued pairs of calls like those at ``at - 1`` and ``at``, before position ``newest``."""
+    if not at:
         return None
+    rows, labels = sequences.rows(rank), sequences.labels
     pair = (labels[rows[at - 1]], labels[rows[at]])
     hits = [i for i in range(1, newest) if (labels[rows[i - 1]], labels[rows[i]]) == pair]
-    found = case.calls.created_ns[rows[hits]][::-1][:STEPS_COMPARED]
-    return found if len(found) else None
+    times = case.calls.created_ns[rows[hits]][::-1][:STEPS_COMPARED]
+    return times if len(times) else None
 
 
-def _before(mine: Times, theirs: Times) -> bool:
-    """Whether mine came before theirs in each step that both recorded; steps are paired by nearness."""
+def _is_always_before(mine: Times, theirs: Times) -> bool:
+    """True when mine came before theirs in each step that both recorded; the nearest times are one step."""
     ahead = int(np.argmin(np.abs(mine - theirs[0])))
     behind = int(np.argmin(np.abs(theirs - mine[0])))
     mine, theirs = (mine[ahead:], theirs) if ahead else (mine, theirs[behind:])

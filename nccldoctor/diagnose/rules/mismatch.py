@@ -37,7 +37,7 @@ def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
         if call.pair is None:
             found = first_mismatch(facts.case, facts.progress, call.group, call.seq)
             if found is not None:
-                return _outvoted(facts, found) if found.tie else found
+                return _outvoted(facts, found) if found.is_tie else found
     return _uneven(facts)
 
 
@@ -172,7 +172,7 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     row = found.rows[min(found.majority or found.rows)]
     stalled = _stalled(facts, found, row)
     what = f"{stalled.op} #{found.seq} of {group.label}"
-    if found.tie:
+    if found.is_tie:
         return Hypothesis(
             f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
             evidence,

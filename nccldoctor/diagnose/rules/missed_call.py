@@ -125,7 +125,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
 def by_shift(facts: Facts, stall: Stall, *, missed: bool) -> Hypothesis | None:
     """Ranks whose calls in a group equal their peers' when moved by one."""
     found = disagreement(facts, stall)
-    if found is None or found.tie:
+    if found is None or found.is_tie:
         return None
     shifts = [
         s

@@ -55,12 +55,12 @@ def test_the_minority_is_named_whoever_it_is(op: str, more: dict[str, Any], aspe
     found = at(fourth((odd, op, more)), 4)
     assert found is not None
     assert (found.aspect, found.minority, found.majority) == (aspect, Ranks([odd]), Ranks(range(4)) - [odd])
-    assert not found.tie
+    assert not found.is_tie
 
 
 def test_a_tie_names_nobody() -> None:
     found = at(fourth((0, "broadcast", {}), (1, "broadcast", {})), 4)
-    assert found is not None and found.tie
+    assert found is not None and found.is_tie
     assert (found.minority, found.majority) == (Ranks(), Ranks())
     assert found.sides == (Ranks([0, 1]), Ranks([2, 3]))
 
@@ -68,7 +68,7 @@ def test_a_tie_names_nobody() -> None:
 def test_a_plurality_is_no_majority() -> None:
     different = [(0, "broadcast", {}), (1, "barrier", {}), (2, "reduce", {})]
     found = at(fourth(*different, size=5), 4)
-    assert found is not None and found.tie
+    assert found is not None and found.is_tie
     assert found.sides[0] == Ranks([3, 4])
 
 
