@@ -24,7 +24,7 @@ begin = time.perf_counter()
 from nccldoctor.prescribe.catalogue import load
 if sys.argv[1] != "full":
     load.BUILT_IN = Path(sys.argv[1])
-held = load.load()
+held = load.load_catalogue()
 print(time.perf_counter() - begin, len(held.entries))
 """
 

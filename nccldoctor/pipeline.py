@@ -93,7 +93,7 @@ def analyze(
             ruled_out=ruled_out(facts, findings[0]),
             capture=prescription.capture,
             alarm=alarm(facts),
-            catalogue=f"{len(remedies.remedies)} remedies",
+            catalogue=f"{len(remedies.entries)} remedies",
             run_up=run_up(facts, findings),
             timeline=timeline(facts, findings),
             stacks=two_stacks(facts, findings),

@@ -107,9 +107,9 @@ def pages(folder: Path) -> None:
       nccldoctor catalogue pages site/remedies/
     """
     from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.catalogue.pages import write
+    from nccldoctor.prescribe.catalogue.pages import write_pages
 
-    terminal.out(f"{write(folder, in_use().catalogue)} pages are in {folder}\n")
+    terminal.out(f"{write_pages(folder, in_use().catalogue)} pages are in {folder}\n")
 
 
 @catalogue.command("schema")

@@ -41,7 +41,7 @@ def samples() -> tuple[Sample, ...]:
 
 def expected(name: str) -> str:
     """The text of ``expected.toml`` of one sample. Raises :class:`InputError` where there is none of that name."""
-    return (_folder(name) / EXPECTED).read_text(encoding="utf-8")
+    return (_sample_folder(name) / EXPECTED).read_text(encoding="utf-8")
 
 
 def contents(name: str) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ def contents(name: str) -> dict[str, bytes]:
 
     Raises :class:`InputError` where there is no sample of that name.
     """
-    return {path: entry.read_bytes() for path, entry in _walk(_folder(name), "") if path != EXPECTED}
+    return {path: entry.read_bytes() for path, entry in _walk(_sample_folder(name), "") if path != EXPECTED}
 
 
 def write(name: str, folder: Path) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def write(name: str, folder: Path) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _folder(name: str) -> Traversable:
+def _sample_folder(name: str) -> Traversable:
     known = [sample.name for sample in samples()]
     if name not in known:
         raise InputError(f"no sample is called {name!r}", "nccldoctor demo --list shows them: " + ", ".join(known))

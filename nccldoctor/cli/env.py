@@ -95,9 +95,9 @@ def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str
     """
     from nccldoctor.cli import env_check
 
-    rows = env_check.files(files, _checked_version(torch), _checked_version(nccl))
+    rows = env_check.check_files(files, _checked_version(torch), _checked_version(nccl))
     if form == "json":
-        terminal.out(env_check.to_json(rows), encoding="utf-8")
+        terminal.out(env_check.settings_json(rows), encoding="utf-8")
     else:
-        terminal.out(env_check.to_text(rows))
+        terminal.out(env_check.settings_text(rows))
     click.get_current_context().exit(FIX if any(row.verdict == "fix" for row in rows) else 0)

@@ -32,24 +32,24 @@ class Row:
     says: tuple[str, ...]
 
 
-def check(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
+def check_case(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
     survey = survey_case(case)
     seen = settings_seen(survey)
-    readers = {note.detail: note.place for note in reversed(survey.of(Note)) if note.what == "reads-variable"}
+    readers = {note.detail: note.place for note in reversed(survey.events_of(Note)) if note.what == "reads-variable"}
     remarks: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judge(seen, torch or case.torch, nccl or case.nccl, readers):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
-    against = _folklore(case)
+    against = _discouraged(case)
     rows: dict[tuple[str, str], Row] = {}
     for one in seen:
         key = (one.name, one.value)
         if key not in rows and (one.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
-            rows[key] = _row(one, remarks.get(key, []), against.get(assignment(*key)))
+            rows[key] = _verdict_row(one, remarks.get(key, []), against.get(assignment(*key)))
     return tuple(rows.values())
 
 
-def _folklore(case: Case) -> dict[str, str]:
+def _discouraged(case: Case) -> dict[str, str]:
     """What the catalogue says against what is seen, as far as that depends on no finding."""
     from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place
     from nccldoctor.prescribe.catalogue.overlays import in_use
@@ -64,7 +64,7 @@ def _folklore(case: Case) -> dict[str, str]:
     return {found.what: found.why for found in avoid([Context(nothing, survey_case(case))], in_use().catalogue, ())}
 
 
-def _row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
+def _verdict_row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
     says = [remark.says for remark in remarks]
     if against is not None and not any(remark.avoid for remark in remarks):
         says = [*(text for text in says if not against.lower().startswith(text.lower())), against]
@@ -77,12 +77,12 @@ def _row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
     return Row(one.name, one.value, str(one.place), verdict, tuple(says))
 
 
-def to_text(rows: Sequence[Row]) -> str:
+def settings_text(rows: Sequence[Row]) -> str:
     """A block for each setting, what to fix first, ending in a count."""
-    return "".join(_lines(rows))
+    return "".join(_text_lines(rows))
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[str]:
+def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
     from nccldoctor.reports.parts import prose
     from nccldoctor.reports.parts.sanitize import line
 
@@ -98,7 +98,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def to_json(rows: Sequence[Row]) -> str:
+def settings_json(rows: Sequence[Row]) -> str:
     """The same as a document: ``{"settings": [{name, value, place, verdict, says}]}``."""
     held = [
         {"name": row.name, "value": row.value, "place": row.place, "verdict": row.verdict, "says": list(row.says)}
@@ -107,11 +107,11 @@ def to_json(rows: Sequence[Row]) -> str:
     return json.dumps({"settings": held}, indent=2, ensure_ascii=False) + "\n"
 
 
-def files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
+def check_files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """Read ``paths`` as ``analyze`` does, and :func:`check` what they set.
 
     Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
     from nccldoctor.pipeline import read
 
-    return check(read(paths), torch, nccl)
+    return check_case(read(paths), torch, nccl)

@@ -21,21 +21,23 @@ def explanation(name: str) -> str:
 
     Raises :class:`UnknownNameError`, with the nearest names, where nothing is.
     """
-    parts = [text for look in (_cause, _kind, _remedy, _setting) if (text := look(name))]
+    parts = [
+        text for look in (_explain_cause, _explain_kind, _explain_remedy, _explain_setting) if (text := look(name))
+    ]
     if not parts:
-        raise UnknownNameError(f"nothing is called {name!r}", _nearest(name))
+        raise UnknownNameError(f"nothing is called {name!r}", _suggestion(name))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
 def remedy(name: str) -> str:
     """One remedy in full. Raises :class:`UnknownNameError` where there is none of that name."""
-    text = _remedy(name)
+    text = _explain_remedy(name)
     if not text:
-        raise UnknownNameError(f"no remedy is called {name!r}", _nearest(name))
+        raise UnknownNameError(f"no remedy is called {name!r}", _suggestion(name))
     return text
 
 
-def _cause(name: str) -> str:
+def _explain_cause(name: str) -> str:
     if name not in set(CauseClass):
         return ""
     cause = CauseClass(name)
@@ -43,7 +45,7 @@ def _cause(name: str) -> str:
     return f"{cause} (cause class, family {cause.family})\n\n{said}\n"
 
 
-def _kind(name: str) -> str:
+def _explain_kind(name: str) -> str:
     event = KINDS.get(name)
     if event is None:
         return ""
@@ -52,24 +54,24 @@ def _kind(name: str) -> str:
     return f"{name} (kind of event)\n\n{inspect.getdoc(event)}\n\nFields: {', '.join(own) or 'none of its own'}.\n"
 
 
-def _remedy(name: str) -> str:
+def _explain_remedy(name: str) -> str:
     from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.catalogue.words import explain as words_of
+    from nccldoctor.prescribe.catalogue.pages import remedy_page
 
     entry = in_use().catalogue.get(name)
-    return words_of(entry) if entry else ""
+    return remedy_page(entry) if entry else ""
 
 
-def _setting(name: str) -> str:
+def _explain_setting(name: str) -> str:
     from nccldoctor.prescribe.setting_table import describe_setting
 
     return describe_setting(name) or ""
 
 
-def _nearest(name: str) -> str:
+def _suggestion(name: str) -> str:
     from nccldoctor.prescribe.catalogue.overlays import in_use
     from nccldoctor.prescribe.setting_table import known
 
-    names = [*CauseClass, *KINDS, *(r.id for r in in_use().catalogue.remedies), *known()]
+    names = [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
     near = difflib.get_close_matches(name, names, 3, 0.5)
     return f"did you mean {', '.join(near)}?" if near else "nccldoctor catalogue list shows the remedies"

@@ -41,7 +41,7 @@ def avoid(contexts: list[Context], catalogue: Catalogue, judgements: tuple[Judge
 def settings_seen(survey: Survey) -> tuple[Setting, ...]:
     """What is set, each by the rank whose file shows it, and what notes in the input say to set."""
     advised = []
-    for note in survey.of(Note):
+    for note in survey.events_of(Note):
         if note.what == "advice" and note.detail.isascii() and note.detail[:1].isupper():
             name, _, value = note.detail.partition("=")
             advised.append(Setting(place=note.place, text=note.text, name=name, value=value))

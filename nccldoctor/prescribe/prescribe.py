@@ -12,7 +12,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.ranks import names
 from nccldoctor.prescribe.capture import capture
-from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, plain
+from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
 from nccldoctor.prescribe.catalogue.words import step_line, worded
 from nccldoctor.prescribe.conditions import (
     PREDICATES,
@@ -79,7 +79,7 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
     """Match the catalogue against the findings; the same input gives the same answer, order included."""
     survey = survey_case(case)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
-    readers = {note.detail: note.place for note in reversed(survey.of(Note)) if note.what == "reads-variable"}
+    readers = {note.detail: note.place for note in reversed(survey.events_of(Note)) if note.what == "reads-variable"}
     judgements = judge(settings_seen(survey), case.torch, case.nccl, readers)
     return Prescription(
         tuple(_advice(fit, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
@@ -102,13 +102,13 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
         if isinstance(answer, Unmet) and clause.name in _DECISIVE:
             return None
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
-        checks.append(_condition(answer))
+        checks.append(_as_condition(answer))
         weights += [PREDICATES[clause.name].weight] if isinstance(answer, Met) else []
     required = tuple(checks)
     refuted = 0.0
     if any_of := remedy.clauses("any"):
         answers = [(ask(context, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
-        checks.append(_one_of(answers))
+        checks.append(_any_condition(answers))
         weights += [weight for answer, weight in answers if isinstance(answer, Met)]
         refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
     if any(isinstance(ask(context, c.name, c.arguments), Met) for c in remedy.clauses("none")):
@@ -139,12 +139,12 @@ def _fits(contexts: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
                 continue
             fit = weigh(entry, context)
             known = best.get(entry.remedy.id)
-            if fit is not None and _is_grounded(fit) and (known is None or _order(fit) < _order(known)):
+            if fit is not None and _is_grounded(fit) and (known is None or _sort_key(fit) < _sort_key(known)):
                 best[entry.remedy.id] = fit
-    return sorted(best.values(), key=_order)
+    return sorted(best.values(), key=_sort_key)
 
 
-def _order(fit: Fit) -> tuple[int, bool, float, str]:
+def _sort_key(fit: Fit) -> tuple[int, bool, float, str]:
     """Guesses that are checked in full come before those that are not."""
     incomplete = not fit.specific and fit.met < len(fit.checks)
     return ("strong", "possible", "weak").index(fit.fit), incomplete, -round(fit.score, 9), fit.entry.remedy.id
@@ -184,16 +184,16 @@ def _is_grounded(fit: Fit) -> bool:
     return fit.specific or fit.finding.cause is not CauseClass.UNDETERMINED
 
 
-def _condition(answer: Answer) -> Condition:
+def _as_condition(answer: Answer) -> Condition:
     met = True if isinstance(answer, Met) else None if isinstance(answer, NotCheckable) else False
     return Condition(answer.asked, met, answer.says, answer.where if isinstance(answer, Met) else None)
 
 
-def _one_of(answers: list[tuple[Answer, float]]) -> Condition:
+def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
     """The ``any`` block as one condition: the most telling that is met, else all that was asked."""
     met = max((pair for pair in answers if isinstance(pair[0], Met)), key=lambda pair: pair[1], default=None)
     if met is not None or len(answers) == 1:
-        return _condition(met[0] if met is not None else answers[0][0])
+        return _as_condition(met[0] if met is not None else answers[0][0])
     asked = "one of: " + "; ".join(dict.fromkeys(a.asked for a, _ in answers))
     open_ = [a.says for a, _ in answers if isinstance(a, NotCheckable)]
     says = "; ".join(dict.fromkeys(open_ or [a.says for a, _ in answers]))
@@ -223,7 +223,7 @@ def values(finding: Finding, survey: Survey) -> dict[str, str]:
 
 def _origin_note(entry: Entry) -> str:
     """What stands behind the title where the remedy, or a part of it, is not ours: titles are shown everywhere."""
-    return "" if entry.origin == BUILT_IN_NAME else f" (remedy of {plain(entry.origin)})"
+    return "" if entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(entry.origin)})"
 
 
 def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
@@ -244,5 +244,5 @@ def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
         summary=worded(remedy.summary, known),
         topic=fit.entry.topic,
         checks=fit.checks,
-        origin=plain(fit.entry.origin),
+        origin=one_line(fit.entry.origin),
     )

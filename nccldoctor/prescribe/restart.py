@@ -1,14 +1,20 @@
-"""May the job be restarted as it is? A table, read from the top; see docs/restart.md for the reasons."""
+"""Decides whether the job may be restarted as it is: the first row of ``restart.toml`` that fits a finding.
+
+docs/restart.md gives the reasons.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
-from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding
+from nccldoctor.model import Action, CauseClass, Confidence, Finding
 from nccldoctor.model.hosts import host_key
 from nccldoctor.prescribe.conditions.survey import Survey
 
@@ -23,123 +29,45 @@ _CORDON_SHOWN = 16
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    holds: Callable[[Finding, Survey], bool]
+    """One row: it fits by class, by family, by sign, or any finding where it has none of them."""
+
     restart: str
     why: str
+    class_: tuple[str, ...] = ()
+    family: str = ""
+    sign: str = ""
     cordon: bool = False
 
-
-def _class(*causes: str) -> Callable[[Finding, Survey], bool]:
-    return lambda finding, survey: finding.cause.value in causes
-
-
-def _is_unsure(finding: Finding, survey: Survey) -> bool:
-    return finding.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)
-
-
-def _has_failing_link(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey))
+    def is_for(self, finding: Finding, survey: Survey) -> bool:
+        """True where the row fits a finding."""
+        if self.sign:
+            return _SIGNS[self.sign](finding, survey)
+        if self.family:
+            return finding.family == self.family
+        return not self.class_ or finding.cause in self.class_
 
 
-def _was_preempted(finding: Finding, survey: Survey) -> bool:
-    if finding.cause is not CauseClass.DIED:
-        return False
-    told = any(event.what in TRANSIENT for event in survey.of(SchedulerEvent)) or _was_evicted(
-        survey, _EVICTED_FOR_NODE
-    )
-    return told and not _has_device_fault(finding, survey)
-
-
-def _was_evicted(survey: Survey, why: re.Pattern[str]) -> bool:
-    """Whether a pod was evicted in these words."""
-    return any(
-        event.what == "evicted" and why.search(event.detail or event.text) for event in survey.of(SchedulerEvent)
-    )
-
-
-def _used_more_than_granted(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and _was_evicted(survey, _EVICTED_FOR_USAGE)
-
-
-def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and any(True for _ in survey.of(OutOfMemory))
-
-
-def _has_device_fault(finding: Finding, survey: Survey) -> bool:
-    """Whether a host of the culprits shows a device fault, which a restart would meet again."""
-    hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
-    return any(
-        isinstance(about.event, GpuError) and about.event.weight == "fault" and about.host in hosts
-        for about in survey.surveyed(GpuError)
-    )
-
-
-_TABLE: tuple[_Row, ...] = (
-    _Row(_class("none"), "unknown", "nothing wrong was found in what was read: there is nothing to restart for"),
-    _Row(_class("undetermined"), "unknown", "the cause is not known"),
-    _Row(_is_unsure, "unknown", "the finding is not sure enough to act on: confirm it first"),
-    _Row(
-        _class("hardware"),
-        "after-replacing-node",
-        "a device reports errors; on the same host it will fail again",
-        cordon=True,
-    ),
-    _Row(_has_failing_link, "after-replacing-node", "the same host's link fails again and again", cordon=True),
-    _Row(_has_device_fault, "after-replacing-node", "the host's kernel log shows a device fault", cordon=True),
-    _Row(
-        _used_more_than_granted,
-        "after-fix",
-        "a pod was evicted for what it used itself; the same run will use as much again",
-    ),
-    _Row(
-        _was_preempted,
-        "now",
-        "the scheduler took the node away; the program is not at fault: resume from the last checkpoint",
-    ),
-    _Row(
-        _was_out_of_memory, "after-fix", "a process was killed for want of memory; the same run will need as much again"
-    ),
-    _Row(_class("raised"), "after-fix", "the program raised an error of its own and would raise it again"),
-    _Row(
-        lambda finding, survey: finding.family is Family.DISAGREE,
-        "after-fix",
-        "the ranks issue different calls: the program will do so again at the same point",
-    ),
-    _Row(_class("died"), "unknown", "why the process ended is not known; a restart may end the same way"),
-    _Row(_class("frozen"), "unknown", "what holds the process is not known: look at its host before it is used again"),
-    _Row(
-        _class("device-stalled"),
-        "unknown",
-        "one GPU stopped: check that host's kernel log and GPU before it is used again",
-    ),
-    _Row(_class("network"), "unknown", "a link reported an error once: look at its counters before the next run"),
-    _Row(_class("init"), "unknown", "the job did not come up; the same launch will wait for the same rank"),
-    _Row(_class("unfinished"), "unknown", "all ranks are in the call and nothing says why it does not end"),
-    _Row(
-        _class("straggler"), "unknown", "the rank was late, not broken: find what held it up, or it will be late again"
-    ),
-)
+@cache
+def _table() -> tuple[_Row, ...]:
+    rows = tomllib.loads((files("nccldoctor.prescribe") / "restart.toml").read_text(encoding="utf-8"))["row"]
+    return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
 
 
 def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
-    """The action for the whole job: the most restrictive row over the verdict and all other findings of some
-    certainty.
-    """
+    """The action for the whole job: the most restrictive row of the verdict and of all other sure findings."""
     if not findings:
         return Action("unknown", "nothing was found")
     sure = [finding for finding in findings[1:] if not _is_unsure(finding, survey)]
-    rows = [(_row(finding, survey), finding) for finding in (findings[0], *sure)]
+    rows = [(_row_for(finding, survey), finding) for finding in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
-    return Action(
-        row.restart, f"{row.why} ({finding.id})" if len(findings) > 1 else row.why, tuple(hosts[:_CORDON_SHOWN])
-    )
+    why = f"{row.why} ({finding.id})" if len(findings) > 1 else row.why
+    return Action(row.restart, why, tuple(hosts[:_CORDON_SHOWN]))
 
 
-def _row(finding: Finding, survey: Survey) -> _Row:
-    late = "what kept the rank away is not known; a restart may meet it again"
-    return next((row for row in _TABLE if row.holds(finding, survey)), _Row(_class(), "unknown", late))
+def _row_for(finding: Finding, survey: Survey) -> _Row:
+    return next(row for row in _table() if row.is_for(finding, survey))
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -150,16 +78,59 @@ def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
 
 
 def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
-    """Culprit hosts whose own port failed :data:`REPEATED` times or more; a peer's time-out says nothing about one's
-    own port.
+    """Culprit hosts whose own port failed :data:`REPEATED` times or more.
+
+    A peer's time-out says nothing about one's own port.
     """
-    own = [
-        about for about in survey.surveyed(IbError) if isinstance(about.event, IbError) and about.event.what == "port"
+    ports = [s for s in survey.surveyed(IbError) if isinstance(s.event, IbError) and s.event.what == "port"]
+    links = [
+        s for s in survey.surveyed(KernelEvent) if isinstance(s.event, KernelEvent) and s.event.what == "link-down"
     ]
-    own += [
-        about
-        for about in survey.surveyed(KernelEvent)
-        if isinstance(about.event, KernelEvent) and about.event.what == "link-down"
-    ]
-    counts = Counter(about.host for about in own)
+    counts = Counter(fault.host for fault in (*ports, *links))
     return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)
+
+
+def _is_unsure(finding: Finding, survey: Survey) -> bool:
+    return finding.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)
+
+
+def _has_failing_link(finding: Finding, survey: Survey) -> bool:
+    return finding.cause is CauseClass.NETWORK and bool(_link_hosts(finding, survey))
+
+
+def _has_device_fault(finding: Finding, survey: Survey) -> bool:
+    """True where a host of the culprits shows a device fault, which a restart would meet again."""
+    hosts = {host_key(host) for host in survey.hosts_of(finding.ranks)}
+    faults = (s for s in survey.surveyed(GpuError) if isinstance(s.event, GpuError) and s.event.weight == "fault")
+    return any(fault.host in hosts for fault in faults)
+
+
+def _was_evicted(survey: Survey, why: re.Pattern[str]) -> bool:
+    """True where a pod was evicted in these words."""
+    events = survey.events_of(SchedulerEvent)
+    return any(event.what == "evicted" and why.search(event.detail or event.text) for event in events)
+
+
+def _was_evicted_for_usage(finding: Finding, survey: Survey) -> bool:
+    return finding.cause is CauseClass.DIED and _was_evicted(survey, _EVICTED_FOR_USAGE)
+
+
+def _was_preempted(finding: Finding, survey: Survey) -> bool:
+    if finding.cause is not CauseClass.DIED or _has_device_fault(finding, survey):
+        return False
+    transient = any(event.what in TRANSIENT for event in survey.events_of(SchedulerEvent))
+    return transient or _was_evicted(survey, _EVICTED_FOR_NODE)
+
+
+def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
+    return finding.cause is CauseClass.DIED and bool(survey.events_of(OutOfMemory))
+
+
+_SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
+    "unsure": _is_unsure,
+    "failing-link": _has_failing_link,
+    "device-fault": _has_device_fault,
+    "evicted-for-usage": _was_evicted_for_usage,
+    "preempted": _was_preempted,
+    "out-of-memory": _was_out_of_memory,
+}

@@ -7,10 +7,10 @@ from builders import fixtures_conditions
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.prescribe.catalogue.load import load
+from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.prescribe import prescribe
 
-CATALOGUE = load()
+CATALOGUE = load_catalogue()
 BOTH = (SourceKind.LOG, SourceKind.KERNEL_LOG)
 
 

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from nccldoctor.cli.app import cli
 from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
 from nccldoctor.model import SourceKind
-from nccldoctor.prescribe.catalogue.load import load
+from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.pages import pages
 from nccldoctor.prescribe.conditions import survey_case
 from nccldoctor.prescribe.restart import decide
@@ -22,13 +22,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_no_page_of_a_remedy_is_kept() -> None:
-    ids = {entry.remedy.id for entry in load().entries}
+    ids = {entry.remedy.id for entry in load_catalogue().entries}
     assert not [path for path in DOCS.rglob("*.md") if path.stem in ids]
 
 
 def test_every_remedy_has_a_page_that_the_index_links() -> None:
-    held = pages(load())
-    for entry in load().entries:
+    held = pages(load_catalogue())
+    for entry in load_catalogue().entries:
         name = f"{entry.topic}/{entry.remedy.id}.md"
         assert f"({name})" in held["README.md"]
         assert held[name].startswith(f"# {entry.remedy.title}\n")
@@ -36,7 +36,7 @@ def test_every_remedy_has_a_page_that_the_index_links() -> None:
 
 def test_nothing_in_a_page_is_taken_for_html() -> None:
     reader = MarkdownIt("commonmark")
-    for name, text in pages(load()).items():
+    for name, text in pages(load_catalogue()).items():
         for token in reader.parse(text):
             kinds = {token.type, *(child.type for child in token.children or ())}
             assert not kinds & {"html_inline", "html_block"}, f"{name}: {token.content}"
@@ -47,7 +47,7 @@ def test_pages_are_built_on_demand(tmp_path: Path) -> None:
     for _ in range(2):
         result = CliRunner().invoke(cli, ["catalogue", "pages", str(tmp_path)])
         assert result.exit_code == 0, result.output
-    assert len(list(tmp_path.rglob("*.md"))) == len(pages(load())) + 1
+    assert len(list(tmp_path.rglob("*.md"))) == len(pages(load_catalogue())) + 1
 
 
 def test_an_index_of_something_else_is_kept(tmp_path: Path) -> None:

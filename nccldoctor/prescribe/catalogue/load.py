@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from nccldoctor.model.errors import CatalogueError
-from nccldoctor.prescribe.catalogue.lines import line_of
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Remedy, remedy_of
 
 BUILT_IN = Path(__file__).parent
@@ -26,6 +25,10 @@ MOST_FILES = 2000
 """Files of one folder that are read; more is no catalogue."""
 BUILT_IN_NAME = "built-in"
 _MISTAKES_SHOWN = 40
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\- ]{1,120}?)\s*\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_\-]{1,60})\s*=")
+_INLINE = re.compile(r"[{,]\s*([A-Za-z0-9_\-]{1,60})\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,6 @@ class Catalogue:
     """All remedies, ordered by topic and id."""
 
     entries: tuple[Entry, ...]
-
-    @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        """The remedies alone, in the same order."""
-        return tuple(entry.remedy for entry in self.entries)
 
     def get(self, id_: str) -> Entry | None:
         """The entry with this id, None where there is none."""
@@ -80,7 +78,7 @@ class Collected:
     mistakes: tuple[str, ...] = ()
 
 
-def load(folders: Sequence[Path] = ()) -> Catalogue:
+def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
     """The built-in remedies with those of ``folders`` laid over them, in order.
 
     Raises :class:`CatalogueError` with every mistake of every file.
@@ -109,9 +107,9 @@ def _collect(folders: tuple[Folder, ...]) -> Collected:
     mistakes: list[str] = []
     version_tuple = Folder(BUILT_IN_NAME, BUILT_IN)
     for position, folder in enumerate((version_tuple, *folders)):
-        for path in _files(folder, mistakes):
+        for path in _remedy_files(folder, mistakes):
             wrong = _lay(path, folder, layers, released=position == 0)
-            mistakes += [f"{plain(folder.name)}/{text}" for text in wrong]
+            mistakes += [f"{one_line(folder.name)}/{text}" for text in wrong]
     entries = [held.entry for held in layers.values() if held.entry is not None]
     entries.sort(key=lambda entry: (entry.topic, entry.remedy.id))
     return Collected(Catalogue(tuple(entries)), tuple(mistakes))
@@ -125,40 +123,40 @@ class _Layers:
     entry: Entry | None
 
 
-def _files(folder: Folder, mistakes: list[str]) -> list[Path]:
+def _remedy_files(folder: Folder, mistakes: list[str]) -> list[Path]:
     """The files of a folder by name; what is no plain file is passed over, and never opened: it may never end."""
     if not folder.path.is_dir():
-        mistakes.append(f"no such folder: {plain(str(folder.path))}")
+        mistakes.append(f"no such folder: {one_line(str(folder.path))}")
         return []
     try:
         paths = sorted(folder.path.glob("*/*.toml"))
     except OSError as error:
-        mistakes.append(f"{plain(folder.name)}: {error.strerror}")
+        mistakes.append(f"{one_line(folder.name)}: {error.strerror}")
         return []
     if len(paths) > MOST_FILES:
-        mistakes.append(f"{plain(folder.name)}: more than {MOST_FILES} files; the rest is not read")
+        mistakes.append(f"{one_line(folder.name)}: more than {MOST_FILES} files; the rest is not read")
     return paths[:MOST_FILES]
 
 
 def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bool) -> list[str]:
     """Lay one file over what is known of its id; returns its mistakes, and changes nothing where there is one."""
-    name, topic = plain(path.relative_to(folder.path).as_posix()), path.parent.name
+    name, topic = one_line(path.relative_to(folder.path).as_posix()), path.parent.name
     try:
-        text = _text(path)
+        text = _read_text(path)
         data = tomllib.loads(text)
     except RecursionError:
         return [f"{name}:1: nested too deep"]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         line = re.search(r"at line (\d+)", str(error))
-        return [f"{name}:{line.group(1) if line else 1}: {plain(str(reason))}"]
+        return [f"{name}:{line.group(1) if line else 1}: {one_line(str(reason))}"]
     before = layers.get(path.stem)
     merged, disabled = {**(before.data if before else {}), **data}, data.get("disabled", False)
     merged.pop("disabled", None)
     mistakes = list(_wrong_place(data, path, topic, text, name))
     if disabled is not True and disabled is not False:
         mistakes.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
-    remedy, refused = (None, []) if disabled is True else _remedy(merged, text, name, released=released)
+    remedy, refused = (None, []) if disabled is True else _read_remedy(merged, text, name, released=released)
     mistakes += refused
     if not mistakes:
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
@@ -166,7 +164,7 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     return mistakes
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The content of a plain file of bearable size. Raises OSError or ValueError."""
     state = path.stat()
     if not stat.S_ISREG(state.st_mode):
@@ -176,7 +174,7 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:
+def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) -> tuple[Remedy | None, list[str]]:
     """A remedy, or the mistakes in its fields.
 
     The tests validate every built-in file in full, so that a run only checks their keys: importing pydantic takes
@@ -202,19 +200,58 @@ def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
     except ValidationError as error:
         for problem in error.errors(include_url=False, include_input=False):
             at = tuple(part for part in problem["loc"] if part != "[key]")
-            mistakes.append(f"{name}:{line_of(text, at)}: {plain('.'.join(map(str, at)))}: {plain(problem['msg'])}")
+            mistakes.append(
+                f"{name}:{line_of(text, at)}: {one_line('.'.join(map(str, at)))}: {one_line(problem['msg'])}"
+            )
     return mistakes
 
 
 def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: str) -> Iterator[str]:
     """The file must be called by its id, in the folder of a topic."""
     if data.get("id") != path.stem:
-        given = plain(repr(data.get("id")))
-        yield f"{name}:{line_of(text, ('id',))}: id is {given}, the file is called {plain(repr(path.stem))}"
+        given = one_line(repr(data.get("id")))
+        yield f"{name}:{line_of(text, ('id',))}: id is {given}, the file is called {one_line(repr(path.stem))}"
     if topic not in TOPICS:
-        yield f"{name}:1: unknown topic {plain(repr(topic))}; known are {', '.join(TOPICS)}"
+        yield f"{name}:1: unknown topic {one_line(repr(topic))}; known are {', '.join(TOPICS)}"
 
 
-def plain(text: str) -> str:
+def one_line(text: str) -> str:
     """A name or message from a stranger's folder on one line, cut, without what a terminal would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text[:300])
+
+
+def line_of(text: str, loc: Sequence[Any]) -> int:
+    """The line (from 1) of the value at ``loc``: that of its key, else that of the table around it.
+
+    tomllib tells no places; a remedy file is plain enough to find them again by headers and keys.
+    """
+    best, depth = 1, 0
+    for number, path in _keys(text):
+        common = 0
+        for wanted, have in zip(loc, path, strict=False):
+            if str(wanted) != have:
+                break
+            common += 1
+        if common == len(path) and common > depth:
+            best, depth = number, common
+    return best
+
+
+def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Every header and key of a TOML text with its line and its path, array tables counted from 0."""
+    table: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = _HEADER.match(line), _KEY.match(line)
+        if header:
+            parts = header.group(2).split(".")
+            if header.group(1) == "[[":
+                index = counts.get(header.group(2), -1) + 1
+                counts[header.group(2)] = index
+                parts = [*parts, str(index)]
+            table = tuple(parts)
+            yield number, table
+        elif key:
+            yield number, (*table, key.group(1))
+            for inner in _INLINE.findall(line[key.end() :]):
+                yield number, (*table, key.group(1), inner)

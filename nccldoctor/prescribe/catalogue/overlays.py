@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nccldoctor.prescribe.catalogue.load import Collected, Folder, collect, plain
+from nccldoctor.prescribe.catalogue.load import Collected, Folder, collect, one_line
 
 SETTINGS_FILE = "nccldoctor.toml"
 ENTRY_POINTS = "nccldoctor.catalogues"
@@ -65,7 +65,7 @@ def _from_settings(mistakes: list[str]) -> Iterator[Folder]:
         if unknown:
             raise ValueError(f"unknown keys: {', '.join(unknown)}")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        mistakes.append(f"{SETTINGS_FILE}:1: {plain(str(error) or 'cannot be read')}")
+        mistakes.append(f"{SETTINGS_FILE}:1: {one_line(str(error) or 'cannot be read')}")
         return
     for name in names:
         yield Folder(Path(name).name or name, path.parent / Path(name).expanduser())
@@ -80,6 +80,8 @@ def _from_packages(mistakes: list[str]) -> Iterator[Folder]:
             held = point.load()
             places = [str(held)] if isinstance(held, str | Path) else [str(part) for part in held.__path__]
         except Exception as error:  # a stranger's package may fail in any way
-            mistakes.append(f"{plain(point.name)}: entry point {plain(point.value)} failed: {plain(repr(error))}")
+            mistakes.append(
+                f"{one_line(point.name)}: entry point {one_line(point.value)} failed: {one_line(repr(error))}"
+            )
             continue
         yield from (Folder(point.name, Path(place)) for place in places[:MOST])

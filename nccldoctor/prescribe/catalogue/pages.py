@@ -1,4 +1,4 @@
-"""Builds a Markdown page for each remedy and an index: ``nccldoctor catalogue pages DIR``.
+"""Builds the Markdown page of a remedy, and for ``nccldoctor catalogue pages DIR`` those of all with an index.
 
 The pages are made from the TOML files whenever they are wanted; none is kept in the repository.
 """
@@ -9,9 +9,10 @@ import re
 from pathlib import Path
 
 from nccldoctor.model.errors import OutputError
-from nccldoctor.prescribe.catalogue.load import Catalogue
-from nccldoctor.prescribe.catalogue.remedy import TOPICS
-from nccldoctor.prescribe.catalogue.words import explain
+from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, Catalogue, Entry
+from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Clause
+from nccldoctor.prescribe.catalogue.words import as_text, code_span, step_line
+from nccldoctor.prescribe.conditions.base import catalogue_name
 
 INDEX = "README.md"
 TITLE = "# All remedies"
@@ -19,8 +20,34 @@ TITLE = "# All remedies"
 _SPAN = re.compile(r"`+[^`]*`+|<([a-z]+(?: [a-z]+)?)>")
 
 
-def page(text: str) -> str:
-    """The words of a remedy where nothing fills them in: ``<host>`` is text there, not a tag of HTML."""
+def clause_line(clause: Clause) -> str:
+    """A condition as it stands in the catalogue, in words: ``stack-frame: of culprit, function a or b``."""
+    return f"{clause.name}: " + ", ".join(
+        f"{catalogue_name(name)} {' or '.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in sorted(clause.arguments.items())
+    )
+
+
+def remedy_page(entry: Entry) -> str:
+    """A remedy as CommonMark: what it is, when it is offered, what to do and what not to do, and its sources."""
+    remedy = entry.remedy
+    whose = "" if entry.origin == BUILT_IN_NAME else f" · {as_text(entry.origin)}"
+    lines = [f"# {remedy.title}", "", f"`{remedy.id}` · {entry.topic} · {remedy.status}{whose}", "", remedy.summary, ""]
+    lines += ["## Offered when", ""]
+    for block, label in BLOCKS.items():
+        lines += [f"- {label}: {code_span(clause_line(clause))}" for clause in remedy.clauses(block)]
+    lines.append("")
+    for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
+        if steps:
+            lines += [f"## {heading}", "", *(f"{n}. {step_line(step, {})}" for n, step in enumerate(steps, 1)), ""]
+    if remedy.avoid:
+        lines += ["## Avoid", "", *(f"- {w.what}: {w.why}" for w in remedy.avoid), ""]
+    lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
+    return "\n".join(lines)
+
+
+def _escape_blanks(text: str) -> str:
+    """A page with ``<host>``, which stands for a value that is not known, as text and not as a tag of HTML."""
     return _SPAN.sub(lambda m: f"\\<{m[1]}\\>" if m[1] else m[0], text)
 
 
@@ -30,11 +57,11 @@ def pages(catalogue: Catalogue) -> dict[str, str]:
     for topic in TOPICS:
         entries = [entry for entry in catalogue.entries if entry.topic == topic]
         index += [f"## {topic}", "", *(f"- [{e.remedy.title}]({topic}/{e.remedy.id}.md)" for e in entries), ""]
-    texts = {f"{entry.topic}/{entry.remedy.id}.md": page(explain(entry)) for entry in catalogue.entries}
+    texts = {f"{entry.topic}/{entry.remedy.id}.md": _escape_blanks(remedy_page(entry)) for entry in catalogue.entries}
     return {INDEX: "\n".join(index), **texts}
 
 
-def write(folder: Path, catalogue: Catalogue) -> int:
+def write_pages(folder: Path, catalogue: Catalogue) -> int:
     """Write all pages; the number of them.
 
     Raises :class:`OutputError` where the folder cannot be written, or holds an index of something else.

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import catalogue_name
 
 TOPICS = ("lateness", "divergence", "process", "gpu", "node", "network", "versions", "folklore")
 """The folders of the catalogue."""
-BLOCKS = {"all", "any", "none"}
-"""The tables under ``conditions``: all must be met, one must be met, none may be met."""
+BLOCKS = {"all": "all of", "any": "one of", "none": "none of"}
+"""The tables under ``conditions``, and how many of their conditions must be met, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Remedy:
     avoid: tuple[Warn, ...]
     sources: tuple[Reference, ...]
 
-    def clauses(self, block: Literal["all", "any", "none"]) -> tuple[Clause, ...]:
-        """The conditions of one block."""
+    def clauses(self, block: str) -> tuple[Clause, ...]:
+        """The conditions of one of the :data:`BLOCKS`."""
         return self.conditions.get(block, ())
 
 
@@ -82,7 +82,7 @@ def remedy_of(data: Mapping[str, Any]) -> Remedy:
     predicate or argument is missing or unknown.
     """
     unknown = [key for key in data if key not in Remedy.__slots__]
-    if unknown or not data["sources"] or not data["conditions"].keys() <= BLOCKS:
+    if unknown or not data["sources"] or not data["conditions"].keys() <= BLOCKS.keys():
         raise ValueError(f"unknown or missing keys: {unknown}")
     return Remedy(
         id=data["id"],

@@ -190,11 +190,11 @@ class Remedy(Strict):
 
 def remedy() -> type[Remedy]:
     """The model of a remedy, with conditions made from the registered predicates."""
-    return _remedy(frozenset(PREDICATES))
+    return _remedy_model(frozenset(PREDICATES))
 
 
 @cache
-def _remedy(_predicates: frozenset[str]) -> type[Remedy]:
+def _remedy_model(_predicates: frozenset[str]) -> type[Remedy]:
     """One model for each set of predicates: a package may register more of them after the first use."""
     kind: Any = clause()
     clauses: Any = tuple[kind, ...]

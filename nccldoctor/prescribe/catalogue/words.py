@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nccldoctor.prescribe.catalogue.load import Entry
-    from nccldoctor.prescribe.catalogue.remedy import Clause, Step
+    from nccldoctor.prescribe.catalogue.remedy import Step
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([a-z_]{1,40})\s*\}\}")
 _UNSAFE = re.compile(r"[^\w.:/@,+ ()%-]")
@@ -82,7 +81,7 @@ def as_text(text: str) -> str:
     return _UNSAFE.sub(lambda m: "\\" + m.group() if m.group().isascii() else m.group(), _printable(text))
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """A CommonMark code span around any text, backticks inside included."""
     fence = "`"
     while fence in text:
@@ -104,42 +103,8 @@ def step_line(step: Step, values: Mapping[str, str], *, in_words: bool = False) 
         notes = ([f"fill in {blanks} first"] if blanks else []) + (
             [] if step.read_only else ["this changes the machine"]
         )
-        parts.append(f"run {code(command)}{where}" + (f" ({'; '.join(notes)})" if notes else ""))
+        parts.append(f"run {code_span(command)}{where}" + (f" ({'; '.join(notes)})" if notes else ""))
     if step.expect:
         parts.append(f"expect {told(step.expect, values)}")
     line = ": ".join(parts)
     return line[:1].upper() + line[1:]
-
-
-def clause_line(clause: Clause) -> str:
-    """A condition as it stands in the catalogue, in words: ``stack-frame: of culprit, function a or b``."""
-    return f"{clause.name}: " + ", ".join(
-        f"{name.rstrip('_').replace('_', '-')} {_listed(value)}" for name, value in sorted(clause.arguments.items())
-    )
-
-
-def _listed(value: Any) -> str:
-    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _headline(entry: Entry) -> str:
-    whose = "" if entry.origin == "built-in" else f" · {as_text(entry.origin)}"
-    return f"`{entry.remedy.id}` · {entry.topic} · {entry.remedy.status}{whose}"
-
-
-def explain(entry: Entry) -> str:
-    """A remedy as CommonMark: what it is, when it is offered, what to do, what not to do, where that comes from."""
-    remedy = entry.remedy
-    lines = [f"# {remedy.title}", "", _headline(entry), "", remedy.summary, ""]
-    lines += ["## Offered when", ""]
-    for block, label in (("all", "all of"), ("any", "one of"), ("none", "none of")):
-        held = remedy.clauses(block)  # type: ignore[arg-type]
-        lines += [f"- {label}: {code(clause_line(clause))}" for clause in held]
-    lines.append("")
-    for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
-        if steps:
-            lines += [f"## {heading}", "", *(f"{n}. {step_line(step, {})}" for n, step in enumerate(steps, 1)), ""]
-    if remedy.avoid:
-        lines += ["## Avoid", "", *(f"- {w.what}: {w.why}" for w in remedy.avoid), ""]
-    lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
-    return "\n".join(lines)

@@ -79,16 +79,15 @@ class Context:
             return Ranks()
         return finding.ranks or finding.suspects
 
-
-def named(context: Context, who: Who) -> str:
-    """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
-    ranks = context.ranks(who)
-    if who == "culprit-host":
-        hosts = context.survey.hosts_of(ranks)
-        return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"
-    if not ranks or len(ranks) > 8:
-        return {"culprit": "the culprit", "suspects": "a suspect", "victims": "a waiting rank"}.get(who, "anyone")
-    return f"rank {ranks}" if len(ranks) == 1 else f"ranks {ranks}"
+    def describe(self, who: Who) -> str:
+        """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
+        ranks = self.ranks(who)
+        if who == "culprit-host":
+            hosts = self.survey.hosts_of(ranks)
+            return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"
+        if not ranks or len(ranks) > 8:
+            return {"culprit": "the culprit", "suspects": "a suspect", "victims": "a waiting rank"}.get(who, "anyone")
+        return f"rank {ranks}" if len(ranks) == 1 else f"ranks {ranks}"
 
 
 Function = Callable[..., Answer]

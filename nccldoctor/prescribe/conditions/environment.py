@@ -41,7 +41,7 @@ def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] =
     any that begins so). Where it is seen, not whether it takes effect.
     """
     asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")
-    settings = context.survey.of(Setting)
+    settings = context.survey.events_of(Setting)
     if not settings:
         return NotCheckable(asked, "the environment: NCCL INFO lines, the launch script or an env dump")
     for seen in settings:
@@ -82,7 +82,7 @@ def is_assigned(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) ->
 def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     """A note in the input recommends this: barrier, copy, nccl-version, try-except or smaller-batch."""
     asked = f"a note advises {listed(about)}"
-    for note in context.survey.of(Note):
+    for note in context.survey.events_of(Note):
         if note.what == "advice" and note.detail in about:
             return Met(asked, excerpt(note.text), str(note.place))
     return Unmet(asked, "no such note in what was read")
@@ -97,7 +97,9 @@ def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
     call = context.finding.stalled
     limit = call.timeout_ms if call is not None else None
     if limit is None:
-        limit = next((e.timeout_ms for e in context.survey.of(CollectiveTimeout) if e.timeout_ms is not None), None)
+        limit = next(
+            (e.timeout_ms for e in context.survey.events_of(CollectiveTimeout) if e.timeout_ms is not None), None
+        )
     if limit is None:
         return NotCheckable(asked, "a timeout line")
     return (Met if limit in {s * 1000 for s in seconds} else Unmet)(asked, f"it is {limit / 1000:g} s")

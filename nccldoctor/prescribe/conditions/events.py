@@ -30,7 +30,6 @@ from nccldoctor.prescribe.conditions.base import (
     Who,
     excerpt,
     listed,
-    named,
     predicate,
 )
 from nccldoctor.prescribe.conditions.survey import SurveyedEvent
@@ -76,13 +75,13 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     survey, ranks = context.survey, context.ranks(who)
     if KINDS[kind].writer is Writer.KERNEL:
         is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
-        return "" if is_there else f"the kernel log of {named(context, who)}"
+        return "" if is_there else f"the kernel log of {context.describe(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
         return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
     if who in ("culprit", "suspects", "victims"):
         if not ranks:
             return "which rank this is about"
-        return "" if set(ranks) & set(survey.logged) else f"a log of {named(context, who)}"
+        return "" if set(ranks) & set(survey.logged) else f"a log of {context.describe(who)}"
     return "" if survey.has_source(SourceKind.LOG) or survey.logged else "a log"
 
 
@@ -100,7 +99,7 @@ def event(
     ``what``: its ``what`` or ``scope`` is one of these; ``before``: it comes before the first timeout.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
-    asked = f"{kind}{f' ({detail})' if detail else ''} on {named(context, of)}"
+    asked = f"{kind}{f' ({detail})' if detail else ''} on {context.describe(of)}"
     wanted = tuple(t.lower() for t in text)
     for candidate in _matching(context, KINDS[kind], of, before):
         topic = getattr(candidate, "what", None) or getattr(candidate, "scope", None)
@@ -127,7 +126,7 @@ def exception(
     echo only repeats another rank's failure. ``caught`` asks for one that the process caught and logged.
     """
     what = listed((*type_, *(f"“{m}”" for m in message)), 4) or "an exception"
-    asked = f"{named(context, of)} {'caught' if caught else 'raised'} {what}"
+    asked = f"{context.describe(of)} {'caught' if caught else 'raised'} {what}"
     for raised in _matching(context, ExceptionRaised, of, before):
         if origin != "any" and (raised.origin or "own") != origin:
             continue
@@ -144,7 +143,7 @@ def exception(
 @predicate(weight=0.7)
 def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), signal: tuple[str, ...] = ()) -> Answer:
     """The launcher saw such a rank end with one of these codes or signals (``SIGKILL`` is also -9 and 137)."""
-    asked = f"{named(context, of)} ended with {listed((*map(str, code), *signal))}"
+    asked = f"{context.describe(of)} ended with {listed((*map(str, code), *signal))}"
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode in code or (end.signal or "") in signal:
@@ -157,7 +156,7 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
 @predicate(weight=0.9)
 def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...] = (), sxid: bool = False) -> Answer:
     """The driver reported one of these Xid numbers (or any SXid) for a GPU of such a host or rank."""
-    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {named(context, of)}"
+    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.describe(of)}"
     for fault in _matching(context, GpuError, of):
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, excerpt(fault.text), str(fault.place))
@@ -169,7 +168,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
     """A work completion of InfiniBand or RoCE failed with one of these status numbers (12: the peer does not
     answer).
     """
-    asked = f"InfiniBand completion status {listed(map(str, status))} on {named(context, of)}"
+    asked = f"InfiniBand completion status {listed(map(str, status))} on {context.describe(of)}"
     for error in _matching(context, IbError, of):
         if error.status in status:
             return Met(asked, excerpt(error.text), str(error.place))
@@ -182,10 +181,10 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
     evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank 0, which prints for
     all in most jobs.
     """
-    asked = f"{named(context, of)} was last seen in {listed(what)}"
+    asked = f"{context.describe(of)} was last seen in {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {named(context, of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.describe(of)} that tells its phases")
     for last in activity:
         begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
         if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
@@ -199,10 +198,10 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
     """The last thing that such a rank said before the first timeout is that one of these is over: it has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
-    asked = f"{named(context, of)} was just out of {listed(what)}"
+    asked = f"{context.describe(of)} was just out of {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {named(context, of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.describe(of)} that tells its phases")
     for last in activity:
         if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
             return Met(asked, excerpt(last.text), str(last.place))

@@ -15,7 +15,6 @@ from nccldoctor.prescribe.conditions.base import (
     Unmet,
     excerpt,
     listed,
-    named,
     predicate,
 )
 
@@ -120,7 +119,7 @@ def culprit_rank(context: Context, *, is_: Literal["zero", "not-zero"]) -> Answe
     if not culprits or open_:
         return NotCheckable(asked, "which rank is missing: dumps or logs of all ranks")
     zero = set(culprits) == {0}
-    says = f"{named(context, 'culprit')} is named"
+    says = f"{context.describe('culprit')} is named"
     return Met(asked, says) if zero == (is_ == "zero") and (zero or 0 not in culprits) else Unmet(asked, says)
 
 
@@ -141,7 +140,7 @@ def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]
         and there == set(culprits)
         and len(set(survey.case.rank_host.values())) > 1
     )
-    says = f"{named(context, 'culprit')} on {listed(hosts)}"
+    says = f"{context.describe('culprit')} on {listed(hosts)}"
     met = whole if are == "one-host" else len(hosts) > 1
     return Met(asked, says) if met else Unmet(asked, says)
 
@@ -231,7 +230,7 @@ def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
 @predicate(weight=0.6)
 def also(context: Context, *, class_: tuple[ClassName, ...]) -> Answer:
     """Another finding of one of these classes names one of the same ranks."""
-    asked = f"{named(context, 'culprit')} is also named for {listed(class_)}"
+    asked = f"{context.describe('culprit')} is also named for {listed(class_)}"
     for other in context.findings:
         if other.id != context.finding.id and other.cause.value in class_ and other.ranks & context.finding.ranks:
             return Met(asked, f"{other.id} is {other.cause.value}", _first_place(other.evidence))

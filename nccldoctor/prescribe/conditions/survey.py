@@ -46,7 +46,7 @@ class Survey:
     last_phase: Phase | None
     texts: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
-    def of(self, cls: type[_E]) -> tuple[_E, ...]:
+    def events_of(self, cls: type[_E]) -> tuple[_E, ...]:
         """All events of one class, in input order."""
         return tuple(cast(_E, surveyed.event) for surveyed in self.by_kind.get(cls.kind, ()))
 

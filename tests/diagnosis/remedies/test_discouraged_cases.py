@@ -8,7 +8,7 @@ import pytest
 from builders.remedy_jobs import Job
 
 from nccldoctor.pipeline import analyze
-from nccldoctor.prescribe.catalogue.load import load
+from nccldoctor.prescribe.catalogue.load import load_catalogue
 
 NOTE, SCRIPT, CODE = "notes.md", "launch.sh", "train.py"
 CASES: dict[str, tuple[str, str, str]] = {
@@ -68,7 +68,7 @@ CASES: dict[str, tuple[str, str, str]] = {
         "- We will try everything except that",
     ),
 }
-FOLKLORE = {entry.remedy.id: entry.remedy for entry in load().entries if entry.topic == "folklore"}
+FOLKLORE = {entry.remedy.id: entry.remedy for entry in load_catalogue().entries if entry.topic == "folklore"}
 
 
 def job(name: str) -> Job:

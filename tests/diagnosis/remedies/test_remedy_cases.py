@@ -11,13 +11,13 @@ from builders.remedy_jobs import Job
 from diagnosis.remedies import divergence, lateness, machine, network, versions
 
 from nccldoctor.pipeline import analyze
-from nccldoctor.prescribe.catalogue.load import load
+from nccldoctor.prescribe.catalogue.load import load_catalogue
 
 MODULES = (lateness, divergence, machine, network, versions)
 CASES: dict[str, tuple[Callable[[], Job], Callable[[], Job]]] = {}
 for _module in MODULES:
     CASES |= _module.CASES
-REMEDIES = sorted(entry.remedy.id for entry in load().entries if entry.topic != "folklore")
+REMEDIES = sorted(entry.remedy.id for entry in load_catalogue().entries if entry.topic != "folklore")
 
 
 def offered(job: Job, folder: Path) -> tuple[str, list[str]]:

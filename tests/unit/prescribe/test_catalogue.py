@@ -17,15 +17,15 @@ from nccldoctor.cli.app import cli
 from nccldoctor.model.errors import CatalogueError
 from nccldoctor.prescribe.catalogue import load as load_module
 from nccldoctor.prescribe.catalogue import schema
-from nccldoctor.prescribe.catalogue.lines import line_of
-from nccldoctor.prescribe.catalogue.load import BUILT_IN, load
+from nccldoctor.prescribe.catalogue.load import BUILT_IN, line_of, load_catalogue
+from nccldoctor.prescribe.catalogue.pages import remedy_page
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, remedy_of
 from nccldoctor.prescribe.catalogue.schema import clause
-from nccldoctor.prescribe.catalogue.words import code, explain, fill, fill_command, step_line, worded
+from nccldoctor.prescribe.catalogue.words import code_span, fill, fill_command, step_line, worded
 from nccldoctor.prescribe.conditions.base import catalogue_name
 from nccldoctor.prescribe.setting_table import look_up
 
-CATALOGUE = load()
+CATALOGUE = load_catalogue()
 ENTRIES = {entry.remedy.id: entry for entry in CATALOGUE.entries}
 VARIABLE = re.compile(r"\b(?:NCCL|TORCH|TORCHELASTIC|GLOO)_[A-Z0-9_]{2,}\b")
 
@@ -78,7 +78,7 @@ def test_a_remedy_says_what_to_do(id_):
         gates = [c for c in entry.remedy.clauses("all") if c.name == "finding"]
         assert len(gates) == 1, "a remedy is offered for some classes of finding"
         assert "none" not in gates[0].arguments.get("class_", ()), "a healthy job needs no remedy"
-    assert f"`{id_}`" in explain(entry)
+    assert f"`{id_}`" in remedy_page(entry)
 
 
 @pytest.mark.parametrize("id_", sorted(i for i, e in ENTRIES.items() if e.topic != "folklore"))
@@ -118,11 +118,11 @@ def test_the_json_schema_accepts_the_files_and_refuses_a_typo():
 def test_an_overlay_adds_and_replaces(tmp_path):
     write(tmp_path, GOOD)
     write(tmp_path, GOOD.replace("disk-full", "gsp-timeout"), "gsp-timeout", "gpu")
-    both = load([tmp_path])
+    both = load_catalogue([tmp_path])
     assert both.get("disk-full").origin == tmp_path.name
     assert both.get("gsp-timeout").remedy.title == "The disk is full"
     assert len(both.entries) == len(CATALOGUE.entries) + 1
-    assert load() is CATALOGUE, "read once in a process"
+    assert load_catalogue() is CATALOGUE, "read once in a process"
 
 
 MISTAKES = [
@@ -146,7 +146,7 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path, right, wrong, line, wor
     assert right in GOOD
     write(tmp_path, GOOD.replace(right, wrong, 1))
     with pytest.raises(CatalogueError) as caught:
-        load([tmp_path])
+        load_catalogue([tmp_path])
     found = [text for text in caught.value.message.splitlines() if f"/process/disk-full.toml:{line}:" in text]
     assert any(word in text for text in found), caught.value.message
 
@@ -156,7 +156,7 @@ def test_all_mistakes_of_all_files_are_listed(tmp_path):
     write(tmp_path, GOOD.replace("disk-full", "other").replace("raised", "rised"), "other", "gpu")
     write(tmp_path, "not toml", "third", "gardening")
     with pytest.raises(CatalogueError) as caught:
-        load([tmp_path])
+        load_catalogue([tmp_path])
     message = caught.value.message
     for expected in (
         "process/disk-full.toml:4:",
@@ -171,7 +171,7 @@ def test_a_remedy_without_conditions_is_refused(tmp_path):
     head, _, _ = GOOD.partition("[[conditions.all]]")
     write(tmp_path, head + "[conditions]\n\n" + GOOD[GOOD.index("[[sources]]") :])
     with pytest.raises(CatalogueError, match="needs conditions"):
-        load([tmp_path])
+        load_catalogue([tmp_path])
 
 
 def test_a_condition_holds_one_predicate():
@@ -182,12 +182,12 @@ def test_a_condition_holds_one_predicate():
 def test_a_huge_file_is_refused_unread(tmp_path):
     write(tmp_path, GOOD + "#" * 300_000)
     with pytest.raises(CatalogueError, match="larger than"):
-        load([tmp_path])
+        load_catalogue([tmp_path])
 
 
 def test_no_such_folder(tmp_path):
     with pytest.raises(CatalogueError, match="no such folder"):
-        load([tmp_path / "nowhere"])
+        load_catalogue([tmp_path / "nowhere"])
 
 
 def test_line_of_counts_tables():
@@ -229,7 +229,7 @@ def test_a_step_reads_as_one_line():
     assert step_line(step, {"pid": "7", "host": "n1"}) == "Look: run `py-spy dump --pid 7` on host n1: expect a lock"
     assert "fill in <pid> first" in step_line(step, {})
     assert "changes the machine" in step_line(Step(command="reboot", read_only=False), {})
-    assert code("a`b") == "``a`b``"
+    assert code_span("a`b") == "``a`b``"
 
 
 def test_search_and_explain():
@@ -238,7 +238,7 @@ def test_search_and_explain():
     assert CATALOGUE.get("nobody") is None
     entry = CATALOGUE.get("p2p-acs-iommu")
     assert entry is not None
-    text = explain(entry)
+    text = remedy_page(entry)
     assert "## Confirm" in text
     assert "https://" in text
 
@@ -298,7 +298,10 @@ def test_lint_validates_the_built_in_files_in_full(changed):
 
 
 def test_built_in_files_are_read_without_pydantic():
-    code = "import sys; from nccldoctor.prescribe.catalogue.load import load; print(len(load().entries), 'pydantic' in sys.modules)"
+    code = (
+        "import sys; from nccldoctor.prescribe.catalogue.load import load_catalogue\n"
+        "print(len(load_catalogue().entries), 'pydantic' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(len(CATALOGUE.entries)), "False"]
 

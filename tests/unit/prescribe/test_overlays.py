@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import nccldoctor
 from nccldoctor.cli.app import cli
-from nccldoctor.prescribe.catalogue.load import Folder, collect, load
+from nccldoctor.prescribe.catalogue.load import Folder, collect, load_catalogue
 from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use
 from nccldoctor.prescribe.catalogue.words import fill, fill_command
 from nccldoctor.prescribe.conditions import PREDICATES
@@ -94,22 +94,22 @@ def test_a_known_id_is_changed_field_by_field(tmp_path):
         "lateness/dataloader-stall.toml",
         'id = "dataloader-stall"\nfix = ["Ask storage, room 12."]\n',
     )
-    before, after = load().get("dataloader-stall"), load([ours]).get("dataloader-stall")
+    before, after = load_catalogue().get("dataloader-stall"), load_catalogue([ours]).get("dataloader-stall")
     assert [step.text for step in after.remedy.fix] == ["Ask storage, room 12."]
     for field in ("title", "summary", "prior", "conditions", "confirm", "prevent", "avoid", "sources"):
         assert getattr(after.remedy, field) == getattr(before.remedy, field)
     assert after.origin == "ours, over built-in"
     again = put(tmp_path / "mine", "lateness/dataloader-stall.toml", 'id = "dataloader-stall"\ntitle = "Again"\n')
-    both = load([ours, again]).get("dataloader-stall")
+    both = load_catalogue([ours, again]).get("dataloader-stall")
     assert (both.remedy.title, both.remedy.fix[0].text) == ("Again", "Ask storage, room 12.")
 
 
 def test_a_disabled_remedy_is_gone_and_can_come_back(tmp_path):
     ours = put(tmp_path / "ours", "gpu/gpu-ecc.toml", 'id = "gpu-ecc"\ndisabled = true\n')
-    assert load([ours]).get("gpu-ecc") is None
-    assert len(load([ours]).entries) == len(load().entries) - 1
+    assert load_catalogue([ours]).get("gpu-ecc") is None
+    assert len(load_catalogue([ours]).entries) == len(load_catalogue().entries) - 1
     mine = put(tmp_path / "mine", "gpu/gpu-ecc.toml", 'id = "gpu-ecc"\ndisabled = false\ntitle = "Back"\n')
-    assert load([ours, mine]).get("gpu-ecc").remedy.title == "Back"
+    assert load_catalogue([ours, mine]).get("gpu-ecc").remedy.title == "Back"
 
 
 def test_the_settings_file_of_the_working_directory_wins(hung, tmp_path, elsewhere):
@@ -234,7 +234,7 @@ def test_a_broken_settings_file_is_a_mistake_and_no_end(elsewhere, text):
     held = in_use()
     assert len(held.mistakes) == 1
     assert held.mistakes[0].startswith("nccldoctor.toml:")
-    assert len(held.catalogue.entries) == len(load().entries)
+    assert len(held.catalogue.entries) == len(load_catalogue().entries)
     assert run("catalogue", "lint").exit_code == 2
 
 
