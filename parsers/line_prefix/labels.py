@@ -1,15 +1,15 @@
-"""Labels in front of every line of a file (``srun --label``, pdsh, ``torchrun --tee``), and whether their number is a rank."""
+"""What stands in front of every line of a file, and which rank it means: labels (``srun --label``, pdsh) and local ranks."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from nccldoctor.events import Event
+from nccldoctor.events import Event, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
-from nccldoctor.parsers.line_prefix.launcher_prefixes import STRONG
-from nccldoctor.parsers.line_prefix.local_ranks import LocalRanks
+from nccldoctor.parsers.line_prefix.launcher_layouts import STRONG
 from nccldoctor.parsers.line_prefix.prefixes import labelled, plain, records, split_label
 
 _SAMPLE = 400  # lines looked at
@@ -17,38 +17,37 @@ _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the l
 _ENOUGH = 0.95  # of them must carry a label: tools that add one add it to every line
 _SHARE = 0.5  # of all lines: a script prints before it starts the tool, and after; and of torchrun's, which puts no
 # label before what it says itself
+_FEWEST = 2  # local ranks whose rank must be known before the others follow from them
 
 
 def has_labels(head: bytes) -> bool:
-    """Whether the lines at the beginning of a file carry labels, but for what stands before the first and behind the last.
+    """True when the lines at the beginning of a file carry labels.
 
-    Numbers that only grow are line numbers of ``grep -n``; names must hold a digit, or ``Error: `` would be a host; two
-    words are pod and container only where something that no text begins with stands behind them.
+    Lines before the first and behind the last labelled one do not count. Numbers that only grow are line numbers of
+    ``grep -n``; names must hold a digit, or ``Error: `` would be a host; two words are pod and container only in front of
+    something that ordinary text does not begin with.
     """
-    lines = [
-        x
-        for x in plain(head.decode("utf-8", "replace")).split("\n")[:_SAMPLE]
-        if x.strip() and not x.startswith(_UNLABELLED)
-    ]
-    split = [(label if any(map(str.isdigit, label or "")) else None, rest) for label, rest in map(split_label, lines)]
-    at = [n for n, (label, _) in enumerate(split) if label is not None]
-    found = [label for label, _ in split if label is not None]
-    enough = _SHARE if all(lines[n].startswith("[") for n in at) else _ENOUGH
-    if len(found) < max(2, _SHARE * len(lines)) or len(found) < enough * (at[-1] - at[0] + 1):
+    text = plain(head.decode("utf-8", "replace"))
+    lines = [x for x in text.split("\n")[:_SAMPLE] if x.strip() and not x.startswith(_UNLABELLED)]
+    split = [(n, label, rest) for n, (label, rest) in enumerate(map(split_label, lines)) if label is not None]
+    split = [(n, label, rest) for n, label, rest in split if any(map(str.isdigit, label))]
+    enough = _SHARE if all(lines[n].startswith("[") for n, _, _ in split) else _ENOUGH
+    if len(split) < max(2, _SHARE * len(lines)) or len(split) < enough * (split[-1][0] - split[0][0] + 1):
         return False
-    numbers = [int(x) for x in found if x.isdigit()]
-    if len(numbers) == len(found):
+    labels = [label for _, label, _ in split]
+    numbers = [int(x) for x in labels if x.isdigit()]
+    if len(numbers) == len(labels):
         return len(numbers) < 4 or any(b <= a for a, b in pairwise(numbers))
-    if any(" " in x for x in found) and not any(STRONG.match(rest) for label, rest in split if label is not None):
+    if any(" " in x for x in labels) and not any(STRONG.match(rest) for _, _, rest in split):
         return False
-    return not numbers and len(set(found)) <= max(1, len(found) // 2)
+    return not numbers and len(set(labels)) <= max(1, len(labels) // 2)
 
 
 def behind_label(raw: str) -> list[tuple[Mark, str]]:
     """The records of a line in a file where ``srun --label`` or pdsh wrote ``label: `` before every line."""
     label, rest = split_label(raw)
-    found = records(rest)
-    return found if label is None else [(labelled(mark, label), body) for mark, body in found]
+    marked = records(rest)
+    return marked if label is None else [(labelled(mark, label), body) for mark, body in marked]
 
 
 class Labels:
@@ -59,16 +58,16 @@ class Labels:
     """
 
     def __init__(self) -> None:
-        self._task: dict[int, int] = {}
-        self._by_local = LocalRanks()
+        self._task: dict[int, int] = {}  # by the number of the line
+        self._local_ranks = _LocalRanks()
         self._launchers: set[int] = set()
-        self._ranks: dict[int, set[int]] = {}
-        self._locals: dict[int, set[int]] = {}
-        self._pids: dict[int, set[int]] = {}
+        self._ranks: dict[int, set[int]] = defaultdict(set)  # these three by task
+        self._locals: dict[int, set[int]] = defaultdict(set)
+        self._pids: dict[int, set[int]] = defaultdict(set)
 
     def note(self, line: Line) -> None:
         """Remember the label of a line that parsers were offered, and what the line says about it."""
-        self._by_local.note(line)
+        self._local_ranks.note(line)
         if line.mark.task is not None and line.place.line is not None:
             self._task[line.place.line] = line.mark.task
             self._learn(line.mark)
@@ -85,28 +84,72 @@ class Labels:
         if mark.file is not None and mark.file.startswith("torch/distributed/") and mark.rank is None:
             self._launchers.add(mark.task)
         if mark.rank is not None:
-            self._ranks.setdefault(mark.task, set()).add(mark.rank)
+            self._ranks[mark.task].add(mark.rank)
         if mark.local_rank is not None:
-            self._locals.setdefault(mark.task, set()).add(mark.local_rank)
+            self._locals[mark.task].add(mark.local_rank)
         if mark.pid is not None and mark.file is None:
-            self._pids.setdefault(mark.task, set()).add(mark.pid)
+            self._pids[mark.task].add(mark.pid)
 
     def are_ranks(self) -> bool:
-        """Whether nothing speaks against one task per rank."""
-        several = (self._locals, self._pids)
-        if any(ranks != {task} for task, ranks in self._ranks.items()):
-            return False
-        return bool(self._ranks) or not (
-            self._launchers or any(len(seen) > 1 for table in several for seen in table.values())
-        )
+        """True when nothing speaks against one task per rank."""
+        if self._ranks:
+            return all(ranks == {task} for task, ranks in self._ranks.items())
+        several = any(len(seen) > 1 for by_task in (self._locals, self._pids) for seen in by_task.values())
+        return not (self._launchers or several)
 
     def resolved(self, events: Iterable[Event]) -> list[Event]:
-        """The events, with the task as rank where that is what it is, else with the rank behind the local one."""
+        """The events, with the task as rank where it is one, else with the rank that their local rank means."""
         if not self._task or not self.are_ranks():
-            return self._by_local.resolved(events)
+            return self._local_ranks.resolved(events)
         return [
             replace(event, rank=self._task[event.place.line])
             if event.rank is None and event.place.line in self._task
             else event
             for event in events
         ]
+
+
+_Launcher = str | None
+"""The host or the task in front of a line: what tells the launchers of a merged file apart."""
+
+
+class _LocalRanks:
+    """Learns the ranks behind local ranks (``torchrun --tee``: ``[default3]:``), and gives them to events that name none.
+
+    A launcher gives the ranks of one node consecutive numbers: ``[default0]:[rank4]:`` and ``[default3]:[rank7]:`` make
+    ``[default1]:`` rank 5. A file into which the launchers of several nodes wrote shows two such beginnings, and then
+    the local rank tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._local: dict[int, tuple[_Launcher, int]] = {}  # by the number of the line
+        self._known: dict[_Launcher, set[tuple[int, int]]] = defaultdict(set)  # local rank and rank
+
+    def note(self, line: Line) -> None:
+        """Remember the local rank in front of a line that parsers were offered, and the rank if it names one too."""
+        mark = line.mark
+        if mark.local_rank is None or line.place.line is None:
+            return
+        launcher = f"task{mark.task}" if mark.task is not None else mark.host
+        self._local[line.place.line] = (launcher, mark.local_rank)
+        if mark.rank is not None:
+            self._known[launcher].add((mark.local_rank, mark.rank))
+
+    def resolved(self, events: Iterable[Event]) -> list[Event]:
+        """The events, with the rank of the process that wrote them where its local rank tells it."""
+        rows = list(events)
+        first = {launcher: self._first_rank(launcher, rows) for launcher in {who for who, _ in self._local.values()}}
+        for i, event in enumerate(rows):
+            launcher, local = self._local.get(event.place.line or 0, (None, None))
+            base = first.get(launcher)
+            if event.rank is None and event.written_by is Writer.RANK and local is not None and base is not None:
+                rows[i] = replace(event, rank=base + local)
+        return rows
+
+    def _first_rank(self, launcher: _Launcher, events: list[Event]) -> int | None:
+        """The rank of local rank 0; None where too little is known or it contradicts itself."""
+        exits = (e for e in events if isinstance(e, ProcessExit) and launcher in (None, e.host))
+        pairs = {(e.local_rank, e.rank) for e in exits if e.local_rank is not None and e.rank is not None}
+        pairs |= self._known.get(launcher, set())
+        bases = {rank - local for local, rank in pairs}
+        return bases.pop() if len(bases) == 1 and len(pairs) >= _FEWEST else None

@@ -6,13 +6,13 @@ every layer of a job may add its own. What is left is the message, with the inde
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from nccldoctor.parsers.base import Mark
-from nccldoctor.parsers.line_prefix import launcher_prefixes as la
-from nccldoctor.parsers.line_prefix import logger_prefixes as lo
-from nccldoctor.parsers.line_prefix.logger_prefixes import Hypothesis, with_zone
+from nccldoctor.parsers.line_prefix import launcher_layouts as la
+from nccldoctor.parsers.line_prefix import logger_layouts as lo
+from nccldoctor.parsers.line_prefix.layouts import PartialMark, severity
+from nccldoctor.parsers.line_prefix.timestamps import completed
 from nccldoctor.patterns import lazy
 
 SEPARATOR = " / "
@@ -23,7 +23,7 @@ _CODES = lazy(
     r"|\^\[\[[0-9;?]{0,12}[A-Za-z]|\[(?:0|1|[39]\d|\d{1,2}(?:;\d{1,3}){1,4})m"
 )
 _COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
-_OPENING = {
+_BY_FIRST = {
     "[": (
         lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, lo.EPOCH, la.TAGGED,
         la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
@@ -42,7 +42,7 @@ _OPENING = {
     ),
     "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
 }  # fmt: skip
-"""Forms by the first character, most telling first; digits, capitals and small letters share a row each."""
+"""Layouts by the first character, most telling first; digits, capitals and small letters share a row each."""
 
 _LAYERS = 12  # more prefixes than any job has; bounds the work on lines that are nothing but prefixes
 _GLUED = lazy(
@@ -60,87 +60,89 @@ def plain(text: str) -> str:
 
 
 def read_mark(raw: str) -> tuple[Mark, str]:
-    """Peel everything that launchers, collectors and loggers put in front; the mark and the message.
+    """Peel off everything that launchers, collectors and loggers put in front; returns the mark and the message.
 
     The message keeps its own indent. A NCCL prefix (``host:pid:tid [dev] NCCL``) stays in the message, its host and
     process go to the mark. Never raises.
     """
-    draft = Hypothesis()
+    partial = PartialMark()
     text, when = la.unwrapped(raw)
     if text is not raw:
         text = plain(text)  # inside JSON the codes were escaped
     if when:
-        _peel(draft, when)
-        draft.collected, draft.time = draft.time, None
-    at = _peel(draft, text)
+        _peel(partial, when)
+        partial.collected, partial.time = partial.time, None
+    at = _peel(partial, text)
     body = text[at:] if at > 0 else text
     if "[repeated " in body:
         repeated = la.REPEATED.search(body)
         if repeated:
-            draft.repeated = int(repeated[1])
+            partial.repeated = int(repeated[1])
             body = body[: repeated.start()]
-    return _NOBODY if at < 0 and draft.repeated == 1 and not when else _finished(draft), body
+    return _NOBODY if at < 0 and partial.repeated == 1 and not when else _finished(partial), body
 
 
 _NOBODY = Mark()
 """The mark of a line without any prefix, as most lines of progress are."""
 
 
-def _peel(draft: Hypothesis, text: str) -> int:
-    """Take the prefixes of a line; where the message begins, -1 where there are none."""
+def _peel(partial: PartialMark, text: str) -> int:
+    """Take the prefixes of a line; returns where the message begins, -1 where there are none."""
     at = -1
     for _ in range(_LAYERS):
         start = max(at, 0)
         while start < len(text) and text[start] in " \t":
             start += 1
-        end = _one(draft, text, start) if start < len(text) else -1
+        end = _peel_one(partial, text, start) if start < len(text) else -1
         if end < 0:
             return at
-        if draft.message:
+        if partial.message:
             return end
         at = end
     return at
 
 
-def _one(draft: Hypothesis, text: str, at: int) -> int:
-    """Take one prefix at exactly this position; where it ends, -1 where there is none."""
+def _peel_one(partial: PartialMark, text: str, at: int) -> int:
+    """Take one prefix at exactly this position; returns where it ends, -1 where there is none."""
     first = text[at]
     row = "0" if first.isdigit() else "A" if "A" <= first <= "Z" else "a" if "a" <= first <= "z" else first
-    for form in _OPENING.get(row, ()):
-        m = form.pattern.match(text, at)
-        if m is None or (id(form) in la.WEAK and not la.STRONG.match(text, m.end())):
+    for layout in _BY_FIRST.get(row, ()):
+        m = layout.pattern.match(text, at)
+        if m is None or (layout.weak and not la.STRONG.match(text, m.end())):
             continue
-        form.note(draft, m)
-        if form is la.NCCL:
+        layout.note(partial, m)
+        partial.message = layout.before_message
+        if layout is la.NCCL:
             return at
-        return _tail(draft, text, m.end()) if form is lo.STAMP else m.end()
+        return _peel_tail(partial, text, m.end()) if layout is lo.STAMP else m.end()
     return -1
 
 
-def _tail(draft: Hypothesis, text: str, at: int) -> int:
-    """Behind a time: the logger's name and level in one of their usual layouts."""
+def _peel_tail(partial: PartialMark, text: str, at: int) -> int:
+    """Take the logger's name and level behind a time, in one of their usual layouts."""
     begin = max(at - 1, 0) if text[at - 1 : at] == " " else at
     for pattern in lo.TAILS:
         m = pattern.match(text, begin)
         if m:
             if m["level"]:
-                draft.severity = lo.LETTER.get(m["level"][0], m["level"][0])
+                partial.severity = severity(m["level"])
             return m.end()
     return at
 
 
-def _finished(draft: Hypothesis) -> Mark:
-    if draft.time is not None and draft.collected is not None:
-        draft.time = with_zone(draft.time, draft.collected)
-    writer = draft.process
-    if not writer and draft.rank is not None:
-        writer = f"rank{draft.rank}"
-    elif not writer and draft.pid is not None:
-        writer = f"pid{draft.pid}"
+def _finished(partial: PartialMark) -> Mark:
+    if partial.time is not None and partial.collected is not None:
+        partial.time = completed(partial.time, partial.collected)
+    writer = partial.process
+    if not writer and partial.rank is not None:
+        writer = f"rank{partial.rank}"
+    elif not writer and partial.pid is not None:
+        writer = f"pid{partial.pid}"
     return Mark(
-        rank=draft.rank, local_rank=draft.local_rank, task=draft.task, host=draft.host or draft.pod, pid=draft.pid,
-        stream=SEPARATOR.join([*draft.places, writer] if writer else draft.places), severity=draft.severity,
-        file=draft.file, line=draft.line, time=draft.time, collected=draft.collected, repeated=draft.repeated,
+        rank=partial.rank, local_rank=partial.local_rank, task=partial.task, host=partial.host or partial.pod,
+        pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
+        severity=partial.severity, file=partial.file, line=partial.line, time=partial.time,
+        collected=partial.collected, repeated=partial.repeated,
     )  # fmt: skip
 
 
@@ -208,11 +210,5 @@ def records(raw: str) -> list[tuple[Mark, str]]:
 
 
 def continues(stream: str, of: str) -> bool:
-    """Whether a line of ``stream`` may come from the writer ``of``: the same one, or the place that holds it."""
+    """True when a line of ``stream`` may come from the writer ``of``: the same one, or the place that holds it."""
     return stream == of or not stream or of.startswith(stream + SEPARATOR)
-
-
-def writer_of(raw: str) -> tuple[str | None, int | None]:
-    """Host and process id in NCCL's own prefix (``host:pid:tid [dev]``), None where there is none."""
-    m = re.search(r"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):(\d{1,10}):\d{1,10} \[", raw)
-    return (m[1], int(m[2])) if m else (None, None)

@@ -14,7 +14,6 @@ from nccldoctor.parsers.line_prefix.prefixes import (
     read_mark,
     records,
     split_label,
-    writer_of,
 )
 
 
@@ -364,12 +363,6 @@ def test_labels() -> None:
     assert (mark.task, mark.rank, mark.stream) == (6, 48, "task6 / rank48")
     assert labelled(Mark(), "node7").host == "node7"
     assert split_label("no label") == (None, "no label")
-
-
-def test_writer_of_reads_the_prefix_of_nccl_anywhere() -> None:
-    assert writer_of("x gpu-01.cluster:17:18 [3] NCCL WARN y") == ("gpu-01.cluster", 17)
-    assert writer_of("12:30:45 [3]") == (None, None) or writer_of("12:30:45 [3]") == ("12", 30)
-    assert writer_of("nothing") == (None, None)
 
 
 def test_terminal_codes_go_also_as_text() -> None:
