@@ -36,7 +36,8 @@ def first_pending_calls(case: Case, progress: ProgressTable) -> dict[int, list[K
             pending[own.rank].append((place, own.started, ("collective", own.group, own.pending, 0)))
     for rank, transfers in progress.transfers.items():
         for transfer in transfers:
-            pending[rank] += [(float(transfer.position), transfer.started, key) for key in pair_keys(transfer)]
+            for key in pair_keys(transfer):  # none where the peer is not known: then the rank gets no entry
+                pending[rank].append((float(transfer.position), transfer.started, key))
     waits_in: dict[int, list[Key]] = {}
     rarity = _rarity(case, pending)
     for rank, calls in pending.items():
