@@ -7,6 +7,7 @@ place is kept in every column that a long edge crosses, two sweeps of barycentre
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 Edge = tuple[int, int]
 
@@ -83,13 +84,12 @@ def _closing(nodes: int, edges: tuple[Edge, ...]) -> frozenset[Edge]:
 
 def _depths(nodes: int, forward: tuple[Edge, ...]) -> list[int]:
     """The longest way from each node to an end; the graph has no loop."""
+    ends: dict[int, list[int]] = {node: [] for node in range(nodes)}
+    for start, end in forward:
+        ends[start].append(end)
     depth = [0] * nodes
-    for _ in range(nodes):
-        before = list(depth)
-        for start, end in forward:
-            depth[start] = max(depth[start], depth[end] + 1)
-        if depth == before:
-            break
+    for node in TopologicalSorter(ends).static_order():
+        depth[node] = max((depth[end] + 1 for end in ends[node]), default=0)
     return depth
 
 

@@ -28,26 +28,14 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """What stands between two boxes: a line where they are the same, else a sign."""
-
-    kind: str
-    y: float
-    sign: str
-
-
-@dataclass(frozen=True, slots=True)
 class StreamChart:
-    """The drawing in numbers; ``text`` says the first difference in words."""
+    """The drawing in numbers; ``signs`` stand between two boxes ("" where a line joins them), ``text`` is its legend."""
 
+    pair: StreamPair
     width: float
     height: float
-    left: str
-    right: str
     boxes: tuple[Box, ...]
-    links: tuple[Link, ...]
-    before: int
-    after: int
+    signs: tuple[tuple[float, str], ...]
     text: str
 
 
@@ -60,23 +48,16 @@ def stream_chart(pair: StreamPair | None) -> StreamChart | None:
         return None
     boxes: list[Box] = []
     for n, row in enumerate(pair.rows):
-        y = TOP + n * STEP
         kind = row.kind if row.kind in ("same", "differs") else "only"
-        boxes += [
-            _box(row.left, kind, INDENT, y, pair.left),
-            _box(row.right, kind, INDENT + WIDTH + GAP, y, pair.right),
-        ]
-    links = tuple(Link(row.kind, TOP + n * STEP + HEIGHT / 2, _SIGNS[row.kind]) for n, row in enumerate(pair.rows))
+        for call, x, rank in ((row.left, INDENT, pair.left), (row.right, INDENT + WIDTH + GAP, pair.right)):
+            boxes.append(_box(call, kind, x, TOP + n * STEP, rank))
     return StreamChart(
+        pair=pair,
         width=2 * WIDTH + GAP + 2 * INDENT,
         height=TOP + len(pair.rows) * STEP,
-        left=f"rank {pair.left}",
-        right=f"rank {pair.right}",
         boxes=tuple(boxes),
-        links=links,
-        before=pair.before,
-        after=pair.after,
-        text=_text(pair),
+        signs=tuple((TOP + n * STEP + HEIGHT / 2, _SIGNS[row.kind]) for n, row in enumerate(pair.rows)),
+        text=_first_difference(pair),
     )
 
 
@@ -89,7 +70,7 @@ def _box(call: StreamCall | None, kind: str, x: float, y: float, rank: int) -> B
     return Box(kind, x, y, fitting(title, 12.5, WIDTH - 20), fitting(detail, 11.5, WIDTH - 20), f"{title}: {detail}")
 
 
-def _text(pair: StreamPair) -> str:
+def _first_difference(pair: StreamPair) -> str:
     first = next((row for row in pair.rows if row.kind != "same"), None)
     if first is None:
         return f"rank {pair.left} and rank {pair.right} issued the same calls"

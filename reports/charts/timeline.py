@@ -23,7 +23,7 @@ BREAK = 76
 
 CUTS = 2
 QUIET = 0.3
-"""A time in which nothing begins or ends is cut out if it is so much of what is shown."""
+"""A time in which nothing begins or ends is cut out when it takes this share of the axis."""
 
 SYMBOL = 11
 """Symbols stand at least so far apart."""
@@ -62,8 +62,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class TimeChart:
-    """The drawing in numbers; ``kinds`` are the bars and ``signs`` the symbols it uses, for the legend; ``text`` says
-    it in words.
+    """The drawing in numbers.
+
+    ``kinds`` and ``signs`` are the legend of its bars and symbols; ``steps`` tell the first events: time, who, what.
     """
 
     width: float
@@ -112,34 +113,35 @@ class _Axis:
         return self.pieces[-1][3]
 
 
-def time_chart(found: Timeline | None, culprits: Ranks) -> TimeChart | None:
+def time_chart(time: Timeline | None, culprits: Ranks) -> TimeChart | None:
     """The drawing of a timeline; None where there is none."""
-    if found is None or not found.rows:
+    if time is None or not time.rows:
         return None
-    axis = _axis(found)
-    bars = tuple(bar for n, row in enumerate(found.rows) for bar in _bars(row, axis, TOP + n * STEP))
-    symbols = tuple(sign for n, row in enumerate(found.rows) for sign in _symbols(row.marks, axis, TOP + n * STEP))
-    used, seen = {bar.kind for bar in bars}, {sign.kind for sign in symbols}
+    axis = _axis(time)
+    placed = [(row, TOP + n * STEP) for n, row in enumerate(time.rows)]
+    bars = tuple(bar for row, y in placed for bar in _bars(row, axis, y))
+    symbols = tuple(sign for row, y in placed for sign in _symbols(row.marks, axis, y))
+    used = {bar.kind for bar in bars} | {sign.kind for sign in symbols}
     return TimeChart(
         width=LEFT + WIDTH + RIGHT,
-        height=TOP + len(found.rows) * STEP + 6,
+        height=TOP + len(time.rows) * STEP + 6,
         bars=bars,
         symbols=symbols,
-        words=(*_ranks(found, culprits), *_ticks(found, axis)),
-        cuts=tuple((a[3] + b[2]) / 2 for a, b in zip(axis.pieces, axis.pieces[1:], strict=False)),
+        words=(*(_row_label(row, y, culprits) for row, y in placed), *_ticks(axis)),
+        cuts=tuple((a[3] + b[2]) / 2 for a, b in pairwise(axis.pieces)),
         kinds=tuple(kind for kind in _KINDS if kind[0] in used),
-        signs=tuple(sign for sign in _SIGNS if sign[0] in seen),
-        zone=found.zone,
-        hidden=found.hidden,
-        steps=tuple(_steps(found)),
+        signs=tuple(sign for sign in _SIGNS if sign[0] in used),
+        zone=time.zone,
+        hidden=time.hidden,
+        steps=tuple(_steps(time)),
     )
 
 
-def _axis(found: Timeline) -> _Axis:
-    moments = {found.start, found.end}
-    for row in found.rows:
+def _axis(time: Timeline) -> _Axis:
+    moments = {time.start, time.end}
+    for row in time.rows:
         moments |= {m.at for m in row.marks} | {at for s in row.stretches for at in (s.start, s.end)}
-    times = sorted(at for at in moments if found.start <= at <= found.end)
+    times = sorted(at for at in moments if time.start <= at <= time.end)
     pieces = [(times[0], times[-1])]
     for _ in range(CUTS):
         shown = sum(end - begin for begin, end in pieces)
@@ -162,7 +164,7 @@ def _cut(pieces: list[tuple[float, float]], begin: float, end: float) -> Iterato
 
 
 def _placed(pieces: list[tuple[float, float]]) -> _Axis:
-    """Widths by duration, but no piece less than its fair share's half."""
+    """Widths by duration, but no piece narrower than half of its equal share."""
     room = WIDTH - BREAK * (len(pieces) - 1)
     least = room / len(pieces) / 2
     total = sum(max(end - begin, 1e-9) for begin, end in pieces)
@@ -198,17 +200,16 @@ def _symbols(marks: Sequence[Mark], axis: _Axis, y: float) -> Iterator[Sign]:
         yield Sign(mark.kind, round(x, 1), y + BAR / 2, line(text, 160))
 
 
-def _ranks(found: Timeline, culprits: Ranks) -> Iterator[Word]:
-    for n, row in enumerate(found.rows):
-        kind = "culprit" if row.ranks & culprits else "rank"
-        yield Word(LEFT - 10, TOP + n * STEP + 11.5, _name(row), kind, "end")
+def _row_label(row: TimeRow, y: float, culprits: Ranks) -> Word:
+    return Word(LEFT - 10, y + 11.5, row_name(row), "culprit" if row.ranks & culprits else "rank", "end")
 
 
-def _name(row: TimeRow) -> str:
+def row_name(row: TimeRow) -> str:
+    """``rank 5``, ``ranks 0-3``; ``hosts`` for a row of no rank."""
     return wording.ranks_phrase(row.ranks, 2) if row.ranks else "hosts"
 
 
-def _ticks(found: Timeline, axis: _Axis) -> Iterator[Word]:
+def _ticks(axis: _Axis) -> Iterator[Word]:
     for n, (begin, end, left, right) in enumerate(axis.pieces):
         fine = end - begin < 5
         yield Word(left, TOP - 10, clock(begin, fine), "tick", "start")
@@ -228,13 +229,15 @@ def clock(seconds: float, fine: bool) -> str:
     return at.strftime("%H:%M:%S") + (f".{at.microsecond // 1000:03d}" if fine else "")
 
 
-def _steps(found: Timeline) -> Iterator[tuple[str, str, str]]:
-    """The first things that happened after the calls, in words: time, who, what; at most ten."""
-    said: dict[tuple[str, str], tuple[float, list[int]]] = {}
-    for row in found.rows:
+def _steps(time: Timeline) -> Iterator[tuple[str, str, str]]:
+    """The first events after the calls, in words: time, who, what; at most ten."""
+    alike: dict[tuple[str, str], list[tuple[float, Ranks]]] = {}
+    for row in time.rows:
         for mark in row.marks:
             if mark.kind not in ("life", "stack"):
-                at, ranks = said.setdefault((mark.kind, mark.text), (mark.at, []))
-                said[mark.kind, mark.text] = (min(at, mark.at), [*ranks, *row.ranks])
-    for (_, text), (at, ranks) in sorted(said.items(), key=lambda item: (item[1][0], item[0]))[:10]:
-        yield clock(at, fine=False), wording.ranks_phrase(Ranks(ranks), 4) if ranks else "a host", line(text, 120)
+                alike.setdefault((mark.kind, mark.text), []).append((mark.at, row.ranks))
+    first = {key: min(at for at, _ in marks) for key, marks in alike.items()}
+    for kind, text in sorted(alike, key=lambda key: (first[key], key))[:10]:
+        ranks = Ranks(rank for _, members in alike[kind, text] for rank in members)
+        who = wording.ranks_phrase(ranks, 4) if ranks else "a host"
+        yield clock(first[kind, text], fine=False), who, line(text, 120)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Coverage, Diagnosis, Role
-from nccldoctor.reports.charts import strip
+from nccldoctor.reports.charts import progress
 from nccldoctor.reports.parts import rank_rows, wording
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.reports.parts.sanitize import line
@@ -23,7 +23,7 @@ class RankRow:
     role: str
     symbol: str
     hosts: str
-    cells: tuple[strip.Cell, ...]
+    cells: tuple[progress.Cell, ...]
     waits_in: str
 
 
@@ -50,7 +50,7 @@ def ranks(diagnosis: Diagnosis) -> Listed[RankRow]:
             cells=cells,
             waits_in=_waits_in(row),
         )
-        for row, cells in zip(rows, strip.strips(rows, diagnosis.ranks), strict=True)
+        for row, cells in zip(rows, progress.strips(rows, diagnosis.ranks), strict=True)
     )
     return Listed(shown, max(len(diagnosis.ranks) - sum(len(row.ranks) for row in rows), 0))
 

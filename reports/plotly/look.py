@@ -28,6 +28,11 @@ def safe(text: str) -> str:
     return line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def hover(name: str, *texts: str) -> str:
+    """A hover text: a name of ours, and texts of strangers below it."""
+    return "<br>".join((name, *(safe(text) for text in texts)))
+
+
 def steps(colors: Sequence[str]) -> list[list[object]]:
     """A colour scale of steps instead of shades."""
     share = 1 / len(colors)

@@ -8,7 +8,7 @@ from nccldoctor.model import Link, RankState, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.charts.layers import layout
-from nccldoctor.reports.charts.strip import strips
+from nccldoctor.reports.charts.progress import strips
 from nccldoctor.reports.charts.wait_graph import BOXES, in_words, wait_graph
 from nccldoctor.reports.parts import rank_rows
 

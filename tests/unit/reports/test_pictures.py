@@ -131,7 +131,7 @@ def test_a_missing_call_is_a_hole_and_is_said() -> None:
     assert chart is not None
     assert [box.kind for box in chart.boxes if box.kind == "gap"] == ["gap", "gap"]
     assert chart.text == "the first difference: rank 5 issued nothing where rank 4 issued ALLREDUCE #7"
-    assert [link.sign for link in chart.links] == ["", "missing", "≠", "extra"]
+    assert [sign for _, sign in chart.signs] == ["", "missing", "≠", "extra"]
 
 
 def test_stacks_show_where_they_part() -> None:
