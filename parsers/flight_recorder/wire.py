@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LENGTH = 4
 """Bytes of the header's length, little-endian."""
 
+_AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
+_ENTRIES = ("rows", "backend", "groups", "ops", "sizes", "dtypes", "frames", "stacks")
 _NUMPY_CODES = {"b": "int8", "i": "int32", "q": "int64", "f": "float32"}
 _WIDTHS = {"b": 1, "i": 4, "q": 8, "f": 4}
 
@@ -27,22 +29,8 @@ def pack(dump: Dump) -> bytes:
     entries = dump.entries
     _check_widths()
     header = {
-        "form": dump.form,
-        "version": dump.version,
-        "library": dump.library,
-        "config": dump.config,
-        "status": dump.status,
-        "wrapped": dump.wrapped,
-        "problem": dump.problem,
-        "comms": dump.comms,
-        "rows": entries.rows,
-        "backend": entries.backend,
-        "groups": entries.groups,
-        "ops": entries.ops,
-        "sizes": entries.sizes,
-        "dtypes": entries.dtypes,
-        "frames": entries.frames,
-        "stacks": entries.stacks,
+        **{name: getattr(dump, name) for name in _AROUND},
+        **{name: getattr(entries, name) for name in _ENTRIES},
         "columns": [(name, column.typecode) for name, column in entries.columns.items()],
     }
     text = json.dumps(header, separators=(",", ":")).encode()

@@ -1,18 +1,29 @@
-"""What PyTorch's process groups say of themselves while nothing is wrong yet: guessed devices, modes, readiness.
+"""What PyTorch's process groups say of themselves while nothing is wrong yet: guessed devices, modes, readiness, options.
 
 None of it is an error, but a device that was guessed, or a send that is serialised with collectives, explains later
 hangs; with blocking wait, and with TorchComms, none of the watchdog's lines can be expected.
-Wordings: pytorch ``ProcessGroupNCCL.cpp`` and ``NCCLUtils.cpp``, 1.9 to 2.13.
+Wordings: pytorch ``ProcessGroupNCCL.cpp`` and ``NCCLUtils.cpp``, 1.9 to 2.13; the options stand in the constructor,
+v2.0 to v2.13, where INFO lines of c10 are on.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.parsers.base import Line, line_parser
-from nccldoctor.parsers.process_group.prefix import grouped
+from nccldoctor.events import Event, GroupRef, Note
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.patterns import lazy
+
+_FIELDS = {
+    "size": lazy(r"\bsize: (\d{1,9})"),
+    "global_rank": lazy(r"\bglobal rank: (\d{1,9})"),
+    "timeout_ms": lazy(r"\bTIMEOUT\(ms\): (\d{1,15})"),
+    "name": lazy(r"\bPG Name: ([^\s,]{1,200})"),
+}
 
 
 @line_parser
@@ -40,3 +51,23 @@ class GroupMessages(RowParser):
     def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With the group that stands before the words."""
         return grouped(line, line.body[: hit.start()])
+
+
+@line_parser
+class Options(LineParser):
+    """The options of a new group; ``detail`` holds ``size=``, ``global_rank=``, ``timeout_ms=`` and ``name=`` as far as
+    they are told.
+    """
+
+    literals = ("NCCL initialization options",)
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One note with what the line tells."""
+        told = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
+        if not told:
+            return
+        group, group_rank = member(line.body)
+        rank = int(told["global_rank"]) if "global_rank" in told else line.mark.rank
+        group = group or (GroupRef(uid=told["name"]) if "name" in told else None)
+        detail = " ".join(f"{name}={value}" for name, value in told.items())
+        yield Note(**common(line, rank=rank, group=group, group_rank=group_rank), what="group-options", detail=detail)

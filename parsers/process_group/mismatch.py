@@ -8,12 +8,13 @@ without the comma behind it for calls that have no tensors), ``c10d/reducer.cpp`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.events import CollectiveMismatch, Event
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 
@@ -55,117 +56,61 @@ _JOINED = 6000
 
 
 _ASPECTS = (
-    ("sequence", r"Sequence number:"),
-    ("op", r"Op type:"),
-    ("shape", r"[Tt]ensor shapes?:"),
-    ("dtype", r"[Tt]ensor dtypes?:"),
-    ("device", r"[Tt]ensor devices?:"),
+    ("sequence", lazy(r"Sequence number:")),
+    ("op", lazy(r"Op type:")),
+    ("shape", lazy(r"[Tt]ensor shapes?:")),
+    ("dtype", lazy(r"[Tt]ensor dtypes?:")),
+    ("device", lazy(r"[Tt]ensor devices?:")),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One wording of a transport or of DDP. ``left`` and ``right`` are filled with the pattern's groups."""
-
-    aspect: str
-    pattern: str
-    left: str
-    right: str
+def _fill(template: str) -> Callable[[re.Match[str]], str]:
+    """Makes a field of a row: the template filled with the groups of the match."""
+    return lambda hit: template.format_map(hit.groupdict())
 
 
-_FORMS = (
-    _Form(
-        "size",
-        r"op\.preamble\.length <= op\.nbytes\. (?P<a>\d{1,20}) vs (?P<b>\d{1,20})",
-        "received {a} bytes",
-        "expected {b} bytes",
-    ),
-    _Form(
-        "size",
-        r"essage truncated : receiving (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
-        "received {a} bytes",
-        "expected {b} bytes",
-    ),
-    _Form(
-        "size",
-        r"collective mismatch error, local size (?P<a>\d{1,20}) remote size (?P<b>\d{1,20})",
-        "local {a} bytes",
-        "remote {b} bytes",
-    ),
-    _Form(
-        "op",
-        r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
-        "a call at or around rank {a}",
-        "",
-    ),
-    _Form(
-        "bootstrap",
-        r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
-        "received {a} bytes",
-        "expected {b} bytes",
-    ),
-    _Form(
-        "bootstrap",
-        r"mismatch in info from procs, nranks (?P<a>\d{1,9}) vs (?P<b>\d{1,9})",
-        "{a} ranks",
-        "{b} ranks",
-    ),
-    _Form(
-        "nccl-version",
-        r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<i>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60}) "
-        r"rank (?P<j>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
-        "NCCL {a}",
-        "NCCL {b}",
-    ),
-    _Form(
-        "parameters",
-        r"expects same model across all ranks, but Rank (?P<i>\d{1,7}) has (?P<a>\d{1,9}) params, while rank "
-        r"(?P<j>\d{1,7}) has inconsistent (?P<b>\d{1,9}) params",
-        "{a} parameters",
-        "{b} parameters",
-    ),
-    _Form(
-        "parameters",
-        r"\[(?P<i>\d{1,7})\]: params\[(?P<n>\d{1,9})\] in this process with sizes (?P<a>\[[\d, ]{0,200}\]) appears "
-        r"not to "
-        r"match (?:sizes|strides) of the same param in process (?P<j>\d{1,7})",
-        "parameter {n} {a}",
-        "another shape",
-    ),
-)
-
-
-_PATTERNS = tuple((form, lazy(form.pattern)) for form in _FORMS)
-
-
-_ASPECT_PATTERNS = tuple((name, lazy(pattern)) for name, pattern in _ASPECTS)
+_RECEIVED: dict[str, Any] = {"left": _fill("received {a} bytes"), "right": _fill("expected {b} bytes")}
 
 
 @line_parser
-class Mismatches(LineParser):
+class Mismatches(RowParser):
     """*collective-mismatch*: the two calls as far as readable, and what differs. Who says so need not differ."""
 
-    literals = (
-        "Detected mismatch between collectives",
-        "op.preamble.length <= op.nbytes",
-        "essage truncated : ",
-        "collective mismatch error",
-        "Mismatched collective detected",
-        "mismatch in info from procs",
-        "Mismatched NCCL ",
-        "expects same model across all ranks",
-        "appears not to match ",
-    )
+    literals = ("Detected mismatch between collectives",)
+    event = CollectiveMismatch
+    rows = (
+        Row("op.preamble.length <= op.nbytes", r"op\.preamble\.length <= op\.nbytes\. (?P<a>\d{1,20}) vs (?P<b>\d{1,20})",
+            aspects=("size",), **_RECEIVED),
+        Row("essage truncated : ", r"essage truncated : receiving (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
+            aspects=("size",), **_RECEIVED),
+        Row("collective mismatch error", r"collective mismatch error, local size (?P<a>\d{1,20}) remote size (?P<b>\d{1,20})",
+            aspects=("size",), left=_fill("local {a} bytes"), right=_fill("remote {b} bytes")),
+        Row("Mismatched collective detected",
+            r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
+            aspects=("op",), left=_fill("a call at or around rank {a}"), right=""),
+        Row("essage truncated : ", r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
+            aspects=("bootstrap",), **_RECEIVED),
+        Row("mismatch in info from procs", r"mismatch in info from procs, nranks (?P<a>\d{1,9}) vs (?P<b>\d{1,9})",
+            aspects=("bootstrap",), left=_fill("{a} ranks"), right=_fill("{b} ranks")),
+        Row("Mismatched NCCL ",
+            r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<left_rank>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60})"
+            r" rank (?P<right_rank>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
+            aspects=("nccl-version",), left=_fill("NCCL {a}"), right=_fill("NCCL {b}")),
+        Row("expects same model across all ranks",
+            r"expects same model across all ranks, but Rank (?P<left_rank>\d{1,7}) has (?P<a>\d{1,9}) params,"
+            r" while rank (?P<right_rank>\d{1,7}) has inconsistent (?P<b>\d{1,9}) params",
+            aspects=("parameters",), left=_fill("{a} parameters"), right=_fill("{b} parameters")),
+        Row("appears not to match ",
+            r"\[(?P<left_rank>\d{1,7})\]: params\[(?P<n>\d{1,9})\] in this process with sizes (?P<a>\[[\d, ]{0,200}\]) appears"
+            r" not to match (?:sizes|strides) of the same param in process (?P<right_rank>\d{1,7})",
+            aspects=("parameters",), left=_fill("parameter {n} {a}"), right="another shape"),
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
+    def parse(self, line: Line) -> Iterable[Event]:
+        """One event for a line; the debug wrapper's record has a shape of its own."""
         if "Detected mismatch between collectives" in line.body:
-            yield _wrapper(line)
-            return
-        for form, pattern in _PATTERNS:
-            if match := pattern.search(line.body):
-                yield _transport(line, form, match)
-                return
+            return [_wrapper(line)]
+        return super().parse(line)
 
 
 def joined(line: Line, until: str) -> str:
@@ -189,7 +134,7 @@ def _wrapper(line: Line) -> Event:
     (left_rank, left), (right_rank, right) = [*calls, (None, none), (None, none)][:2]
     one = len(calls) < 2
     listed = text.partition("differ in the following aspects")[2]
-    aspects = tuple(name for name, pattern in _ASPECT_PATTERNS if pattern.search(listed))
+    aspects = tuple(name for name, pattern in _ASPECTS if pattern.search(listed))
     fields: dict[str, Any] = {
         "left_rank": left_rank,
         "left": str(left),
@@ -214,15 +159,3 @@ def _differences(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
         ("dtype", left.dtype, right.dtype),
     )
     return tuple(name for name, a, b in pairs if a != b and (name in ("sequence", "op") or None not in (a, b)))
-
-
-def _transport(line: Line, form: _Form, match: re.Match[str]) -> Event:
-    groups = match.groupdict()
-    return CollectiveMismatch(
-        **common(line),
-        left_rank=int(groups["i"]) if groups.get("i") else None,
-        left=form.left.format_map(groups),
-        right_rank=int(groups["j"]) if groups.get("j") else None,
-        right=form.right.format_map(groups),
-        aspects=(form.aspect,),
-    )
