@@ -14,6 +14,7 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
 from nccldoctor.diagnose.nccl_counters_check import heard
+from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.signs.absence import outside_by_stack, waits_by_stack
 from nccldoctor.diagnose.signs.silence import stood_still
@@ -113,8 +114,9 @@ def _judge(facts: Facts, stall: Stall) -> Conclusion:
     about = (
         f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})" if _LOG.isEnabledFor(DEBUG) else ""
     )
+    observed = ObservedStall.of(facts, stall)
     for rule in load():
-        conclusion = rule.conclude(facts, stall)
+        conclusion = rule.conclude(facts, observed)
         if conclusion is not None:
             _LOG.debug("%s: %s holds: %s", about, rule.cause, conclusion.headline)
             return heard(facts, conclusion)

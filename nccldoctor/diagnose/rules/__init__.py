@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from nccldoctor.diagnose.hypothesis import RULES, Rule
+from nccldoctor.diagnose.registry import RULES, Rule
 from nccldoctor.model import CauseClass
 
 ENTRY_POINTS = "nccldoctor.rules"

@@ -11,10 +11,12 @@ from __future__ import annotations
 from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence
@@ -33,7 +35,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 
 
 @rule(CAUSE, refuted_by="a later snapshot in which the completions of that rank moved on")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The minority that is still in a call which the majority completed."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:

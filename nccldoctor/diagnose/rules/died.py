@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.exits import FATAL
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import lives, nameable, one_host
-from nccldoctor.diagnose.signs.silence import broke_first, draft, lost_by_peers, unheard
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import one_host
+from nccldoctor.diagnose.signs.silence import draft, lost_by_peers
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -99,7 +100,7 @@ def block(ranks: Ranks) -> bool:
     return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
 
 
-def lost_node(facts: Facts, stall: Stall) -> Hypothesis | None:
+def lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """All ranks of one host, and nobody else, left nothing."""
     call, gone = stall.call, _left_nothing(facts, stall)
     if call is None or not gone:
@@ -124,7 +125,7 @@ def lost_node(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
+def _left_nothing(facts: Facts, stall: ObservedStall) -> Ranks:
     """The ranks of a host, or of a block that one may hold, that this stall, or all stalls together, wait for in vain."""
     call = stall.call
     if call is None or stall.proven_absent:
@@ -136,7 +137,7 @@ def _left_nothing(facts: Facts, stall: Stall) -> Ranks:
         else Ranks()
     )
     for gone in (Ranks() if few else call.unknown, together):
-        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(lives(facts, r) for r in gone):
+        if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive[r] for r in gone):
             continue
         if one_host(facts, gone) is not None or block(gone):
             return gone
@@ -154,7 +155,7 @@ REFUTED = "lines, a dump or a stack of that rank from after its end"
 
 
 @rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
     found = [
         f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
@@ -178,39 +179,39 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     return _unheard(facts, stall)
 
 
-def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _unheard(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
-    gone = unheard(facts, stall)
-    if gone is None or not gone.broken or any(lives(facts, r) for r in gone.ranks):
+    gone = stall.holdouts
+    if gone is None or not gone.broken or any(stall.alive[r] for r in gone.ranks):
         return None
     return draft(facts, gone, "ended without a word")
 
 
-def _nameless_end(facts: Facts, stall: Stall) -> list[Failure]:
+def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
     """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for.
 
     One kill ends one rank: where the others wait for several, it may be of each.
     """
     kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _kills(f, stall)]
-    ranks = nameable(facts, stall)
+    ranks = stall.named
     one = ranks if len(ranks) == 1 and stall.ranks == facts.wait_graph.roots else Ranks()
     return [replace(f, ranks=one, suspects=facts.wait_graph.roots - one, certain=False) for f in kills[:1]]
 
 
-def _kills(failure: Failure, stall: Stall) -> bool:
+def _kills(failure: Failure, stall: ObservedStall) -> bool:
     """Whether it tells of one killed process that can be a rank of the stall, or one of its workers."""
     near = not failure.suspects or bool(failure.suspects & stall.ranks)
     return near and isinstance(failure.events[0], ProcessExit | OutOfMemory)
 
 
-def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Hypothesis:
+def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) -> Hypothesis:
     first = found[0]
     together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [Line(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
     evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + lost_by_peers(facts, ranks)
-    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else process(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
@@ -225,11 +226,11 @@ def _recorded_end(facts: Facts, stall: Stall, found: Sequence[Failure]) -> Hypot
     )
 
 
-def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Exit code 0 of a rank that the others still wait for."""
     ranks = Ranks(
         r
-        for r in nameable(facts, stall) | stall.proven_absent
+        for r in stall.named | stall.proven_absent
         for e in facts.liveness.activity(r).exits
         if e.exitcode == 0 and facts.liveness.activity(r).dump == "none"
     )
@@ -242,7 +243,7 @@ def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
     ]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {describe(facts, stall.call)}",
+        f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {stall.what}",
         evidence,
         Confidence.HIGH,
         ranks=ranks,
@@ -250,13 +251,13 @@ def _early_exit(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Torchrun lists all ranks of a node that it still had, with -15 for those it closed: one that is missing had
     ended before, without failing.
     """
     ranks = Ranks(
         r
-        for r in nameable(facts, stall)
+        for r in stall.named
         if not facts.liveness.activity(r).exits
         and not facts.liveness.activity(r).teardown
         and not facts.liveness.activity(r).is_alive
@@ -284,7 +285,7 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {describe(facts, stall.call)}",
+        f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
         evidence,
         Confidence.MEDIUM,
         ranks=ranks,
@@ -292,22 +293,22 @@ def _missing_from_table(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _broken_connection(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
     silent = Ranks(
         r
-        for r in nameable(facts, stall)
+        for r in stall.named
         if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
     broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
-    if not broken or not silent or len(silent) > 1 or not broke_first(facts):
+    if not broken or not silent or len(silent) > 1 or not stall.broke_first:
         return None
     evidence: list[Citation] = [Line(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in silence(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
         f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
-        f"in {describe(facts, stall.call)}",
+        f"in {stall.what}",
         evidence,
         Confidence.HIGH if logged else Confidence.MEDIUM,
         ranks=silent,

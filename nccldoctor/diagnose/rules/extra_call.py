@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.missed_call import by_shift
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import added, blamed
-from nccldoctor.diagnose.signs.peer_order import row_of
+from nccldoctor.diagnose.signs.call_order import added, row_of
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
@@ -23,17 +24,17 @@ CAUSE = CauseClass.EXTRA_CALL
 
 
 @rule(CAUSE, refuted_by="a record of the same call on its peers")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """By alignment of streams in the group, else by counting at the next call in another group, else by NCCL's own lines."""
     found = by_shift(facts, stall, missed=False) or _by_count(facts, stall)
     return found or nccl_counter_diffs.by_shift(facts, -1)
 
 
-def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_count(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle in which one rank has issued one call more of a group than its peers had at the same later call."""
     if stall.kind is not StallKind.CYCLE:
         return None
-    found = [(o.rank, o.row, o.call) for o in blamed(facts, stall.calls) if o.surplus == 1 and o.call.pair is None]
+    found = [(o.rank, o.row, o.call) for o in stall.order_breaks if o.surplus == 1 and o.call.pair is None]
     where = "before " + describe(facts, found[0][2]) if found else ""
     found = found or [(rank, row_of(facts, call, rank), call) for rank, call in added(facts, stall.calls)]
     if not found:

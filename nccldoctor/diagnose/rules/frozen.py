@@ -15,12 +15,13 @@ from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import no_ras_answer
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, shown_outside, waits_by_stack
-from nccldoctor.diagnose.signs.silence import draft, shows_life, still_connected, unheard
-from nccldoctor.diagnose.signs.still_running import scattered
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import waits_by_stack
+from nccldoctor.diagnose.signs.silence import draft, shows_life, still_connected
 from nccldoctor.events import (
     DumpNote,
     DumpSignal,
@@ -41,24 +42,24 @@ GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
 
 
 @rule(CAUSE, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        found = unheard(facts, stall)
+        found = stall.holdouts
         silent = found is not None and not found.broken and not any(shows_life(facts, r) for r in found.ranks)
         return draft(facts, found, "left no sign of life") if found is not None and silent else None
-    if stall.kind is not StallKind.ABSENT or stall.call is None or scattered(facts):
+    if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
     damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one
-    ranks = Ranks(r for r in nameable(facts, stall) if waits_by_stack(facts.liveness.activity(r)) is None) - damaged
+    ranks = Ranks(r for r in stall.named if waits_by_stack(facts.liveness.activity(r)) is None) - damaged
     if not ranks:
         return None
     others = facts.case.groups[stall.call.group].members - ranks
     spoke = Ranks(r for r in facts.case.world - ranks if facts.liveness.activity(r).is_alive)
     evidence: list[Citation] = []
     for rank in list(ranks)[:3]:
-        evidence += shown_outside(facts, stall.call, rank)
+        evidence += stall.outside[rank]
         signs = facts.liveness.activity(rank)
         if signs.last_event is not None:
             evidence.append(Line(signs.last_event, f"the last line of rank {rank}, from before the stall"))
@@ -81,7 +82,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     open_class = not (no_exit or own_log) or len(spoke) < 2
     return Hypothesis(
         f"{names(ranks).capitalize()} {verb(ranks, 'shows', 'show')} no sign of life since before "
-        f"{describe(facts, stall.call)}, and no exit is recorded",
+        f"{stall.what}, and no exit is recorded",
         evidence,
         Confidence.LOW
         if short
@@ -137,14 +138,14 @@ def _uncollected(facts: Facts, spoke: Ranks) -> bool:
     return facts.liveness.per_rank_logs or not merged or 2 * len(spoke) < len(facts.case.world) - 1
 
 
-def _only_stall(facts: Facts, stall: Stall) -> bool:
+def _only_stall(facts: Facts, stall: ObservedStall) -> bool:
     """Whether everything that waits leads to this rank: a snapshot of a running job shows calls in flight elsewhere too."""
     return bool(facts.liveness.logged) or (
         len(facts.stalls) == 1 and stall.call is not None and not stall.call.completed
     )
 
 
-def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Citation, ...], stall: Stall) -> Hypothesis:
+def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Citation, ...], stall: ObservedStall) -> Hypothesis:
     """Neither dump nor log of the rank was collected. It is named where somebody complained, everybody else left something and all
     waiting ends at it; why it did not come is open even then.
     """

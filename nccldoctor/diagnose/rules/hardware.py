@@ -8,12 +8,13 @@ What would refute it: the same error on boards of ranks that went on, or an erro
 
 from __future__ import annotations
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CudaError, GpuError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -25,7 +26,7 @@ FITS = 900.0
 
 
 @rule(CAUSE, refuted_by="the same error on boards of ranks that went on, or an error only after the first complaint")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
     found = [f for f in facts.failures if f.cause is CAUSE and _fits(facts, f)]
     if not found:
@@ -49,7 +50,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
     who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
-    wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
+    wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     return Hypothesis(
         f"{who} failed: {_what(event)}{wait}",
         evidence,

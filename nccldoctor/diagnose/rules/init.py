@@ -13,10 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, seen_in
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import seen_in
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
@@ -156,7 +158,7 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 
 
 @rule(CAUSE, refuted_by="a completed call of the same group")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _worked(facts):
         return _later_group(facts, stall) or _unreachable(facts)
@@ -165,10 +167,10 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     return _communicator(facts) or _first_call(facts, stall)
 
 
-def _first_call(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The very first call of the job did not complete, and nobody is shown to be missing: connecting, more likely than the program."""
     call = stall.call
-    if call is None or call.seq > 1 or stall.proven_absent or nameable(facts, stall) or facts.liveness.dumped:
+    if call is None or call.seq > 1 or stall.proven_absent or stall.named or facts.liveness.dumped:
         return None
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
@@ -182,7 +184,7 @@ def _first_call(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _later_group(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
     inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
     outside = facts.case.world - inside

@@ -9,21 +9,19 @@ What would refute it: equal entries of all members under that number, or calls t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
-
-import numpy as np
 
 from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
-from nccldoctor.align.progress.printed import group_of
-from nccldoctor.align.stalls import Stall
+from nccldoctor.align.mismatches import Mismatch, compare_calls
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
+from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Stalled
@@ -31,80 +29,16 @@ from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks, names
 
 
-def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
-    """The first number up to the stalled one under which recorded entries of the members differ."""
-    for call in (*stall.calls, *_beside(facts, stall)):
-        if call.pair is None:
-            found = first_mismatch(facts.case, facts.progress, call.group, call.seq)
-            if found is not None:
-                return _outvoted(facts, found) if found.is_tie else found
-    return _uneven(facts)
-
-
-def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
-    """A tie that lines of ranks without a dump break: what they gave up on under that number is what one side recorded."""
-    calls, ops = facts.case.calls, facts.case.vocabulary.ops
-    values: dict[object, set[int]] = defaultdict(set)
-    for rank, row in found.rows.items():
-        values[op_type(plain_op(ops[calls.op[row]])) if found.aspect == "op" else int(calls.numel_in[row])].add(rank)
-    for line in facts.case.timeouts(found.seq) if found.aspect in ("op", "size") else ():
-        if line.rank is not None and line.rank not in found.rows and group_of(facts.case, line) == found.group:
-            values[line.op if found.aspect == "op" else line.numel_in].add(line.rank)
-    ordered = sorted(values.values(), key=lambda side: (-len(side), min(side)))
-    voters = sum(map(len, ordered))
-    odd = Ranks(r for side in ordered[1:] for r in side)
-    if voters == len(found.rows) or 2 * len(ordered[0]) <= voters or not odd <= set(found.rows):
-        return found
-    return replace(found, minority=odd, majority=Ranks(ordered[0] & set(found.rows)), sides=tuple(map(Ranks, ordered)))
-
-
-def _beside(facts: Facts, stall: Stall) -> list[StuckCall]:
-    """The stuck calls of the whole job, where the stalled ones are of groups that nothing tells the members of: what others wait
-    for them in cannot be told.
-    """
-    groups, calls = facts.case.groups, facts.wait_graph.calls.values()
-    if not stall.calls or any(len(groups[c.group].members) > 1 for c in stall.calls):
-        return []
-    return sorted((c for c in calls if groups[c.group].desc == "default_pg"), key=lambda c: c.key)
-
-
-def _uneven(facts: Facts) -> Mismatch | None:
-    """An all-to-all in which few members moved another amount than all of them always did, where a library received a size that it did
-    not expect. The amounts may differ legally, so that this shows nothing without such a line.
-    """
-    calls, names_ = facts.case.calls, facts.case.vocabulary.ops
-    if not _size_told(facts) or not len(calls):
-        return None
-    varying = np.array([any(v in n for v in VARYING_SIZES) for n in names_], dtype=bool)
-    found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    for row in np.flatnonzero(facts.progress.collective & varying[calls.op]).tolist():
-        found[int(facts.case.call_group[row]), int(calls.seq[row])][int(facts.case.call_rank[row])] = row
-    usual: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    for (group, seq), rows in sorted(found.items()):
-        amounts = {rank: (int(calls.numel_in[row]), int(calls.numel_out[row])) for rank, row in rows.items()}
-        odd = Ranks(r for r, amount in amounts.items() if amount not in usual[group])
-        rest = Ranks(rows) - odd
-        if len(usual[group]) == 1 and odd and len(rest) > max(1, len(odd)):
-            return Mismatch(group, seq, "size", odd, rest, (rest, odd), rows)
-        usual[group] |= set(amounts.values())
-    return None
-
-
-def at_call(facts: Facts, call: StuckCall) -> Mismatch | None:
-    """Whether the members' entries of this very call differ."""
-    return compare_calls(facts.case, call.group, call.seq, rows_at(facts.case, facts.progress, call.group, call.seq))
-
-
 def _rule(cause: CauseClass, aspect: str) -> None:
     """Register the rule of one aspect."""
 
     @rule(cause, refuted_by=REFUTED)
-    def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+    def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         """Who differs in this aspect; None where the members differ in another one, or merely by a shift."""
-        found = disagreement(facts, stall)
+        found = stall.mismatch
         if found is not None:
             hypothesis = _from_dumps(facts, found) if found.aspect == aspect else None
-        elif aspect == "size" and _size_told(facts):
+        elif aspect == "size" and has_size_complaint(facts):
             hypothesis = _left_over(facts)
         else:
             hypothesis = from_lines(facts, aspect)
@@ -114,10 +48,6 @@ def _rule(cause: CauseClass, aspect: str) -> None:
 _rule(CauseClass.OP_MISMATCH, "op")
 _rule(CauseClass.SIZE_MISMATCH, "size")
 _rule(CauseClass.DTYPE_MISMATCH, "dtype")
-
-
-def _size_told(facts: Facts) -> bool:
-    return any("size" in e.aspects for e in facts.case.of(CollectiveMismatch))
 
 
 def _left_over(facts: Facts) -> Hypothesis | None:

@@ -13,16 +13,15 @@ from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
 from nccldoctor.align.nccl_counter_evidence import counter_evidence, counters_of, expected_count, issue_evidence
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.rules.mismatch import disagreement
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.absence import nameable, shown_outside
-from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, departed, usual
+from nccldoctor.diagnose.signs.call_order import OrderBreak, calls_short, departed, usual
 from nccldoctor.diagnose.signs.nccl_counter_diffs import unlike
-from nccldoctor.diagnose.signs.peer_order import calls_short
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Stalled
@@ -31,7 +30,7 @@ from nccldoctor.model.ranks import Ranks, names
 REFUTED = "a record of the call on that rank, or calls that it issued in another order"
 
 
-def gone_on(facts: Facts, stall: Stall) -> Hypothesis | None:
+def gone_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """By the counts of NCCL's own observers alone. Launches do not wait, so that a mere swap of two calls leaves equal counts."""
     if stall.kind is StallKind.CYCLE:
         found = [pair for call in stall.calls for pair in _skipped(facts, stall, call)]
@@ -63,7 +62,7 @@ def gone_on(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _skipped(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCall, int]]:
+def _skipped(facts: Facts, stall: ObservedStall, call: StuckCall) -> list[tuple[StuckCall, int]]:
     """The rank that went past a call which most other members are in: the one that is missing from it, or the one that it waits for
     itself in a pair. Both look alike: other pairs tell which of the two is out of step.
     """
@@ -109,7 +108,7 @@ REFUTED = "a record of the call on that rank, or the same order of calls on its 
 
 
 @rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """By alignment of streams, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
     return (
         by_shift(facts, stall, missed=True)
@@ -122,9 +121,9 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def by_shift(facts: Facts, stall: Stall, *, missed: bool) -> Hypothesis | None:
+def by_shift(facts: Facts, stall: ObservedStall, *, missed: bool) -> Hypothesis | None:
     """Ranks whose calls in a group equal their peers' when moved by one."""
-    found = disagreement(facts, stall)
+    found = stall.mismatch
     if found is None or found.is_tie:
         return None
     shifts = [
@@ -203,19 +202,19 @@ def _stalled(facts: Facts, first: Shift) -> Stalled | None:
     return stalled_of(facts, first_open(facts, first.group, first.seq, first.peer_row))
 
 
-def _by_order(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle in which one rank left its own earlier order by going past the call."""
     if stall.kind is not StallKind.CYCLE:
         return None
     found = [
         o
-        for o in blamed(facts, stall.calls)
+        for o in stall.order_breaks
         if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.swapped and o.later))
     ]
     return _draft(facts, found) if found else _by_count(facts, stall)
 
 
-def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_count(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The one rank of a circle that had issued a call fewer than everybody of its kind when all came to the same later call."""
     calls = [c for c in stall.calls if c.pair is None]
     short = {r: c for c in calls for r in c.missing | c.queued if calls_short(facts, c, r)}
@@ -234,7 +233,7 @@ def _by_count(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _by_custom(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_custom(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A minority inside a call that is none of its peers', who all finished what stood there and went on."""
     call = stall.call
     if (
@@ -280,7 +279,7 @@ def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
     )
 
 
-def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_phase(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A rank outside the call, or in another one under its number, whose last word is that its epoch, or its work, is over, while the
     others still wait for it in the loop.
     """
@@ -291,19 +290,17 @@ def _by_phase(facts: Facts, stall: Stall) -> Hypothesis | None:
         for r, s in facts.liveness.by_rank.items()
         if s.phases and s.phases[-1].what in ("epoch-end", "finished")
     }
-    found = disagreement(facts, stall) if stall.kind is StallKind.FULL else None
-    outside = (
-        nameable(facts, stall) if stall.kind is StallKind.ABSENT else found.minority if found is not None else Ranks()
-    )
+    found = stall.mismatch if stall.kind is StallKind.FULL else None
+    outside = stall.named if stall.kind is StallKind.ABSENT else found.minority if found is not None else Ranks()
     ranks = Ranks(r for r in outside if r in over)
     if not ranks or Ranks(over) - ranks:
         return None
     evidence: list[Citation] = [Line(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
     for rank in list(ranks)[:2]:
-        evidence += shown_outside(facts, stall.call, rank)
+        evidence += stall.outside[rank]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{names(ranks).capitalize()} left the loop early: {describe(facts, stall.call)} was never issued there",
+        f"{names(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
         evidence,
         Confidence.HIGH,
         ranks=ranks,
@@ -317,16 +314,16 @@ def _troubled(facts: Facts, rank: int) -> bool:
     return bool(signs.secondary_errors or signs.alarms) or any(facts.case.of(CollectiveMismatch, rank))
 
 
-def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _by_steps(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A rank outside the call, or in another one under its number, that already reported a later step than anyone else, and
     complains itself.
     """
     if stall.kind is StallKind.CYCLE:
         return None
     steps = {r: s.step for r, s in facts.liveness.by_rank.items() if s.step is not None}
-    names_ = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks(steps)
+    names_ = stall.named if stall.kind is StallKind.ABSENT else Ranks(steps)
     if stall.kind is StallKind.FULL:
-        found = disagreement(facts, stall)
+        found = stall.mismatch
         names_ = found.minority if found is not None else Ranks()
     if len(steps) < 3:
         return None
@@ -347,7 +344,7 @@ def _by_steps(facts: Facts, stall: Stall) -> Hypothesis | None:
         for e in (signs.secondary_errors + signs.alarms)[:1]
     ]
     evidence.append(Waiting(stall.call))
-    what = describe(facts, stall.call) if stall.call is not None else "a collective of the step before"
+    what = stall.what if stall.call is not None else "a collective of the step before"
     return Hypothesis(
         f"Rank {rank} skipped {what}: it is one step ahead of everybody",
         evidence,

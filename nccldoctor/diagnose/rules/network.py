@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.hosts import endpoint_address
@@ -30,7 +31,7 @@ _KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went dow
 
 
 @rule(CAUSE, refuted_by="an end of the peer's process before the first error")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
     ended = [
@@ -60,7 +61,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         if e.rank not in first.ranks
     ][:2]
     evidence.append(Waiting(stall.call))
-    wait = f"; {describe(facts, stall.call)} cannot end" if stall.call is not None else ""
+    wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
     who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
@@ -82,7 +83,7 @@ def common_end(events: Sequence[Event]) -> str | None:
     return ends.pop() if len(ends) == 1 and len({e.rank for e in lost}) > 1 else None
 
 
-def _towards(facts: Facts, stall: Stall, failure: Failure, end: str) -> Hypothesis:
+def _towards(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> Hypothesis:
     """Several ranks lost the same end, and no end of its processes is on record: its adapter, its path, or the whole host."""
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")

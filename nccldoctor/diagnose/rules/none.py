@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import uneven_communicators
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Entry, Line
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import broken_off, over
 from nccldoctor.diagnose.signs.silence import stood_still
-from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
+from nccldoctor.diagnose.signs.still_running import on_gloo
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Gap
 
@@ -25,11 +27,11 @@ NAMED = 2
 
 
 @rule(CAUSE, refuted_by="a file of this job that was not read")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Nothing to explain."""
     passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.completed)
     passed = passed and not facts.wait_graph.roots
-    in_flight = passed or scattered(facts)
+    in_flight = passed or stall.is_scattered
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.liveness.first_alarm is not None or facts.failures:
         return None
     if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts) or _ras_errs(facts):

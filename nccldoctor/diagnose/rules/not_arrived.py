@@ -8,24 +8,20 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
-from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import (
-    accounted,
-    busy_with,
-    lives,
-    nameable,
     one_host,
     outside_by_stack,
-    shown_outside,
     waits_by_stack,
 )
-from nccldoctor.diagnose.signs.silence import draft, shows_life, unheard
-from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
+from nccldoctor.diagnose.signs.silence import draft, shows_life
+from nccldoctor.diagnose.signs.still_running import on_gloo
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
@@ -54,7 +50,7 @@ def in_doubtful_company(facts: Facts, ranks: Ranks) -> bool:
     return False
 
 
-def split_evenly(facts: Facts, stall: Stall, ranks: Ranks) -> bool:
+def split_evenly(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
     """Whether as many members are outside the call as in it, and both may be where they should not: no majority tells."""
     group = facts.case.groups[stall.call.group].members if stall.call is not None else Ranks()
     return len(group) > 2 and 2 * len(ranks) >= len(group)
@@ -65,19 +61,19 @@ REFUTED = "a record of the call on that rank, or an end of it before the stall"
 
 
 @rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
         return _named_by_report(facts, stall) or _unheard(facts, stall)
-    if scattered(facts):
+    if stall.is_scattered:
         return None
-    ranks = nameable(facts, stall) or _by_stack(facts, stall) or _closed(facts, stall)
+    ranks = stall.named or _by_stack(facts, stall) or _closed(facts, stall)
     ranks |= _silent_too(facts, stall)
     lines = _logs_calls(facts, stall)
     alive = Ranks(
         r
         for r in ranks
-        if (lives(facts, r) or r in lines)
+        if (stall.alive[r] or r in lines)
         and (r in stall.proven_absent or waits_by_stack(facts.liveness.activity(r)) is None)
     )
     if not alive:
@@ -85,15 +81,15 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     evidence: list[Citation] = []
     said = ""
     for rank in list(alive)[:3]:
-        evidence += shown_outside(facts, stall.call, rank)
-        doing, more = busy_with(facts, rank)
+        evidence += stall.outside[rank]
+        doing, more = stall.busy[rank]
         said = said or doing
         evidence += more
-        evidence += [e for e in lives(facts, rank) if not is_cited(e, evidence)]
+        evidence += [e for e in stall.alive[rank] if not is_cited(e, evidence)]
     evidence.append(Waiting(stall.call))
     doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
     closed = (bool(alive & facts.liveness.logged) and _told_apart(facts, stall)) or bool(said)
-    whole = accounted(facts, stall) or alive >= stall.ranks
+    whole = stall.is_accounted or alive >= stall.ranks
     few = bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
     if (
         stall.call is not None
@@ -106,7 +102,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     open_ = stall.inferred or apart or (unseen and len(facts.case.groups) > 1)
     ceiling = Confidence.LOW if open_ else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
     return Hypothesis(
-        f"{names(alive).capitalize()} never issued {describe_missing(facts, stall.call)}{doing}",
+        f"{names(alive).capitalize()} never issued {stall.owed}{doing}",
         evidence,
         ceiling,
         ranks=Ranks() if apart else alive,
@@ -115,12 +111,12 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _told_apart(facts: Facts, stall: Stall) -> bool:
+def _told_apart(facts: Facts, stall: ObservedStall) -> bool:
     """Whether a rank that never complained cannot be in a call of another group, with a limit of its own, because it skipped this one."""
     return bool(stall.proven_absent) or len(facts.case.groups) == 1
 
 
-def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
+def _logs_calls(facts: Facts, stall: ObservedStall) -> Ranks:
     """Ranks whose COLL lines stop before the call, where most others are as silent: whether they froze there, nothing tells."""
     one = counters_of(facts, stall.call)
     if one is None or one.observer == "ras" or stall.call is None:
@@ -131,7 +127,7 @@ def _logs_calls(facts: Facts, stall: Stall) -> Ranks:
     return stall.proven_absent if 2 * len(spoke) < len(stall.call.inside) else Ranks()
 
 
-def _closed(facts: Facts, stall: Stall) -> Ranks:
+def _closed(facts: Facts, stall: ObservedStall) -> Ranks:
     """Silent ranks that the launcher closed, where all others gave up by themselves: they alone had nothing to give up on.
 
     More than a third of the job may merely have been closed before they printed it, unless they are just the ranks of one host.
@@ -148,7 +144,7 @@ def _closed(facts: Facts, stall: Stall) -> Ranks:
     return call.unknown if closed and others else Ranks()
 
 
-def _silent_too(facts: Facts, stall: Stall) -> Ranks:
+def _silent_too(facts: Facts, stall: ObservedStall) -> Ranks:
     """Beside ranks that their dumps show outside: those whose dump is lost, whose lines go on, and who did not give up as every rank
     in the call did.
     """
@@ -158,12 +154,12 @@ def _silent_too(facts: Facts, stall: Stall) -> Ranks:
     return Ranks(r for r in call.unknown if signs(r).dump_replies and not signs(r).alarms)
 
 
-def _by_stack(facts: Facts, stall: Stall) -> Ranks:
+def _by_stack(facts: Facts, stall: ObservedStall) -> Ranks:
     """Among several silent ranks, those whose stack shows them outside every collective, if stacks of the others do not."""
     return Ranks(r for r in stall.ranks if outside_by_stack(facts.liveness.activity(r)) is not None)
 
 
-def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A monitored barrier, a desync report or a rank's own counters name who did not come; no dump says otherwise.
 
     A monitored barrier is no call that a recorder notes, so that nothing in the dumps seems to wait.
@@ -188,16 +184,16 @@ def _named_by_report(facts: Facts, stall: Stall) -> Hypothesis | None:
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     stalled = Stalled(*calls[0], missing=ranks) if calls else None
     head = f"{names(ranks).capitalize()} never came to {what}"
-    alive = [e for r in list(ranks)[:3] for e in lives(facts, r)[:2]]
+    alive = [e for r in list(ranks)[:3] for e in stall.alive[r][:2]]
     there = Ranks(e.rank for e in facts.case.of(MonitoredBarrier) if e.rank is not None)
-    sure = bool(barriers) and frozenset(facts.case.world) <= there | ranks and all(lives(facts, r) for r in ranks)
+    sure = bool(barriers) and frozenset(facts.case.world) <= there | ranks and all(stall.alive[r] for r in ranks)
     ceiling = Confidence.HIGH if sure else Confidence.MEDIUM
     return Hypothesis(head, (*evidence, *alive), ceiling, ranks=ranks, stalled=stalled)
 
 
-def _unheard(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _unheard(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show life."""
-    found = unheard(facts, stall)
+    found = stall.holdouts
     if found is None or found.broken or not all(shows_life(facts, r) for r in found.ranks):
         return None
     return draft(facts, found, "never came to what the others waited in")

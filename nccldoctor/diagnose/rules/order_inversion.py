@@ -10,12 +10,14 @@ from __future__ import annotations
 from nccldoctor.align.call_sequences import KIND_MASK
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
-from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
+from nccldoctor.diagnose.signs.call_order import OrderBreak, usual
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.recorded_calls import COMPLETED
@@ -25,13 +27,11 @@ REFUTED = "the same order of both calls on all ranks that are in both groups"
 
 
 @rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Who left its own order, else who stands against the majority."""
     if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):
         return traceback_diffs.judge(facts, stall, other_group=True)
-    found = [
-        o for o in blamed(facts, stall.calls) if o.surplus == 0 or (o.surplus is None and (o.swapped or not o.later))
-    ]
+    found = [o for o in stall.order_breaks if o.surplus == 0 or (o.surplus is None and (o.swapped or not o.later))]
     if found:
         return _draft(facts, stall, found)
     odd, call = _against_majority(facts, stall)
@@ -52,7 +52,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _draft(facts: Facts, stall: Stall, found: list[OrderBreak]) -> Hypothesis:
+def _draft(facts: Facts, stall: ObservedStall, found: list[OrderBreak]) -> Hypothesis:
     swapped = [o for o in found if o.swapped] or found
     ranks = Ranks(o.rank for o in swapped)
     first = swapped[0]
@@ -76,7 +76,7 @@ def _draft(facts: Facts, stall: Stall, found: list[OrderBreak]) -> Hypothesis:
     )
 
 
-def _against_majority(facts: Facts, stall: Stall) -> tuple[Ranks, StuckCall]:
+def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall]:
     """Who issued two calls of the circle in another order than most ranks issued theirs; sister groups of one role count alike."""
     for first in stall.calls:
         for second in stall.calls:

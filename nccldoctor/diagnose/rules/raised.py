@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable, shown_outside
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence
@@ -33,7 +33,7 @@ _TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} by
 
 
 @rule(CAUSE, refuted_by="steps of that rank after the exception, or the same exception on ranks that went on")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
     found = [
         f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
@@ -44,7 +44,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     if not found:
         return None
-    unsigned = nameable(facts, stall) if stall.kind is StallKind.ABSENT else Ranks()
+    unsigned = stall.named if stall.kind is StallKind.ABSENT else Ranks()
     if stall.kind is StallKind.CRASH and not found[0].ranks:
         unsigned = Ranks(
             r for r, s in facts.liveness.by_rank.items() if any(e.exitcode == 1 and e.first for e in s.exits)
@@ -61,13 +61,13 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
             Line(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
             for e in facts.liveness.activity(rank).exits[:1]
         ]
-        evidence += shown_outside(facts, stall.call, rank)
+        evidence += stall.outside[rank]
     evidence.append(Waiting(stall.call))
     missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
     evidence += missed
     error = first.events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
-    wait = f"; the others wait for it in {describe(facts, stall.call)}" if stall.call is not None else ""
+    wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
@@ -79,7 +79,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _ceiling(facts: Facts, stall: Stall, first: Failure, missed: bool, joined: bool) -> Confidence:
+def _ceiling(facts: Facts, stall: ObservedStall, first: Failure, missed: bool, joined: bool) -> Confidence:
     """High where the rank is told by its own line; where it is only the one that is left, its launcher must say that it failed."""
     if not first.ranks or isinstance(first.events[0], OutOfMemory):
         return Confidence.LOW

@@ -15,11 +15,12 @@ import numpy as np
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.absence import nameable
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
@@ -35,7 +36,7 @@ REFUTED = "a rank that would not have come at all"
 
 
 @rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Who came late, or was still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
         return _late_entry(facts, stall.call)
@@ -77,9 +78,9 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     )
 
 
-def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An absent rank whose lines show that its work finished, or went on, after the first complaint."""
-    ranks = nameable(facts, stall)
+    ranks = stall.named
     evidence: list[Citation] = []
     named: set[int] = set()
     for rank in ranks:
@@ -99,7 +100,7 @@ def _work_went_on(facts: Facts, stall: Stall) -> Hypothesis | None:
         return None
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{names(named).capitalize()} was still working when the others gave up in {describe(facts, stall.call)}: late, not stuck",
+        f"{names(named).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
         evidence,
         Confidence.HIGH,
         ranks=Ranks(named),

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, written
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import broken_off
 from nccldoctor.diagnose.signs.silence import silent
 from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
@@ -25,7 +27,7 @@ CAUSE = CauseClass.UNDETERMINED
 
 
 @rule(CAUSE, refuted_by="the dumps or logs that coverage lists as missing")
-def judge(facts: Facts, stall: Stall) -> Hypothesis:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     """What is known, and that it is not enough."""
     call = stall.call
     evidence: list[Citation] = [*written(facts, [Waiting(call)])]

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
-from nccldoctor.diagnose.signs.still_running import on_gloo, scattered
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.still_running import on_gloo
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence
@@ -53,13 +55,13 @@ def _may_run(facts: Facts) -> bool:
 
 
 @rule(CAUSE, refuted_by="a member that did not issue the call, or issued another; an error of a link or a board")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A call that everybody is in."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
         return None
     stalled = stalled_of(facts, call)
-    if (call.completed and (stalled is None or stalled.op not in EARLY)) or scattered(facts):
+    if (call.completed and (stalled is None or stalled.op not in EARLY)) or stall.is_scattered:
         return None
     group = facts.case.groups[call.group]
     heard = Ranks(r for r in call.inside)

@@ -9,13 +9,14 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import seen_in
-from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, usual
-from nccldoctor.diagnose.signs.peer_order import transfers_short
+from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, transfers_short, usual
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
@@ -26,7 +27,7 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
 
 @rule(CAUSE, refuted_by="the other end's entry, or an owner that has not come so far yet")
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
     if stall.kind is StallKind.HIDDEN:
         return _unrecorded(facts, stall)
@@ -82,7 +83,7 @@ def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
     )
 
 
-def _unrecorded(facts: Facts, stall: Stall) -> Hypothesis | None:
+def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Gloo notes no sends and receives: stacks and tracebacks tell that the ranks at the end of all waiting are in one."""
     evidence: list[Citation] = [e for r in list(stall.ranks)[:4] if (e := seen_in(facts, r, TRANSFERS)) is not None]
     if not evidence:

@@ -13,7 +13,7 @@ from builders.cases import case
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose import rules
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.hypothesis import RULES, rule
+from nccldoctor.diagnose.registry import RULES, rule
 from nccldoctor.model import CauseClass
 
 
