@@ -1,4 +1,4 @@
-"""Who is who: turns what was read into a Case with global ranks, hosts, process groups and one clock."""
+"""Turns what was read into a Case with global ranks, hosts, process groups and one clock."""
 
 from __future__ import annotations
 
@@ -36,61 +36,63 @@ from nccldoctor.parsers.base import Parsed
 
 def identify(read: Ingested) -> Case:
     """Everything that was read, with each rank, group and clock sorted out. Nothing is judged here."""
-    found = attribute(read.parsed, read.batch.dumps)
-    settings = _sizes(found.events)
-    size = known_world_size(read.batch, found.events, settings)
+    attributed = attribute(read.parsed, read.batch.dumps)
+    settings = _sizes(attributed.events)
+    size = known_world_size(read.batch, attributed.events, settings)
     if size is None:
-        size = world_size_from_groups(callers_by_group(read.batch, found.dump_rank))
-    ranks = _ranks_seen(found.events, found.dump_rank, found.census, read.batch)
+        size = world_size_from_groups(callers_by_group(read.batch, attributed.dump_rank))
+    ranks = _ranks_seen(attributed.events, attributed.dump_rank, attributed.processes, read.batch)
     if size is not None and ranks and max(ranks) >= size:
         size = None
-    known = size is not None or _launched_whole(found.events, ranks, Ranks(r for r in found.dump_rank if r is not None))
+    known = size is not None or _launched_whole(
+        attributed.events, ranks, Ranks(r for r in attributed.dump_rank if r is not None)
+    )
     world = Ranks(range(size if size is not None else max(ranks, default=-1) + 1))
-    learned = "world" if size is not None else "listed" if known and _listed(found.events, world) else "assumed"
-    groups, call_group = build_groups(read.batch, found.dump_rank, found.events, world, learned)
-    counted = _launches(read.batch, found, len(world) if known else None)
-    if not _numbered(read.batch, found.events):
+    learned = "world" if size is not None else "listed" if known and _listed(attributed.events, world) else "assumed"
+    groups, call_group = build_groups(read.batch, attributed.dump_rank, attributed.events, world, learned)
+    counted = _launches(read.batch, attributed, len(world) if known else None)
+    if not _numbered(read.batch, attributed.events):
         groups, counted = with_communicators(groups, counted)
-    rank_of_dump = np.array([-1 if r is None else r for r in found.dump_rank], dtype=np.int32)
+    rank_of_dump = np.array([-1 if r is None else r for r in attributed.dump_rank], dtype=np.int32)
     calls = read.batch.calls
     call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
-    skews = clock_skew.find_skews(read.batch, call_rank, call_group, found.census.host)
-    times = event_seconds(found.events, read.batch, found.dump_rank)
+    skews = clock_skew.find_skews(read.batch, call_rank, call_group, attributed.processes.host)
+    times = event_seconds(attributed.events, read.batch, attributed.dump_rank)
     recorded = _recorded(read.batch)
     return Case(
-        sources=found.sources,
+        sources=attributed.sources,
         readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
-        events=found.events,
+        events=attributed.events,
         batch=clock_skew.correct_times(read.batch, call_rank, skews),
-        dump_rank=found.dump_rank,
+        dump_rank=attributed.dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
         world_size=len(world) if known else None,
-        seconds=times - clock_skew.clock_offsets(found.events, skews) if skews else times,
+        seconds=times - clock_skew.clock_offsets(attributed.events, skews) if skews else times,
         gaps=(
             *read.gaps,
-            *found.gaps,
-            *_dump_gaps(read.batch, found.dump_rank),
+            *attributed.gaps,
+            *_dump_gaps(read.batch, attributed.dump_rank),
             *clock_skew.skew_gaps(skews),
         ),
         skews=skews,
         nccl_counters=counted,
-        rank_host=found.census.host,
-        rank_pid=found.census.pid,
-        rank_device=found.census.device,
-        torch=_version(found.events, "torch"),
-        nccl=_version(found.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
+        rank_host=attributed.processes.host,
+        rank_pid=attributed.processes.pid,
+        rank_device=attributed.processes.device,
+        torch=_version(attributed.events, "torch"),
+        nccl=_version(attributed.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
     )
 
 
-def _launches(batch: Batch, found: Attributed, world: int | None) -> tuple[NcclCounters, ...]:
+def _launches(batch: Batch, attributed: Attributed, world: int | None) -> tuple[NcclCounters, ...]:
     """What NCCL's own observers counted, the finest counts first."""
-    reports = [e for e in found.events if isinstance(e, RasStatus)]
+    reports = [e for e in attributed.events if isinstance(e, RasStatus)]
     return (
-        *counters_from_dumps(zip(found.dump_rank, batch.dumps, strict=True)),
-        *counters_from_lines(found.events),
-        *counters_from_ras(reports, found.census.rank_of, world),
+        *counters_from_dumps(zip(attributed.dump_rank, batch.dumps, strict=True)),
+        *counters_from_lines(attributed.events),
+        *counters_from_ras(reports, attributed.processes.rank_of, world),
     )
 
 
@@ -106,9 +108,11 @@ def _sizes(events: Sequence[Event]) -> dict[str, int]:
     }
 
 
-def _ranks_seen(events: Sequence[Event], dump_rank: Sequence[int | None], census: ProcessTable, batch: Batch) -> Ranks:
+def _ranks_seen(
+    events: Sequence[Event], dump_rank: Sequence[int | None], processes: ProcessTable, batch: Batch
+) -> Ranks:
     """Every rank that a dump, a line, a launcher or a group names."""
-    seen = {r for r in dump_rank if r is not None} | set(census.host)
+    seen = {r for r in dump_rank if r is not None} | set(processes.host)
     seen |= {e.rank for e in events if e.rank is not None}
     seen.update(r for e in events if isinstance(e, MonitoredBarrier) for r in e.missing)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():

@@ -66,29 +66,29 @@ def pci_address(address: str | None) -> str | None:
     return f"{text[:-5][-4:]}:{text[-5:-3]}:{text[-3:-1]}"
 
 
-def read_processes(events: Iterable[Event], census: ProcessTable) -> None:
+def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
     """Read the lines that tie a rank to a host, a process or a board."""
     inits: list[CommInit | InspectorRecord] = []
     for event in events:
         if isinstance(event, ProcessExit) and event.rank is not None:
-            census.learn(event.rank, event.host, event.pid, event.local_rank, None)
+            processes.learn(event.rank, event.host, event.pid, event.local_rank, None)
         elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
             inits.append(event)
         elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
-            census.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
+            processes.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
-            census.learn(event.rank, event.host, event.pid, None, None)
-    _tasks(events, census)
-    _seats([e for e in events if isinstance(e, RasStatus)], census)
+            processes.learn(event.rank, event.host, event.pid, None, None)
+    _tasks(events, processes)
+    _seats([e for e in events if isinstance(e, RasStatus)], processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
             rank = event.rank if event.rank is not None else event.group_rank
             board = (event.nvml_dev, pci_address(event.bus_id)) if isinstance(event, CommInit) else (None, None)
-            census.learn(rank, event.host, event.pid, *board)
+            processes.learn(rank, event.host, event.pid, *board)
 
 
-def _seats(events: list[RasStatus], census: ProcessTable) -> None:
+def _seats(events: list[RasStatus], processes: ProcessTable) -> None:
     """RAS names processes: in a communicator that holds all GPUs of the job, under their global ranks."""
     total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
     sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
@@ -96,10 +96,10 @@ def _seats(events: list[RasStatus], census: ProcessTable) -> None:
         size = event.nranks or sizes.get((event.place.source, event.table))
         if event.comm_id is not None and size == total:
             for rank, host, pid in event.processes:
-                census.learn(rank, host, pid, None, None)
+                processes.learn(rank, host, pid, None, None)
 
 
-def _tasks(events: Iterable[Event], census: ProcessTable) -> None:
+def _tasks(events: Iterable[Event], processes: ProcessTable) -> None:
     """Slurm's task ids are global ranks where each task is one rank: as many ranks were heard of as there are tasks, or a host has
     several tasks (a launcher that starts the ranks of its node is one task for each host).
     """
@@ -115,13 +115,13 @@ def _tasks(events: Iterable[Event], census: ProcessTable) -> None:
         return
     by_node = len(tasks) <= len(hosts) < len(heard)  # then a task may be a launcher that started the ranks of its node
     if by_node and not all(
-        e.host and e.task is not None and census.host.get(e.task) == short_host(e.host) for e in exits
+        e.host and e.task is not None and processes.host.get(e.task) == short_host(e.host) for e in exits
     ):
         return
     for event in exits:
         if event.task is not None:
-            census.by_task[event.task] = event.task
-            census.learn(event.task, event.host, event.pid, None, None)
+            processes.by_task[event.task] = event.task
+            processes.learn(event.task, event.host, event.pid, None, None)
 
 
 def _local_in(text: str) -> int | None:
