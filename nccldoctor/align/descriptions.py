@@ -6,7 +6,6 @@ Example: ``ALLREDUCE #18723 of dp (5)``.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,9 +17,6 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
-
-HASHED = re.compile(r"[0-9a-f]{32,}")
-"""Group names that PyTorch makes from the members when a group is one of many (``_hash_ranks_to_str``)."""
 
 MOST_ASKED = 64
 """Members of a call whose lines are searched for when they gave up."""
@@ -150,7 +146,7 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     if group.desc == "default_pg" or len(facts.case.groups) == 1:
         return f"{op} #{call.seq}"
     # of a hashed name its first eight digits, as of a commit
-    label = group.label.replace(group.uid, group.uid[:8]) if HASHED.fullmatch(group.uid) else group.label
+    label = group.label.replace(group.uid, group.uid[:8]) if _is_hash(group.uid) else group.label
     return f"{op} #{call.seq} of {'group ' if label.removeprefix('#').isdigit() else ''}{label}"
 
 
@@ -164,3 +160,8 @@ def describe_missing(facts: Facts, call: StuckCall | None) -> str:
     sender, receiver = call.pair
     end, other = ("SEND", f"to rank {receiver}") if receiver in call.entered else ("RECV", f"from rank {sender}")
     return f"{end} {other}, which waits in {describe(facts, call)}"
+
+
+def _is_hash(uid: str) -> bool:
+    """True of names that PyTorch makes from the members when a group is one of many (``_hash_ranks_to_str``)."""
+    return len(uid) >= 32 and set(uid) <= set("0123456789abcdef")

@@ -7,7 +7,6 @@ tears a job down are left out here; rules show them as consequences.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.event_text import failed_node
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
@@ -247,7 +247,7 @@ def _ranks_of_node(case: Case, event: SchedulerEvent) -> Ranks:
     """
     if event.rank is not None:
         return Ranks([event.rank])
-    host = event.host or next(iter(re.findall(r" on ([\w.-]{1,64})", event.detail)), None)
+    host = event.host or failed_node(event.detail)
     without = case.world - case.rank_host
     is_rest = event.what == "node-failure" and 0 < len(without) < len(case.world)
     return _on_host(case, host) or (without if is_rest else Ranks())

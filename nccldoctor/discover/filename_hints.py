@@ -184,3 +184,13 @@ def _slurm_ranks(names: Sequence[str]) -> dict[str, int]:
         if any(node != task for node, task in tasks.values()):
             out.update({name: task for name, (_, task) in tasks.items()})
     return out
+
+
+_AGENT = re.compile(r"(?:^|/)([^/]+?)(?:_[a-z0-9_]{8})?/attempt_\d")
+"""The folder that torchrun names for a run, behind the run id eight characters of its own for each agent."""
+
+
+def run_id(path: str) -> str | None:
+    """The run id under which torchrun wrote a file; None for other files."""
+    found = _AGENT.search(path)
+    return found[1] if found else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -11,11 +10,10 @@ import numpy as np
 from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, NcclError, RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
+from nccldoctor.parsers.event_text import call_sizes
 
 GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
 """Operations whose sizes tell the number of members."""
-
-_CALL = re.compile(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 
 
 def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
@@ -52,8 +50,7 @@ def _sizes(event: Event) -> tuple[str | None, int | None, int | None]:
     """Operation and elements of the call that a timeout, or an error of the library, is about."""
     if isinstance(event, CollectiveTimeout):
         return event.op, event.numel_in, event.numel_out
-    found = _CALL.search(event.text) if isinstance(event, NcclError) else None
-    return (found[1], int(found[2]), int(found[3])) if found else (None, None, None)
+    return (call_sizes(event.text) if isinstance(event, NcclError) else None) or (None, None, None)
 
 
 def fill_silent_members(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tuple[str, str], Ranks]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.events import CommInit, Event, InspectorRecord, Phase, ProcessExit, RasStatus, Writer
 from nccldoctor.model.hosts import short_host
+from nccldoctor.parsers.event_text import local_rank
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
         elif isinstance(event, CommInit | InspectorRecord) and event.nranks:
             inits.append(event)
         elif isinstance(event, Phase) and event.what == "starting" and event.rank is not None:
-            processes.learn(event.rank, event.host, event.pid, _local_in(event.text), None)
+            processes.learn(event.rank, event.host, event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
     _tasks(events, processes)
@@ -122,9 +123,3 @@ def _tasks(events: Iterable[Event], processes: ProcessTable) -> None:
         if event.task is not None:
             processes.by_task[event.task] = event.task
             processes.learn(event.task, event.host, event.pid, None, None)
-
-
-def _local_in(text: str) -> int | None:
-    _, found, tail = text.partition("local_rank=")
-    digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
-    return int(digits) if found and digits and len(digits) < 6 else None

@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, CommInit, Event, Note, Phase, ProcessExit, Progress, SchedulerEvent, TearDown
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.separate_jobs import run_id
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 

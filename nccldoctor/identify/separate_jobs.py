@@ -8,11 +8,11 @@ its work at the same time.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.clocks import event_seconds
 from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
@@ -24,15 +24,6 @@ from nccldoctor.parsers.base import Parsed
 
 PAUSE = 60.0
 """Seconds between two runs of the same ranks."""
-
-_AGENT = re.compile(r"(?:^|/)([^/]+?)(?:_[a-z0-9_]{8})?/attempt_\d")
-"""The folder that torchrun names for a run, behind the run id eight characters of its own for each agent."""
-
-
-def run_id(path: str) -> str | None:
-    """The run id under which torchrun wrote a file; None for other files."""
-    found = _AGENT.search(path)
-    return found[1] if found else None
 
 
 def one_job(read: Ingested) -> Ingested:

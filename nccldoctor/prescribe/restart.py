@@ -5,7 +5,6 @@ docs/restart.md gives the reasons.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable
@@ -16,14 +15,12 @@ from importlib.resources import files
 from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
 from nccldoctor.model import Action, CauseClass, Confidence, Finding
 from nccldoctor.model.hosts import host_key
+from nccldoctor.parsers.event_text import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.conditions.survey import Survey
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
 TRANSIENT = ("preempted", "node-failure", "requeue")
-_EVICTED_FOR_NODE = re.compile(r"TaintManager|EvictionByEvictionAPI")
-"""An eviction for the node's sake. Every other one is the kubelet's, for want of a resource."""
-_EVICTED_FOR_USAGE = re.compile(r"was using|larger consumption|exceeds (?:its|the)\b")
 _CORDON_SHOWN = 16
 
 
@@ -105,21 +102,21 @@ def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     return any(fault.host in hosts for fault in faults)
 
 
-def _was_evicted(survey: Survey, why: re.Pattern[str]) -> bool:
+def _was_evicted(survey: Survey, why: Callable[[str], bool]) -> bool:
     """True where a pod was evicted in these words."""
     events = survey.events_of(SchedulerEvent)
-    return any(event.what == "evicted" and why.search(event.detail or event.text) for event in events)
+    return any(event.what == "evicted" and why(event.detail or event.text) for event in events)
 
 
 def _was_evicted_for_usage(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and _was_evicted(survey, _EVICTED_FOR_USAGE)
+    return finding.cause is CauseClass.DIED and _was_evicted(survey, was_evicted_for_usage)
 
 
 def _was_preempted(finding: Finding, survey: Survey) -> bool:
     if finding.cause is not CauseClass.DIED or _has_device_fault(finding, survey):
         return False
     transient = any(event.what in TRANSIENT for event in survey.events_of(SchedulerEvent))
-    return transient or _was_evicted(survey, _EVICTED_FOR_NODE)
+    return transient or _was_evicted(survey, was_evicted_for_node)
 
 
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:

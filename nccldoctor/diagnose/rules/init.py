@@ -8,7 +8,6 @@ What would refute it: a completed call of the same group.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -38,17 +37,9 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.parsers.event_text import barrier_counts, expected_clients, is_failed_set_up, is_set_up_error
 
 REFUTED = "a completed call of the same group"
-
-_COUNTED = re.compile(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
-
-_MADE = re.compile(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
-
-_AT_START = re.compile(
-    r"Duplicate GPU detected|(?:creating|attaching to) shared memory segment|Mismatched NCCL|No (?:device|interface) found"
-)
-"""Last errors of NCCL that only the making of a communicator meets."""
 
 _WAY = ("init.cc:", "bootstrap.cc:")
 """Where a result code passes when the making of a communicator fails."""
@@ -56,10 +47,10 @@ _WAY = ("init.cc:", "bootstrap.cc:")
 
 def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
     """Who is not among the ranks at the store's barrier, and how many are missing; nobody where not all that came are heard."""
-    hits = [m for e in events if (m := _COUNTED.search(e.text))]
-    if not hits:
+    counts = [c for e in events if (c := barrier_counts(e.text))]
+    if not counts:
         return Ranks(), 0
-    size, here = max(int(m["all"]) for m in hits), max(int(m["here"]) for m in hits)
+    size, here = max(members for members, _ in counts), max(arrived for _, arrived in counts)
     came = Ranks(e.rank for e in events if e.rank is not None)
     absent = Ranks(range(size)) - came if len(came) == here and size <= 1 << 20 else Ranks()
     return absent, size - here
@@ -67,10 +58,10 @@ def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
 
 def crowded(events: Sequence[StoreError]) -> str | None:
     """That more came to the store's barrier than the group has members, in words; None where nobody says so."""
-    hits = [m for e in events if e.operation == "crowded" and (m := _COUNTED.search(e.text))]
-    if not hits:
+    counts = [c for e in events if e.operation == "crowded" and (c := barrier_counts(e.text))]
+    if not counts:
         return None
-    here, size = max((int(m["here"]), int(m["all"])) for m in hits)
+    here, size = max((arrived, members) for members, arrived in counts)
     return f"{here:,} checked in where {size:,} belong, so that another job or an earlier attempt uses the same store"
 
 
@@ -115,10 +106,10 @@ def gave_up(facts: Facts) -> Hypothesis | None:
 
 def _signs(facts: Facts) -> Iterator[Event]:
     """Lines that only a failing start-up writes."""
-    yield from (e for e in facts.case.of(NcclWarn) if _MADE.search(e.message))
+    yield from (e for e in facts.case.of(NcclWarn) if is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
     yield from (e for e in facts.case.of(SocketError) if e.how == "stranger")
-    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
+    yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
 
 
 def _reasons(facts: Facts) -> Iterator[Event]:
@@ -126,8 +117,8 @@ def _reasons(facts: Facts) -> Iterator[Event]:
     yield from facts.case.of(CudaError)
     yield from facts.case.of(OutOfMemory)
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
-    yield from (e for e in facts.case.of(NcclWarn) if _AT_START.search(e.message))
-    yield from (e for e in facts.case.of(NcclError) if _AT_START.search(e.last_error or ""))
+    yield from (e for e in facts.case.of(NcclWarn) if is_set_up_error(e.message))
+    yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
 
 
 def _where(event: Event) -> str:
@@ -146,8 +137,6 @@ def _words(event: Event) -> str:
 
 
 CAUSE = CauseClass.INIT
-
-_CLIENTS = re.compile(r"\b\d{1,7}/(\d{1,7}) clients joined")
 
 SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "set-up", "wait"})
 """Operations of the store that belong to setting a group up."""
@@ -318,7 +307,7 @@ def _store(facts: Facts) -> Hypothesis | None:
 def _silent(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
     """The ranks of which no line was read, where they are just as many as the store missed."""
     heard = frozenset(facts.liveness.logged)
-    told = [int(m[1]) for e in found if (m := _CLIENTS.search(e.text))]
+    told = [n for e in found if (n := expected_clients(e.text)) is not None]
     size = facts.case.world_size if facts.case.world_size is not None else max(told, default=0)
     silent = Ranks(range(size)) - heard if missing and size <= 1 << 20 else Ranks()
     return silent if len(silent) == missing and heard <= frozenset(range(size)) else Ranks()

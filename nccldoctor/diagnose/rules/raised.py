@@ -9,7 +9,6 @@ What would refute it: steps of that rank after the exception, or the same except
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from nccldoctor.align.exits import SLACK
@@ -24,12 +23,9 @@ from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.parsers.event_text import is_gpu_full, is_host_full, requested_memory
 
 CAUSE = CauseClass.RAISED
-
-_GPU_FULL = re.compile(r"(?:CUDA|HIP)(?: error:)? out of memory")
-_HOST_FULL = re.compile(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
-_TRIED = re.compile(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 
 
 @rule(CAUSE, refuted_by="steps of that rank after the exception, or the same exception on ranks that went on")
@@ -106,11 +102,11 @@ def _did(event: object) -> str:
     """What the rank did, as one says it: want of memory is no exception to a reader, but a full board."""
     text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
     kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
-    tried = _TRIED.search(text)
-    detail = f" (it tried to allocate {tried[1]})" if tried else ""
-    if kind == "OutOfMemoryError" or _GPU_FULL.search(text):
+    requested = requested_memory(text)
+    detail = f" (it tried to allocate {requested})" if requested else ""
+    if kind == "OutOfMemoryError" or is_gpu_full(text):
         return f"ran out of GPU memory{detail}"
-    if kind == "MemoryError" or _HOST_FULL.search(text):
+    if kind == "MemoryError" or is_host_full(text):
         return f"ran out of host memory{detail}"
     return f"left through {_what(event)}"
 

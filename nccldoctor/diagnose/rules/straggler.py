@@ -8,8 +8,6 @@ What would refute it: a rank that would not have come at all.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from nccldoctor.align.descriptions import describe
@@ -24,13 +22,13 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.parsers.event_text import elapsed_seconds
 
 CAUSE = CauseClass.STRAGGLER
 
 LIMITS = (600, 1800)
 """Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
 
-_ELAPSED = re.compile(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
 REFUTED = "a rank that would not have come at all"
 
@@ -160,8 +158,7 @@ def _data_first(facts: Facts) -> Hypothesis | None:
         if (e.label or "").startswith(_PREPARES) and e.step is not None and e.total is not None and e.step < e.total
     ]
     for bar in bars[-1:]:
-        hit = _ELAPSED.search(bar.text)
-        spent = int(hit["h"] or 0) * 3600 + int(hit["m"]) * 60 + int(hit["s"]) if hit else 0
+        spent = elapsed_seconds(bar.text)
         limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
         if limit is not None:
             return Hypothesis(

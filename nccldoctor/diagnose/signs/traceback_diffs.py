@@ -6,7 +6,6 @@ cannot be theirs to miss: they wait together, elsewhere.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
 from nccldoctor.align.facts import Facts
@@ -18,14 +17,9 @@ from nccldoctor.diagnose.signs.silence import broke_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.patterns import lazy
+from nccldoctor.parsers.event_text import has_group, is_call_of_all_ranks
 
 REFUTED = "a traceback of that rank at the place where the others wait"
-
-_ON_EVERYBODY = lazy(
-    r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
-)
-"""A collective of ``torch.distributed`` whose call stands on one line and names no group."""
 
 
 def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None:
@@ -44,9 +38,9 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     few, most = sorted(places.values(), key=len)
     odd, rest = Ranks(few), Ranks(most)
     ours, theirs = waits[min(odd)], waits[min(rest)]
-    if 3 * len(odd) > len(waits) or not _ON_EVERYBODY.search(ours.code):
+    if 3 * len(odd) > len(waits) or not is_call_of_all_ranks(ours.code):
         return None
-    grouped = bool(re.search(r"\bgroup\b", theirs.code)) and _before(ours, theirs)
+    grouped = has_group(theirs.code) and _before(ours, theirs)
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [

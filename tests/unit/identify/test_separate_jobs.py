@@ -8,6 +8,7 @@ import pytest
 from builders.cases import Tape, ingested, world
 
 import nccldoctor
+from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.identify import separate_jobs
 from nccldoctor.identify.stale_dumps import stale_dumps
 from nccldoctor.ingest.ingest import Ingested
@@ -189,10 +190,10 @@ def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
 
 
 def test_agents_of_one_run_have_names_of_their_own() -> None:
-    assert separate_jobs.run_id("node0/none_ab12cd34/attempt_0/3/stderr.log") == "none"
-    assert separate_jobs.run_id("node1/none_zz99_x12/attempt_0/3/stderr.log") == "none"
-    assert separate_jobs.run_id("logs/attempt_0/rank_3.log") == "logs"
-    assert separate_jobs.run_id("logs/rank_3.log") is None
+    assert run_id("node0/none_ab12cd34/attempt_0/3/stderr.log") == "none"
+    assert run_id("node1/none_zz99_x12/attempt_0/3/stderr.log") == "none"
+    assert run_id("logs/attempt_0/rank_3.log") == "logs"
+    assert run_id("logs/rank_3.log") is None
 
 
 def test_a_dump_that_its_own_log_contradicts_is_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""What the text of an event says beyond the fields of its kind, for the few rules that ask.
+
+Every pattern on the text of a log stands in this package: where a release words a line anew, nothing else changes.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.patterns import lazy
+
+_LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
+_BARRIER = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
+_CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
+_CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
+_OPERATION = lazy(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
+_SET_UP = lazy(
+    r"Duplicate GPU detected|(?:creating|attaching to) shared memory segment|Mismatched NCCL|No (?:device|interface) found"
+)
+_GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
+_HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
+_REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
+_ELAPSED = lazy(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
+_NODE = lazy(r" on ([\w.-]{1,64})")
+_EVICTED_FOR_NODE = lazy(r"TaintManager|EvictionByEvictionAPI")
+_EVICTED_FOR_USAGE = lazy(r"was using|larger consumption|exceeds (?:its|the)\b")
+_GROUP = lazy(r"\bgroup\b")
+_OF_ALL_RANKS = lazy(
+    r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
+)
+
+
+def local_rank(text: str) -> int | None:
+    """The local rank that a line of a starting rank prints."""
+    found = _LOCAL_RANK.search(text)
+    return int(found[1]) if found else None
+
+
+def barrier_counts(text: str) -> tuple[int, int] | None:
+    """Members of the group at the store's barrier, and how many of them were there."""
+    found = _BARRIER.search(text)
+    return (int(found["all"]), int(found["here"])) if found else None
+
+
+def expected_clients(text: str) -> int | None:
+    """How many clients the store waited for: 8 in ``7/8 clients joined``."""
+    found = _CLIENTS.search(text)
+    return int(found[1]) if found else None
+
+
+def call_sizes(text: str) -> tuple[str, int, int] | None:
+    """Operation, input and output elements of the call that an error of the library is about."""
+    found = _CALL.search(text)
+    return (found[1], int(found[2]), int(found[3])) if found else None
+
+
+def is_failed_set_up(message: str) -> bool:
+    """True of an NCCL warning about an operation that only the making of a communicator needs."""
+    return _OPERATION.search(message) is not None
+
+
+def is_set_up_error(message: str) -> bool:
+    """True of a last error of NCCL that only the making of a communicator meets."""
+    return _SET_UP.search(message) is not None
+
+
+def is_gpu_full(message: str) -> bool:
+    """True where CUDA or HIP says that the memory of the GPU ran out."""
+    return _GPU_FULL.search(message) is not None
+
+
+def is_host_full(message: str) -> bool:
+    """True where the memory of the host ran out."""
+    return _HOST_FULL.search(message) is not None
+
+
+def requested_memory(message: str) -> str | None:
+    """The size that could not be allocated, as printed: ``2.00 GiB``."""
+    found = _REQUESTED.search(message)
+    return found[1] if found else None
+
+
+def elapsed_seconds(bar: str) -> int:
+    """How long a progress bar has run: 3605 for ``[1:00:05<…``; 0 where it does not say."""
+    found = _ELAPSED.search(bar)
+    return int(found["h"] or 0) * 3600 + int(found["m"]) * 60 + int(found["s"]) if found else 0
+
+
+def failed_node(detail: str) -> str | None:
+    """The host in what a scheduler says of a failed or drained node."""
+    found = _NODE.search(detail)
+    return found[1] if found else None
+
+
+def was_evicted_for_node(detail: str) -> bool:
+    """True of an eviction for the sake of the node; every other one is the kubelet's, for want of a resource."""
+    return _EVICTED_FOR_NODE.search(detail) is not None
+
+
+def was_evicted_for_usage(detail: str) -> bool:
+    """True of an eviction of a pod that used more than it had asked for."""
+    return _EVICTED_FOR_USAGE.search(detail) is not None
+
+
+def is_call_of_all_ranks(code: str) -> bool:
+    """True of a collective of ``torch.distributed`` whose call stands on one line and names no group."""
+    return _OF_ALL_RANKS.search(code) is not None
+
+
+def has_group(code: str) -> bool:
+    """True of a line of code that names a group."""
+    return _GROUP.search(code) is not None

@@ -1,0 +1,60 @@
+"""Patterns on the text of logs stand in ``parsers/`` alone: where a release words a line anew, only that folder changes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALLOWED = {
+    "nccldoctor/patterns.py": "compiles the patterns of all others",
+    "nccldoctor/align/stack_activity.py": "functions and files of stack frames, which parsers have already taken apart",
+    "nccldoctor/diagnose/headlines.py": "sentences of our own rules",
+    "nccldoctor/discover/discover.py": "endings of file names",
+    "nccldoctor/discover/file_types.py": "first bytes of a file",
+    "nccldoctor/discover/filename_hints.py": "names of files and folders",
+    "nccldoctor/discover/tar.py": "headers of an archive",
+    "nccldoctor/prescribe/catalogue/load.py": "TOML of remedies",
+    "nccldoctor/prescribe/catalogue/pages.py": "Markdown of remedies",
+    "nccldoctor/prescribe/catalogue/schema.py": "placeholders of remedies",
+    "nccldoctor/prescribe/catalogue/words.py": "placeholders of remedies",
+    "nccldoctor/prescribe/conditions/environment.py": "version numbers",
+    "reports/html.py": "addresses in the sources of remedies",
+    "reports/json_document.py": "characters that move others about",
+    "reports/markdown.py": "characters that Markdown gives a meaning",
+    "reports/parts/advice.py": "characters that Markdown gives a meaning",
+    "reports/parts/prose.py": "Markdown of remedies",
+    "reports/parts/quotes.py": "sentences of our own rules",
+    "reports/parts/redact.py": "names of users, hosts and folders in all that is printed",
+    "reports/parts/sanitize.py": "characters that a terminal obeys, and secrets, in all that is printed",
+    "reports/text.py": "units that stay with their number",
+}
+"""Modules outside the parsers that use patterns, and on what."""
+
+
+def uses_patterns(path: Path) -> bool:
+    """True where a module imports ``re``, or patterns that are compiled on first use."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import) and any(name.name in ("re", "regex") for name in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex", "nccldoctor.patterns"):
+            return True
+    return False
+
+
+def test_patterns_stand_in_parsers() -> None:
+    modules = [p for folder in ("nccldoctor", "reports") for p in sorted((ROOT / folder).rglob("*.py"))]
+    inside = [ROOT / "nccldoctor" / link for link in ("parsers", "reports", "samples")]
+    own = {p.relative_to(ROOT).as_posix(): p for p in modules if not any(p.is_relative_to(link) for link in inside)}
+    using = {name for name, path in own.items() if uses_patterns(path)}
+    assert using <= set(ALLOWED), "a pattern on the text of a log belongs to the parser that reads the line"
+
+
+@pytest.mark.parametrize("source", ["import re", "from re import search", "from nccldoctor.patterns import lazy"])
+def test_an_import_is_seen(tmp_path: Path, source: str) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(source)
+    assert uses_patterns(path)
