@@ -1,8 +1,8 @@
-"""The answer: an :class:`Incident` shows itself as text, JSON, Markdown, HTML, in a notebook and as pandas frames."""
+"""The answer of an analysis, as text, JSON, Markdown, HTML, in a notebook and as pandas frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from nccldoctor.reports.plotly.figures import Plots
 
 WIDTH = 100
-"""Characters of a line of text where nobody says otherwise."""
+"""Characters of a line of text by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What :func:`nccldoctor.analyze` returns: the diagnosis, and the case that it rests on.
+    """The answer of :func:`nccldoctor.analyze`: the diagnosis, and the case that it rests on.
 
     Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
     built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
@@ -33,7 +33,7 @@ class Incident:
 
     @property
     def verdict(self) -> Finding:
-        """The first finding: what the job as a whole suffers from."""
+        """The first finding, which speaks for the whole job."""
         return self.diagnosis.verdict
 
     def to_json(self) -> str:
@@ -70,13 +70,15 @@ class Incident:
         """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.
 
         The same thing has the same stand-in everywhere: in reports, figures, frames and the case.
-        Raises :class:`~nccldoctor.model.errors.NccldoctorError` for another word.
+        Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a word that is none of these four.
         """
         from nccldoctor.reports.parts import redact
 
-        told = (host for report in self.case.of(RasStatus) for _, host, _ in report.processes)
-        named = (*self.case.rank_host.values(), *(event.host for event in self.case.events if event.host), *told)
-        return Incident(*redact.redacted_with(self.diagnosis, self.case, dict.fromkeys(named), what))
+        of_ranks = self.case.rank_host.values()
+        of_events = (event.host for event in self.case.events if event.host)
+        of_ras = (host for report in self.case.of(RasStatus) for _, host, _ in report.processes)
+        hosts = dict.fromkeys((*of_ranks, *of_events, *of_ras))
+        return Incident(*redact.redacted_with(self.diagnosis, self.case, hosts, what))
 
     @property
     def plot(self) -> Plots:
@@ -112,60 +114,46 @@ class Incident:
     @property
     def calls(self) -> pd.DataFrame:
         """Every recorded call, in the order of the dumps."""
-        from nccldoctor import dataframes
-
-        return self._frame("calls", lambda: dataframes.calls(self.case))
+        return self._frame("calls", self.case)
 
     @property
     def events(self) -> pd.DataFrame:
         """What the log lines say, in the order of the input."""
-        from nccldoctor import dataframes
-
-        return self._frame("events", lambda: dataframes.events(self.case))
+        return self._frame("events", self.case)
 
     @property
     def ranks(self) -> pd.DataFrame:
         """Where each rank stands."""
-        from nccldoctor import dataframes
-
-        return self._frame("ranks", lambda: dataframes.ranks(self.diagnosis))
+        return self._frame("ranks", self.diagnosis)
 
     @property
     def findings(self) -> pd.DataFrame:
         """The findings, the verdict first."""
-        from nccldoctor import dataframes
-
-        return self._frame("findings", lambda: dataframes.findings(self.diagnosis))
+        return self._frame("findings", self.diagnosis)
 
     @property
     def evidence(self) -> pd.DataFrame:
         """What each finding rests on, with file and line."""
-        from nccldoctor import dataframes
-
-        return self._frame("evidence", lambda: dataframes.evidence(self.diagnosis))
+        return self._frame("evidence", self.diagnosis)
 
     @property
     def groups(self) -> pd.DataFrame:
         """The process groups."""
-        from nccldoctor import dataframes
-
-        return self._frame("groups", lambda: dataframes.groups(self.diagnosis))
+        return self._frame("groups", self.diagnosis)
 
     @property
     def coverage(self) -> pd.DataFrame:
         """What was found of each kind of input."""
-        from nccldoctor import dataframes
-
-        return self._frame("coverage", lambda: dataframes.coverage(self.diagnosis))
+        return self._frame("coverage", self.diagnosis)
 
     @property
     def remedies(self) -> pd.DataFrame:
         """The remedies, best fit first."""
+        return self._frame("remedies", self.diagnosis)
+
+    def _frame(self, name: str, source: Case | Diagnosis) -> pd.DataFrame:
         from nccldoctor import dataframes
 
-        return self._frame("remedies", lambda: dataframes.remedies(self.diagnosis))
-
-    def _frame(self, name: str, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         if name not in self._frames:
-            self._frames[name] = build()
+            self._frames[name] = getattr(dataframes, name)(source)
         return self._frames[name].copy()
