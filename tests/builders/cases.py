@@ -1,6 +1,6 @@
 """Small jobs for the tests of facts: what each rank's recorder holds and what its log says, made into a Case.
 
-A :class:`Tape` counts as torch counts (one collective and one p2p counter for each group); a :class:`Log` is a file
+A :class:`RecordedRank` counts as torch counts (one collective and one p2p counter for each group); a :class:`Log` is a file
 with events at consecutive lines. Everything goes through the recorder's own reader and through ``identify``.
 """
 
@@ -54,8 +54,8 @@ def world(size: int) -> Team:
 WORLD = world(4)
 
 
-class Tape:
-    """What one rank's recorder holds. Methods return the tape, so that calls chain in the order of the rank."""
+class RecordedRank:
+    """The recorder of one rank: methods add calls in the order of the rank, and return it so that they chain."""
 
     def __init__(self, rank: int, *teams: Team, backend: str = "nccl", numbers: Iterable[int] | None = None) -> None:
         self.rank = rank
@@ -71,27 +71,27 @@ class Tape:
 
     def call(
         self, op: str = "all_reduce", team: Team | None = None, *, done: bool = True, n: int = 8, **more: Any
-    ) -> Tape:
+    ) -> RecordedRank:
         """Issue one collective."""
         group = team or self.teams[0]
         self.seq[group.uid] += 1
         return self._put(group, op, n, done, **more)
 
-    def calls(self, count: int, op: str = "all_reduce", team: Team | None = None, **more: Any) -> Tape:
+    def calls(self, count: int, op: str = "all_reduce", team: Team | None = None, **more: Any) -> RecordedRank:
         """Issue several alike."""
         for _ in range(count):
             self.call(op, team, **more)
         return self
 
-    def send(self, to: int, team: Team | None = None, *, done: bool = True, **more: Any) -> Tape:
+    def send(self, to: int, team: Team | None = None, *, done: bool = True, **more: Any) -> RecordedRank:
         """Send to a global rank."""
         return self._transfer("send", to, team, done, **more)
 
-    def recv(self, of: int, team: Team | None = None, *, done: bool = True, **more: Any) -> Tape:
+    def recv(self, of: int, team: Team | None = None, *, done: bool = True, **more: Any) -> RecordedRank:
         """Receive from a global rank."""
         return self._transfer("recv", of, team, done, **more)
 
-    def batch(self, *ends: tuple[str, int], team: Team | None = None, done: bool = True, **more: Any) -> Tape:
+    def batch(self, *ends: tuple[str, int], team: Team | None = None, done: bool = True, **more: Any) -> RecordedRank:
         """A batch of sends and receives: members whose state never changes, and the closing entry."""
         group = team or self.teams[0]
         self.p2p[group.uid] += 1
@@ -99,23 +99,23 @@ class Tape:
             self._put(group, self._ends(group, what, peer), 8, False, is_p2p=True)
         return self._put(group, "coalesced", 0, done, input_sizes=[], output_sizes=[], **more)
 
-    def pause(self, seconds: float) -> Tape:
+    def pause(self, seconds: float) -> RecordedRank:
         """Let time pass."""
         self.second += seconds
         return self
 
-    def kept(self, newest: int) -> Tape:
+    def kept(self, newest: int) -> RecordedRank:
         """The ring dropped all but the newest entries."""
         self.dropped += self.entries[:-newest]
         self.entries = self.entries[-newest:]
         return self
 
-    def other(self, **more: Any) -> Tape:
+    def other(self, **more: Any) -> RecordedRank:
         """Replace top-level keys of the dump."""
         self.more |= more
         return self
 
-    def _transfer(self, what: str, peer: int, team: Team | None, done: bool, **more: Any) -> Tape:
+    def _transfer(self, what: str, peer: int, team: Team | None, done: bool, **more: Any) -> RecordedRank:
         group = team or self.teams[0]
         self.p2p[group.uid] += 1
         return self._put(group, self._ends(group, what, peer), 8, done, is_p2p=True, **more)
@@ -124,7 +124,7 @@ class Tape:
         arrow = "->" if what == "send" else "<-"
         return f"{what} {group.members.index(self.rank)}{arrow}{group.members.index(peer)}"
 
-    def _put(self, group: Team, op: str, n: int, done: bool, **more: Any) -> Tape:
+    def _put(self, group: Team, op: str, n: int, done: bool, **more: Any) -> RecordedRank:
         gloo = self.backend == "gloo"
         entry = {
             "record_id": len(self.entries),
@@ -206,12 +206,12 @@ def read_dump(data: bytes, source: int, path: str) -> Batch:
     return Unpacker().unpack(pack(load(data)), source=source, path=path)
 
 
-def ingested(*tapes: Tape | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Ingested:
-    """What reading the files would give. A tape may stand as (rank in its file name, bytes)."""
+def ingested(*recorded_ranks: RecordedRank | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Ingested:
+    """What reading the files would give. A dump may also be given as (rank in its file name, bytes)."""
     parsed: list[Parsed] = []
     batches = []
-    for tape in tapes:
-        rank, data = (tape.rank, tape.data()) if isinstance(tape, Tape) else tape
+    for recorded in recorded_ranks:
+        rank, data = (recorded.rank, recorded.data()) if isinstance(recorded, RecordedRank) else recorded
         path = f"dumps/fr_{len(parsed)}" if rank is None else f"dumps/nccl_trace_rank_{rank}"
         parsed.append(Parsed(Source(len(parsed), path, SourceKind.RECORDER, len(data), rank)))
         batches.append(read_dump(data, len(parsed) - 1, path))
@@ -220,14 +220,14 @@ def ingested(*tapes: Tape | tuple[int | None, bytes], logs: Sequence[Log] = ()) 
     return Ingested(tuple(parsed), merge(batches), ())
 
 
-def case(*tapes: Tape | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Case:
+def case(*recorded_ranks: RecordedRank | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Case:
     """The Case of these files."""
-    return identify(ingested(*tapes, logs=logs))
+    return identify(ingested(*recorded_ranks, logs=logs))
 
 
-def facts(*tapes: Tape | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Facts:
+def facts(*recorded_ranks: RecordedRank | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Facts:
     """The aligned facts of these files."""
-    return align(case(*tapes, logs=logs))
+    return align(case(*recorded_ranks, logs=logs))
 
 
 def group_named(found: Case, uid: str) -> int:

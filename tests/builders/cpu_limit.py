@@ -11,7 +11,7 @@ ENOUGH = 20.0
 
 
 @contextmanager
-def patience() -> Iterator[None]:
+def bounded_cpu_time() -> Iterator[None]:
     """Fails where what stands inside took longer than anything honest."""
     begin = time.process_time()
     yield

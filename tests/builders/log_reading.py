@@ -1,4 +1,4 @@
-"""Helpers of the tests about text: a log in a string, read by some parsers."""
+"""Reads a log in a string with some parsers, as the scanner does."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def parsed(content: str | bytes, parsers: Sequence[LineParser] | None = None) ->
 def events(content: str | bytes, kind: str = "", parsers: Sequence[LineParser] | None = None) -> list[Event]:
     """Its events, of one kind where that is given."""
     return [e for e in parsed(content, parsers).events if not kind or e.kind == kind]
+
+
+def events_of(parser: LineParser, text: str, path: str = "job.log") -> list[Event]:
+    """All events of one parser, in the order of the text. A parser that raised fails the test."""
+    content = text.encode("utf-8", "surrogateescape")
+    answer = scan(Source(0, path, SourceKind.LOG, len(content)), io.BytesIO(content), [parser])
+    assert answer.gaps == (), answer.gaps
+    return list(answer.events)
 
 
 class Probe(LineParser):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builders.cases import START, Tape, Team, wall, world
+from builders.cases import START, RecordedRank, Team, wall, world
 
 PER_HOST = 4
 DEFAULT = "default_pg"
@@ -167,11 +167,11 @@ class Job:
     def launch(self, *lines: str) -> Job:
         return self.raw("launch.sh", "#!/bin/bash", *lines)
 
-    def tapes(self, *tapes: Tape) -> Job:
+    def recorded_ranks(self, *recorded_ranks: RecordedRank) -> Job:
         """Recorder dumps, and the watchdog's line of each rank that waits in a collective."""
-        for tape in tapes:
-            self.bytes[f"fr/nccl_trace_rank_{tape.rank}"] = tape.data()
-            open_ = next((e for e in tape.entries if e["state"] != "completed"), None)
+        for recorded in recorded_ranks:
+            self.bytes[f"fr/nccl_trace_rank_{recorded.rank}"] = recorded.data()
+            open_ = next((e for e in recorded.entries if e["state"] != "completed"), None)
             if open_ is not None:
                 op = open_["profiling_name"].removeprefix("nccl:").split(" ")[0]
                 name = (
@@ -181,7 +181,7 @@ class Job:
                 )
                 numel = open_["input_sizes"][0][0]
                 self.gives_up(
-                    [tape.rank],
+                    [recorded.rank],
                     name.upper(),
                     open_["collective_seq_id"],
                     numel,
@@ -202,4 +202,4 @@ class Job:
 
 
 ALL = world(8)
-__all__ = ["ALL", "START", "Job", "Tape", "Team", "site", "wall", "world"]
+__all__ = ["ALL", "START", "Job", "RecordedRank", "Team", "site", "wall", "world"]

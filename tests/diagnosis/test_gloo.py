@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from builders.cases import Tape, Team, world
+from builders.cases import RecordedRank, Team, world
 from builders.verdicts import Ruling, raised, read, torchrun
 
 from nccldoctor.events import ExceptionRaised
@@ -47,12 +47,12 @@ def logs(texts: dict[int, str]) -> dict[str, str | bytes]:
     return {f"logs/rank_{rank}.log": text for rank, text in texts.items()}
 
 
-def tape(rank: int, *teams: Team) -> Tape:
-    return Tape(rank, *(teams or (world(4),)), backend="gloo")
+def recorded(rank: int, *teams: Team) -> RecordedRank:
+    return RecordedRank(rank, *(teams or (world(4),)), backend="gloo")
 
 
-def dumps(*tapes: Tape) -> dict[str, str | bytes]:
-    return {f"dumps/fr_trace_{t.rank}": t.data() for t in tapes}
+def dumps(*recorded_ranks: RecordedRank) -> dict[str, str | bytes]:
+    return {f"dumps/fr_trace_{t.rank}": t.data() for t in recorded_ranks}
 
 
 # --- lines alone
@@ -98,11 +98,11 @@ def test_a_log_that_was_not_collected_is_no_silence() -> None:
 
 def ring(error: str, function: str = "recv") -> Ruling:
     """0 and 3 wait in the next all-reduce for 1 and 2, who gave up in something that the recorder does not note."""
-    tapes = [tape(r).calls(6) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(6) for r in range(4)]
     for rank in (0, 3):
-        tapes[rank].call(done=False)
+        recorded_ranks[rank].call(done=False)
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in (0, 3)}
-    return read(dumps(*tapes) | logs(texts | {r: steps(r, 5) + inside(r, function, error) for r in (1, 2)}))
+    return read(dumps(*recorded_ranks) | logs(texts | {r: steps(r, 5) + inside(r, function, error) for r in (1, 2)}))
 
 
 def test_ranks_that_wait_themselves_are_not_blamed_for_not_coming() -> None:
@@ -135,14 +135,14 @@ def test_lines_alone_tell_of_a_new_group_that_never_came_up() -> None:
 
 
 def test_members_that_differ_in_their_last_call_disagree_although_it_counts_as_done() -> None:
-    tapes = [tape(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
-    ruling = read(dumps(*tapes))
+    recorded_ranks = [recorded(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
+    ruling = read(dumps(*recorded_ranks))
     assert (ruling.cause, ruling.ranks, ruling.at) == ("size-mismatch", "3", ("ALLREDUCE", 7)), str(ruling)
 
 
 def test_lines_without_a_complaint_mean_that_the_last_call_did_not_fail() -> None:
-    tapes = [tape(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
-    assert read(dumps(*tapes) | logs({r: steps(r, 5) for r in range(4)})).ranks == ""
+    recorded_ranks = [recorded(r).calls(6).call(n=40 if r == 3 else 32) for r in range(4)]
+    assert read(dumps(*recorded_ranks) | logs({r: steps(r, 5) for r in range(4)})).ranks == ""
 
 
 # --- a circle of two groups
@@ -154,17 +154,17 @@ ALL, PAIR = world(4), Team("1", "tp", (0, 1))
 def swapped(*lines: int) -> Ruling:
     """Rank 0 enters the pair's call before the world's; the lines are those of user code that issue the two."""
     here = [[{"name": "step", "filename": "/opt/train/train.py", "line": n}] for n in lines]
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
-        own = tape(rank, ALL, PAIR)
+        own = recorded(rank, ALL, PAIR)
         for step in range(6):
             last = step == 5
             if not (last and rank == 0):
                 own.call(team=ALL, done=not last, frames=here[0])
             if rank < 2 and (not last or rank == 0):
                 own.call("all_gather", team=PAIR, done=not last, frames=here[1])
-        tapes.append(own)
-    return read(dumps(*tapes))
+        recorded_ranks.append(own)
+    return read(dumps(*recorded_ranks))
 
 
 def test_calls_from_places_of_their_own_tell_a_skip_from_a_swap() -> None:
@@ -189,10 +189,10 @@ def test_the_line_of_code_above_an_exception_is_no_part_of_it() -> None:
 
 def test_connections_that_break_when_others_give_up_and_leave_are_no_death() -> None:
     """Who waited until the limit leaves, and so breaks the connection of a peer that waits for it."""
-    tapes = [tape(r).calls(3).call(done=False) for r in (0, 1, 3)]
+    recorded_ranks = [recorded(r).calls(3).call(done=False) for r in (0, 1, 3)]
     errors = {0: VAIN, 1: CLOSED, 3: VAIN}
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", e) for r, e in errors.items()}
-    ruling = read(dumps(*tapes) | logs({**texts, 2: steps(2, 5)}))
+    ruling = read(dumps(*recorded_ranks) | logs({**texts, 2: steps(2, 5)}))
     assert (ruling.cause, ruling.ranks) == ("frozen", "2"), str(ruling)
 
 
@@ -203,27 +203,29 @@ def test_in_a_merged_log_a_broken_connection_may_stand_before_the_exception_that
 
 
 def test_a_rank_a_step_ahead_skipped_calls_and_did_not_merely_issue_another_one() -> None:
-    tapes = [tape(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)]
     texts = {r: steps(r, 6 if r == 2 else 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}
-    ruling = read(dumps(*tapes) | logs(texts))
+    ruling = read(dumps(*recorded_ranks) | logs(texts))
     assert (ruling.cause, ruling.ranks) == ("missed-call", "2"), str(ruling)
     over = {
         r: steps(r, 5) + ("[rank2]: 2026-01-01 10:10:06,000 INFO epoch 0 done\n" if r == 2 else "") for r in range(4)
     }
-    done = read(dumps(*tapes) | logs({r: text + raised(r, "RuntimeError", VAIN) for r, text in over.items()}))
+    done = read(dumps(*recorded_ranks) | logs({r: text + raised(r, "RuntimeError", VAIN) for r, text in over.items()}))
     assert (done.cause, done.ranks) == ("missed-call", "2"), str(done)
-    even = read(dumps(*tapes) | logs({r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}))
+    even = read(dumps(*recorded_ranks) | logs({r: steps(r, 5) + raised(r, "RuntimeError", VAIN) for r in range(4)}))
     assert (even.cause, even.ranks) == ("op-mismatch", "2"), str(even)
 
 
 def test_a_death_outside_of_what_is_known_to_wait_is_told() -> None:
     """Two dumps of a pair are left, and their call has all members that are known; the kill of another rank explains it."""
     pair = Team("3", "dp", (0, 1))
-    tapes = [Tape(r, world(4), pair, backend="gloo").calls(3).call(team=pair, done=False) for r in (0, 1)]
-    for one in tapes:
+    recorded_ranks = [
+        RecordedRank(r, world(4), pair, backend="gloo").calls(3).call(team=pair, done=False) for r in (0, 1)
+    ]
+    for one in recorded_ranks:
         one.other(pg_config={"": {"name": "", "desc": "", "ranks": "[]"}})
     ruling = read(
-        dumps(*tapes)
+        dumps(*recorded_ranks)
         | logs({r: steps(r, 5) for r in range(4)})
         | {"torchrun.log": torchrun(3, -9, {0: -15, 1: -15, 2: -15})}
     )
@@ -235,9 +237,11 @@ AT_STEP = [{"name": "step", "filename": "/opt/train/train.py", "line": 61}]
 
 def gone() -> Ruling:
     """Rank 3 is killed before call 7. The others lose their connections to it, and dump after that."""
-    tapes = [tape(r).calls(7, frames=AT_STEP) for r in range(3)]
+    recorded_ranks = [recorded(r).calls(7, frames=AT_STEP) for r in range(3)]
     texts = {r: steps(r, 5) + inside(r, "all_reduce", f"RuntimeError: {CLOSED}") for r in range(3)}
-    return read(dumps(*tapes) | logs({**texts, 3: steps(3, 5)}) | {"torchrun.log": torchrun(3, -9, {0: 1, 1: 1, 2: 1})})
+    return read(
+        dumps(*recorded_ranks) | logs({**texts, 3: steps(3, 5)}) | {"torchrun.log": torchrun(3, -9, {0: 1, 1: 1, 2: 1})}
+    )
 
 
 def test_a_call_that_raised_did_not_complete_although_it_counts_as_done() -> None:
@@ -248,11 +252,11 @@ def test_a_call_that_raised_did_not_complete_although_it_counts_as_done() -> Non
 
 def test_an_exception_from_the_same_line_says_nothing_of_a_call_that_others_went_past() -> None:
     """Rank 3 came late, to a call behind those in its dump, and found its peers gone."""
-    tapes = [tape(r).calls(6, frames=AT_STEP) for r in range(4)]
-    for one in tapes[:3]:
+    recorded_ranks = [recorded(r).calls(6, frames=AT_STEP) for r in range(4)]
+    for one in recorded_ranks[:3]:
         one.call(done=False, frames=AT_STEP)
     texts = {r: steps(r, 5) + inside(r, "all_reduce", f"RuntimeError: {VAIN if r < 3 else CLOSED}") for r in range(4)}
-    ruling = read(dumps(*tapes) | logs(texts))
+    ruling = read(dumps(*recorded_ranks) | logs(texts))
     assert (ruling.ranks, ruling.at) == ("3", ("ALLREDUCE", 7)), str(ruling)
 
 
@@ -261,11 +265,11 @@ def test_an_exception_from_the_same_line_says_nothing_of_a_call_that_others_went
 
 def stopped(*closed: int) -> Ruling:
     """Rank 2 left no dump, its log simply ends; the others dumped and gave up, those in ``closed`` because a connection broke."""
-    tapes = [tape(r).calls(3).call(done=False) for r in (0, 1, 3)]
+    recorded_ranks = [recorded(r).calls(3).call(done=False) for r in (0, 1, 3)]
     texts = {
         r: steps(r, 5) + own_dump(r) + raised(r, "RuntimeError", CLOSED if r in closed else VAIN) for r in (0, 1, 3)
     }
-    return read(dumps(*tapes) | logs({**texts, 2: steps(2, 5)}))
+    return read(dumps(*recorded_ranks) | logs({**texts, 2: steps(2, 5)}))
 
 
 def test_a_silent_rank_whose_connections_held_until_the_limit_is_frozen() -> None:
@@ -279,36 +283,40 @@ def test_a_silent_rank_whose_connections_broke_is_gone() -> None:
 
 
 def test_a_monitored_barrier_names_who_did_not_come_although_nothing_in_the_dumps_waits() -> None:
-    tapes = [tape(r).calls(4) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(4) for r in range(4)]
     reached = "reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
     texts = {r: raised(r, "RuntimeError", f"Rank {r} successfully {reached}") for r in (1, 3)}
     texts[0] = raised(0, "RuntimeError", "[Rank 0]: Ranks 2 failed to pass monitoredBarrier in 7000 ms")
-    ruling = read(dumps(*tapes) | logs({r: steps(r, 5) + texts.get(r, "") for r in range(4)}))
+    ruling = read(dumps(*recorded_ranks) | logs({r: steps(r, 5) + texts.get(r, "") for r in range(4)}))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "high"), str(ruling)
 
 
 def test_dumps_alone_of_a_job_that_seems_idle_say_little() -> None:
     """A send that hangs is not recorded, and a call that failed counts as done."""
-    ruling = read(dumps(*(tape(r).calls(4) for r in range(4))))
+    ruling = read(dumps(*(recorded(r).calls(4) for r in range(4))))
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
 
 
 def test_calls_of_several_pairs_in_flight_at_once_are_a_snapshot() -> None:
     pairs = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
-    tapes = [tape(r, world(4), *pairs) for r in range(4)]
-    for one in tapes:
+    recorded_ranks = [recorded(r, world(4), *pairs) for r in range(4)]
+    for one in recorded_ranks:
         one.calls(5, team=one.teams[1]).call(team=one.teams[1], done=False)
-    ruling = read(dumps(*tapes))
+    ruling = read(dumps(*recorded_ranks))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("none", "", "low"), str(ruling)
-    one_pair = read(dumps(*tapes[:2], *(tape(r, world(4), *pairs).calls(5, team=pairs[1]) for r in (2, 3))))
+    one_pair = read(
+        dumps(*recorded_ranks[:2], *(recorded(r, world(4), *pairs).calls(5, team=pairs[1]) for r in (2, 3)))
+    )
     assert one_pair.cause == "unfinished", str(one_pair)
 
 
 def uneven(error: str) -> Ruling:
     """Rank 2 sends more in its last all-to-all than anybody ever did; rank 0 aborted."""
-    tapes = [tape(r).calls(5, "all_to_all").call("all_to_all", n=12 if r == 2 else 8).call() for r in (1, 2, 3)]
+    recorded_ranks = [
+        recorded(r).calls(5, "all_to_all").call("all_to_all", n=12 if r == 2 else 8).call() for r in (1, 2, 3)
+    ]
     texts = {r: steps(r, 5) + raised(r, "RuntimeError", CLOSED) for r in (1, 2, 3)}
-    return read(dumps(*tapes) | logs(texts | {0: steps(0, 5) + error}))
+    return read(dumps(*recorded_ranks) | logs(texts | {0: steps(0, 5) + error}))
 
 
 def test_who_moved_another_amount_than_ever_before_is_named_where_a_library_got_a_wrong_size() -> None:
@@ -330,25 +338,27 @@ def test_ranks_whose_last_call_failed_are_not_absent_from_the_next_one() -> None
     """4 to 6 differ in their group's call, which counts as done; rank 1 waits for 5 in another group."""
     low, high = Team("1", "tp", (0, 1, 2, 3)), Team("2", "tp", (4, 5, 6, 7))
     across = [Team(str(3 + r), "dp", (r, r + 4)) for r in range(4)]
-    tapes = []
+    recorded_ranks = []
     for rank in range(7):
         team, pair = (low, high)[rank // 4], across[rank % 4]
-        one = tape(rank, world(8), team, pair)
+        one = recorded(rank, world(8), team, pair)
         for _ in range(4):
             one.call(team=team).call(team=pair)
         one.call(team=team, input_dtypes=["Double" if rank == 4 else "Float"])
         if rank < 4:
             one.call(team=pair, done=rank != 1)
-        tapes.append(one)
-    ruling = read(dumps(*tapes))
+        recorded_ranks.append(one)
+    ruling = read(dumps(*recorded_ranks))
     assert (ruling.cause, ruling.ranks) == ("dtype-mismatch", "4"), str(ruling)
 
 
 def test_a_barrier_at_the_very_end_may_be_what_follows_a_loop_that_was_left() -> None:
-    tapes = [Tape(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)]
-    ruling = read(dumps(*tapes))
+    recorded_ranks = [
+        RecordedRank(r).calls(6).call("barrier" if r == 2 else "all_reduce", done=False) for r in range(4)
+    ]
+    ruling = read(dumps(*recorded_ranks))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("op-mismatch", "2", "medium"), str(ruling)
-    middle = read(dumps(*(t.call(done=False) for t in tapes)))
+    middle = read(dumps(*(t.call(done=False) for t in recorded_ranks)))
     assert (middle.cause, middle.ranks, middle.verdict["confidence"]) == ("op-mismatch", "2", "high"), str(middle)
 
 
@@ -371,23 +381,23 @@ def test_an_exception_between_steps_that_go_on_ended_nobody() -> None:
 
 
 def test_a_job_that_dumped_itself_and_made_no_step_since_stands_still() -> None:
-    tapes = [tape(r).calls(4) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(4) for r in range(4)]
     for rank in (0, 1, 3):
-        tapes[rank].call(done=False)
+        recorded_ranks[rank].call(done=False)
     texts = {r: steps(r, 5) + own_dump(r) for r in range(4)}
-    ruling = read(dumps(*tapes) | logs(texts))
+    ruling = read(dumps(*recorded_ranks) | logs(texts))
     assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
     assert read(logs(texts)).cause == "undetermined"
 
 
 def test_a_job_that_dumped_itself_and_went_on_does_not() -> None:
-    tapes = [tape(r).calls(4) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(4) for r in range(4)]
     for rank in (0, 1, 3):
-        tapes[rank].call(done=False)
+        recorded_ranks[rank].call(done=False)
     went_on = {
         r: steps(r, 5) + own_dump(r) + f"[rank{r}]: 2026-01-01 10:10:30,000 INFO step=6 loss=2.0\n" for r in range(4)
     }
-    assert read(dumps(*tapes) | logs(went_on)).cause == "none"
+    assert read(dumps(*recorded_ranks) | logs(went_on)).cause == "none"
 
 
 def test_the_last_words_of_a_rank_and_the_connections_that_its_peers_lost_make_it_certain() -> None:
@@ -413,9 +423,9 @@ ABORTED = (
 
 def aborted(*without: int) -> Ruling:
     """All dumps that are left agree on the last call, and a library got a size that it did not expect."""
-    tapes = [tape(r).calls(6) for r in range(4) if r not in without]
+    recorded_ranks = [recorded(r).calls(6) for r in range(4) if r not in without]
     texts = {r: steps(r, 5) + (ABORTED if r == without[0] else raised(r, "RuntimeError", CLOSED)) for r in range(4)}
-    return read(dumps(*tapes) | logs(texts))
+    return read(dumps(*recorded_ranks) | logs(texts))
 
 
 def test_where_all_others_agree_the_one_without_a_dump_issued_another_size() -> None:
@@ -428,16 +438,16 @@ def test_of_two_without_a_dump_either_may_have() -> None:
 
 
 def test_a_dump_right_behind_the_last_step_is_how_a_job_ends() -> None:
-    tapes = [tape(r).calls(4) for r in range(4)]
+    recorded_ranks = [recorded(r).calls(4) for r in range(4)]
     ended = {r: steps(r, 5) + own_dump(r).replace("10:10:20,000", "10:10:05,400") for r in range(4)}
-    assert read(dumps(*tapes) | logs(ended)).cause == "none"
+    assert read(dumps(*recorded_ranks) | logs(ended)).cause == "none"
 
 
 def test_members_of_a_part_that_agree_may_merely_wait_for_the_one_without_a_dump() -> None:
     """Rank 0 aborted over the size of 1 in their pair; the others wait for it in a group of their own and agree there."""
     pair, rest = Team("1", "tp", (0, 1)), Team("2", "dp", (0, 2, 3, 4))
-    tapes = [tape(r, world(5), pair, rest).calls(4) for r in range(1, 5)]
-    for one in tapes:
+    recorded_ranks = [recorded(r, world(5), pair, rest).calls(4) for r in range(1, 5)]
+    for one in recorded_ranks:
         one.call(team=one.teams[1], n=96 if one.rank == 1 else 8)
     texts = {r: raised(r, "RuntimeError", CLOSED) for r in range(1, 5)}
-    assert "0" not in read(dumps(*tapes) | logs(texts | {0: ABORTED})).ranks
+    assert "0" not in read(dumps(*recorded_ranks) | logs(texts | {0: ABORTED})).ranks

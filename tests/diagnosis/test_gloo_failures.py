@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from builders.cases import START, Tape, Team, world
+from builders.cases import START, RecordedRank, Team, world
 from builders.verdicts import Ruling, raised, read
 
 FOUR = world(4)
 VAIN = "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for recv operation to complete"
 
 
-def tape(rank: int, *teams: Team) -> Tape:
-    return Tape(rank, *(teams or (FOUR,)), backend="gloo")
+def recorded(rank: int, *teams: Team) -> RecordedRank:
+    return RecordedRank(rank, *(teams or (FOUR,)), backend="gloo")
 
 
-def nameless(one: Tape) -> Tape:
+def nameless(one: RecordedRank) -> RecordedRank:
     """As torch writes it on gloo: the configuration says nothing."""
     return one.other(pg_config={"": {"name": "", "desc": "", "ranks": "[]"}})
 
 
-def dumped(tapes: Iterable[Tape]) -> Ruling:
-    return read({f"fr_trace_{t.rank}": t.data() for t in tapes})
+def dumped(recorded_ranks: Iterable[RecordedRank]) -> Ruling:
+    return read({f"fr_trace_{t.rank}": t.data() for t in recorded_ranks})
 
 
-def logged(tapes: Iterable[Tape], texts: dict[int, str]) -> Ruling:
+def logged(recorded_ranks: Iterable[RecordedRank], texts: dict[int, str]) -> Ruling:
     logs: dict[str, str | bytes] = {f"logs/rank_{r}.log": text for r, text in texts.items()}
-    return read({f"fr_trace_{t.rank}": t.data() for t in tapes} | logs)
+    return read({f"fr_trace_{t.rank}": t.data() for t in recorded_ranks} | logs)
 
 
 def step(rank: int, number: int, second: int) -> str:
@@ -38,60 +38,60 @@ def step(rank: int, number: int, second: int) -> str:
 
 
 def test_all_that_dumped_ended_in_one_call_so_the_one_without_a_dump_is_missed() -> None:
-    ruling = dumped(tape(r).calls(6) for r in range(3))
+    ruling = dumped(recorded(r).calls(6) for r in range(3))
     assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("frozen", "3", "low"), str(ruling)
     assert ruling.at == ("ALLREDUCE", 6)
 
 
 def test_ranks_that_stand_in_different_calls_move() -> None:
-    ruling = dumped(tape(r).calls(6 + r) for r in range(3))
+    ruling = dumped(recorded(r).calls(6 + r) for r in range(3))
     assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
 
 
 def test_a_last_call_of_its_own_kind_is_the_end_of_a_job() -> None:
-    ruling = dumped(tape(r).calls(6).call("barrier", n=1) for r in range(3))
+    ruling = dumped(recorded(r).calls(6).call("barrier", n=1) for r in range(3))
     assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
 
 
 def test_half_of_the_dumps_tell_nothing_of_the_other_half() -> None:
-    assert dumped(tape(r).calls(6) for r in range(2)).ranks == ""
+    assert dumped(recorded(r).calls(6) for r in range(2)).ranks == ""
 
 
 def test_a_receiver_that_got_more_than_it_expected_is_gone_and_not_to_blame() -> None:
-    tapes = [tape(r).calls(5).call("all_to_all", n=12 if r == 1 else 8).call() for r in range(3)]
-    assert dumped(tapes).ranks == ""
+    recorded_ranks = [recorded(r).calls(5).call("all_to_all", n=12 if r == 1 else 8).call() for r in range(3)]
+    assert dumped(recorded_ranks).ranks == ""
 
 
 def test_a_call_that_a_member_never_issued_cannot_have_ended() -> None:
     """Rank 2 left; 3 lost it in their pair, and 1 waits for 3, which is no less a victim."""
     pairs, rows = [Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))], [Team("3", "dp", (0, 2)), Team("4", "dp", (1, 3))]
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
         pair, row = pairs[rank // 2], rows[rank % 2]
-        one = tape(rank, FOUR, pair, row)
+        one = recorded(rank, FOUR, pair, row)
         for _ in range(4):
             one.call(team=pair).call(team=row)
         if rank != 2:
             one.call(team=pair)
         if rank < 2:
             one.call(team=row, done=False)
-        tapes.append(one)
-    ruling = dumped(tapes)
+        recorded_ranks.append(one)
+    ruling = dumped(recorded_ranks)
     assert ruling.ranks == "2", str(ruling)
 
 
 def test_who_ended_beside_a_rank_without_a_dump_is_not_named() -> None:
     """Two of four dumps of a group are missing; the others wait for those two that ended in its last call."""
     low, high = Team("1", "ep", (0, 1, 2, 3)), Team("2", "ep", (4, 5, 6, 7))
-    tapes = []
+    recorded_ranks = []
     for rank in (0, 1, 2, 3, 5, 7):
         mine = low if rank < 4 else high
-        one = tape(rank, world(8), mine)
+        one = recorded(rank, world(8), mine)
         for _ in range(3):
             one.calls(2, team=mine).call()
         one.calls(2, team=mine)
-        tapes.append(one.call(done=False) if rank < 4 else one)
-    ruling = dumped(tapes)
+        recorded_ranks.append(one.call(done=False) if rank < 4 else one)
+    ruling = dumped(recorded_ranks)
     assert not ruling.blamed & {5, 7}, str(ruling)
 
 
@@ -106,11 +106,11 @@ def test_of_stages_that_wait_for_each_other_the_silent_one_came_first_in_its_own
     """
     pairs = [Team(str(i + 1), "tp", (2 * i, 2 * i + 1)) for i in range(4)]
     rows = [Team(str(i + 5), "dp", m) for i, m in enumerate([(0, 2), (1, 3), (4, 6), (5, 7)])]
-    tapes = []
+    recorded_ranks = []
     for rank in (0, 1, 2, 3, 4, 5, 7):
         pair = pairs[rank // 2]
         row = next(t for t in rows if rank in t.members)
-        one = tape(rank, world(8), pair, row)
+        one = recorded(rank, world(8), pair, row)
         front = rank < 4
 
         def at(offset: float, now: int, rank: int = rank) -> dict[str, int]:
@@ -125,51 +125,51 @@ def test_of_stages_that_wait_for_each_other_the_silent_one_came_first_in_its_own
         if rank in (0, 1, 4, 5):
             one.call(team=pair, n=24, **at(12 if front else 8, 4))
             one.call(team=row, n=64, done=rank == 4, **at(13, 4))
-        tapes.append(one)
-    ruling = dumped(tapes)
+        recorded_ranks.append(one)
+    ruling = dumped(recorded_ranks)
     assert (ruling.ranks, ruling.verdict["confidence"]) == ("6", "low"), str(ruling)
 
 
 def test_half_of_a_group_is_not_blamed_where_only_dumps_of_gloo_speak() -> None:
-    ruling = dumped(tape(r).calls(4) if r < 2 else tape(r).calls(4).call(done=False) for r in range(4))
+    ruling = dumped(recorded(r).calls(4) if r < 2 else recorded(r).calls(4).call(done=False) for r in range(4))
     assert (ruling.ranks, ruling.verdict["suspects"], ruling.verdict["confidence"]) == ("", "0-1", "low"), str(ruling)
 
 
 def test_a_rank_beyond_the_last_one_heard_fills_a_pair() -> None:
     """Seven of eight dumps, and no word of how many there are: the fourth pair lacks its second member."""
     pairs = [Team(str(i + 1), "tp", (2 * i, 2 * i + 1)) for i in range(4)]
-    tapes = []
+    recorded_ranks = []
     for rank in range(7):
-        one = nameless(tape(rank, world(8), pairs[rank // 2]))
+        one = nameless(recorded(rank, world(8), pairs[rank // 2]))
         for _ in range(4):
             one.call(team=pairs[rank // 2]).call()
         one.call(team=pairs[rank // 2], done=rank != 6)
-        tapes.append(one.call(done=False) if rank != 6 else one)
-    ruling = dumped(tapes)
+        recorded_ranks.append(one.call(done=False) if rank != 6 else one)
+    ruling = dumped(recorded_ranks)
     assert (ruling.ranks, ruling.document["job"]["world_size"]) == ("7", 8), str(ruling)
 
 
 # ---- dumps that somebody took by hand
 
 
-def apart() -> list[Tape]:
+def apart() -> list[RecordedRank]:
     """Two groups without common members, and in each of them one rank that the others wait for."""
     halves = Team("1", "shard", (0, 1, 2, 3)), Team("2", "shard", (4, 5, 6, 7))
-    return [tape(r, world(8), halves[r // 4]).calls(6 + (r % 4 != 3), team=halves[r // 4]) for r in range(8)]
+    return [recorded(r, world(8), halves[r // 4]).calls(6 + (r % 4 != 3), team=halves[r // 4]) for r in range(8)]
 
 
 def test_standstills_that_have_nothing_in_common_are_calls_in_flight() -> None:
-    tapes = apart()
-    for one in tapes:
+    recorded_ranks = apart()
+    for one in recorded_ranks:
         if one.rank % 4 != 3:
             one.entries[-1]["retired"] = False
-    ruling = dumped(tapes)
+    ruling = dumped(recorded_ranks)
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("none", "", ""), str(ruling)
 
 
-def late() -> list[Tape]:
+def late() -> list[RecordedRank]:
     """Rank 2 of four is missing from the last call."""
-    return [tape(r).calls(4) if r == 2 else tape(r).calls(4).call(done=False) for r in range(4)]
+    return [recorded(r).calls(4) if r == 2 else recorded(r).calls(4).call(done=False) for r in range(4)]
 
 
 def test_quiet_logs_do_not_make_a_job_that_stands_a_running_one() -> None:
@@ -193,13 +193,13 @@ def test_a_step_of_a_rank_inside_the_call_does() -> None:
 
 def test_who_alone_did_not_give_up_is_named_although_most_dumps_are_lost() -> None:
     halves = Team("1", "ep", (0, 1, 2, 3)), Team("2", "ep", (4, 5, 6, 7))
-    tapes = []
+    recorded_ranks = []
     for rank in (0, 4):
-        one = nameless(tape(rank, world(8), halves[rank // 4])).calls(4, team=halves[rank // 4])
-        tapes.append(one.call(done=False) if rank == 0 else one.call(team=halves[1], done=False))
+        one = nameless(recorded(rank, world(8), halves[rank // 4])).calls(4, team=halves[rank // 4])
+        recorded_ranks.append(one.call(done=False) if rank == 0 else one.call(team=halves[1], done=False))
     texts = {r: step(r, 3, 1) + raised(r, "RuntimeError", VAIN) for r in range(8)}
     texts[5] = step(5, 3, 1) + "2026-01-01 10:10:02,000 WARNING [rank 5] retrying in 60 s\n"
-    ruling = logged(tapes, texts)
+    ruling = logged(recorded_ranks, texts)
     assert ruling.ranks == "5", str(ruling)
 
 
@@ -212,9 +212,9 @@ def test_a_whole_run_of_calls_left_out_is_a_skip_and_no_other_order() -> None:
         name: [(name, "/opt/train/train.py", at)] for at, name in enumerate(("route", "there", "back", "loss"), 30)
     }
     group = Team("1", "ep", (0, 1, 2, 3))
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
-        one = tape(rank, FOUR, group)
+        one = recorded(rank, FOUR, group)
         for now in range(5):
             for name in ("route", "there", "back") if now < 4 or rank != 1 else ():
                 frames = [{"name": n, "filename": f, "line": at} for n, f, at in lines[name]]
@@ -224,8 +224,8 @@ def test_a_whole_run_of_calls_left_out_is_a_skip_and_no_other_order() -> None:
             else:
                 frames = [{"name": n, "filename": f, "line": at} for n, f, at in lines["loss"]]
                 one.call(frames=frames, done=now < 4)
-        tapes.append(one)
-    ruling = dumped(tapes)
+        recorded_ranks.append(one)
+    ruling = dumped(recorded_ranks)
     assert (ruling.cause, ruling.ranks, ruling.at[1]) == ("missed-call", "1", 13), str(ruling)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import Log, Tape, Team, facts, said, world
+from builders.cases import Log, RecordedRank, Team, facts, said, world
 from builders.verdicts import Ruling, gave_up, innocent, play, read, right, step_line, torchrun
 from simulator.jobs import make
 
@@ -62,12 +62,12 @@ def test_dumps_of_one_running_job_at_different_moments_show_no_stopped_device() 
 
 def behind(*slow: int) -> Ruling:
     """Dumps of sixteen ranks: each of these stands in a call of its four, which its peers have left for the world's."""
-    tapes = []
+    recorded_ranks = []
     for rank in range(16):
         four = Team(str(1 + rank // 4), "ep", tuple(range(rank // 4 * 4, rank // 4 * 4 + 4)))
-        one = Tape(rank, world(16), four).calls(3).calls(3, team=four).call(team=four, done=rank not in slow)
-        tapes.append(one.call("barrier", team=four, done=False) if rank in slow else one.call(done=False))
-    return read({f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in tapes})
+        one = RecordedRank(rank, world(16), four).calls(3).calls(3, team=four).call(team=four, done=rank not in slow)
+        recorded_ranks.append(one.call("barrier", team=four, done=False) if rank in slow else one.call(done=False))
+    return read({f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in recorded_ranks})
 
 
 def test_two_devices_of_a_larger_job_may_stop_at_once() -> None:
@@ -203,7 +203,7 @@ def test_silence_about_the_network_rules_nothing_out_where_nobody_knows_why() ->
 
 def test_ranks_that_were_not_heard_of_are_not_waited_for_where_a_link_failed() -> None:
     port = said(IbError, rank=0, host="n0", what="port", hca="mlx5_0", second=5)
-    found = facts(*(Tape(r).calls(5).call(done=False) for r in (0, 1)), logs=(Log("rank_0.log", [port]),))
+    found = facts(*(RecordedRank(r).calls(5).call(done=False) for r in (0, 1)), logs=(Log("rank_0.log", [port]),))
     verdict = diagnose(found)[0]
     assert (verdict.cause, str(verdict.ranks)) == (CauseClass.NETWORK, "0")
     assert [(str(link.waiting), str(link.for_)) for link in verdict.chain] == [("1", "")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import Tape, Team, facts
+from builders.cases import RecordedRank, Team, facts
 from builders.cases import world as world_of
 from builders.verdicts import play, read
 from simulator import jobs
@@ -20,16 +20,16 @@ LOW, HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 def test_of_two_silent_ranks_the_one_that_a_call_waits_for_alone_explains_both() -> None:
     """Rank 0 waits for 1 alone; the whole job would wait for 1 as well as for 3."""
     teams = (world_of(4), LOW, HIGH)
-    tapes = [
-        Tape(0, *teams).calls(2).call(team=LOW, done=False),
-        Tape(2, *teams).calls(2).call(team=HIGH).call(done=False),
+    recorded_ranks = [
+        RecordedRank(0, *teams).calls(2).call(team=LOW, done=False),
+        RecordedRank(2, *teams).calls(2).call(team=HIGH).call(done=False),
     ]
-    found = facts(*tapes)
+    found = facts(*recorded_ranks)
     assert (found.wait_graph.roots, [str(s.ranks) for s in found.stalls]) == (Ranks([1, 3]), ["1"])
 
 
 def test_two_silent_ranks_of_one_group_are_not_told_apart() -> None:
-    found = facts(*(Tape(r).calls(2).call(done=False) for r in (0, 1)))
+    found = facts(*(RecordedRank(r).calls(2).call(done=False) for r in (0, 1)))
     assert [str(s.ranks) for s in found.stalls] == ["2-3"]
 
 
@@ -130,16 +130,16 @@ def test_an_address_nothing_is_known_of_is_not_the_fault_of_who_names_it() -> No
 
 def paused(*, host_went_on: float) -> dict[str, str | bytes]:
     """Four ranks, 3 of which still has the last call but one open; it recorded something that much later than its peers' end of it."""
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
-        tape = Tape(rank)
+        recorded = RecordedRank(rank)
         for second in range(5):
             done = not (rank == 3 and second == 4)
             times = {"time_discovered_completed_ns": int((1_780_000_000 + second + 0.2) * 10**9)} if done else {}
-            tape.call(done=done, **times).pause(1.0)
-        tape.second = 4.2 + host_went_on
-        tapes.append(tape.call(done=False))
-    return {f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in tapes}
+            recorded.call(done=done, **times).pause(1.0)
+        recorded.second = 4.2 + host_went_on
+        recorded_ranks.append(recorded.call(done=False))
+    return {f"dumps/nccl_trace_rank_{t.rank}": t.data() for t in recorded_ranks}
 
 
 def test_a_device_long_behind_its_peers_stands_still_though_nobody_complained() -> None:

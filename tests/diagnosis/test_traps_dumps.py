@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import pickle
 
-from builders.cases import START, WORLD, Log, Tape, Team, case, facts, gave_up, group_named, said
+from builders.cases import START, WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
 
 from nccldoctor.align.liveness import collect_liveness
 from nccldoctor.align.progress.table import build_progress_table
@@ -46,8 +46,8 @@ def test_04_counters_of_the_dump_signal_are_those_of_the_default_group() -> None
 
 def test_06_scheduled_does_not_mean_not_started_without_timing() -> None:
     # every rank is in call 3, all say "scheduled": nobody is accused of not having started
-    tapes = [Tape(r).calls(2).call(done=False) for r in range(4)]
-    found = facts(*tapes)
+    recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in range(4)]
+    found = facts(*recorded_ranks)
     assert found.progress.timed_ranks == frozenset()
     (call,) = found.wait_graph.calls.values()
     assert (call.inside, call.blockers) == (Ranks(range(4)), Ranks())
@@ -55,36 +55,36 @@ def test_06_scheduled_does_not_mean_not_started_without_timing() -> None:
 
 
 def test_06_with_timing_a_scheduled_call_queues_behind_the_started_one() -> None:
-    tapes = [Tape(r, WORLD, PAIR).call() for r in range(4)]
-    for tape in tapes[2:]:
-        tape.call(team=PAIR, done=False).call(done=False, state="started")
-    for tape in tapes[:2]:
-        tape.call(done=False, state="started")
-    found = case(*tapes)
-    result = facts(*tapes)
+    recorded_ranks = [RecordedRank(r, WORLD, PAIR).call() for r in range(4)]
+    for recorded in recorded_ranks[2:]:
+        recorded.call(team=PAIR, done=False).call(done=False, state="started")
+    for recorded in recorded_ranks[:2]:
+        recorded.call(done=False, state="started")
+    found = case(*recorded_ranks)
+    result = facts(*recorded_ranks)
     assert result.progress.timed_ranks == frozenset(range(4))
     assert result.wait_graph.waits_in[3] == (("collective", group_named(found, "0"), 2, 0),)
 
 
 def test_07_gloo_calls_are_done_when_retired_whatever_their_state() -> None:
-    tapes = [Tape(r, backend="gloo").calls(2) for r in range(4)]
-    for tape in tapes[:3]:
-        tape.call("barrier", done=False)
-    found = facts(*tapes)
+    recorded_ranks = [RecordedRank(r, backend="gloo").calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:3]:
+        recorded.call("barrier", done=False)
+    found = facts(*recorded_ranks)
     by_rank = {f.rank: (f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()}
     assert by_rank == {0: (3, 2, 3), 1: (3, 2, 3), 2: (3, 2, 3), 3: (2, 2, None)}
     assert found.wait_graph.roots == Ranks([3])
 
 
 def test_07_a_retired_nccl_call_that_did_not_complete_has_timed_out() -> None:
-    tapes = [Tape(r).call().call(done=False, retired=True) for r in range(4)]
-    assert {f.pending for f in facts(*tapes).progress.by_group_rank.values()} == {2}
+    recorded_ranks = [RecordedRank(r).call().call(done=False, retired=True) for r in range(4)]
+    assert {f.pending for f in facts(*recorded_ranks).progress.by_group_rank.values()} == {2}
 
 
 def test_08_members_of_a_batch_never_change_and_count_for_nothing() -> None:
-    a = Tape(0).batch(("send", 1), ("recv", 1)).call(done=False)
-    b = Tape(1).batch(("send", 0), ("recv", 0)).call(done=False)
-    rest = [Tape(r).call(done=False) for r in (2, 3)]
+    a = RecordedRank(0).batch(("send", 1), ("recv", 1)).call(done=False)
+    b = RecordedRank(1).batch(("send", 0), ("recv", 0)).call(done=False)
+    rest = [RecordedRank(r).call(done=False) for r in (2, 3)]
     found = facts(a, b, *rest)
     assert found.progress.transfers == {}
     (call,) = found.wait_graph.calls.values()
@@ -92,26 +92,28 @@ def test_08_members_of_a_batch_never_change_and_count_for_nothing() -> None:
 
 
 def test_08_an_open_batch_waits_for_the_peers_of_its_members() -> None:
-    found = facts(Tape(0).batch(("send", 1), ("recv", 3), done=False), *(Tape(r).call() for r in (1, 2, 3)))
+    found = facts(
+        RecordedRank(0).batch(("send", 1), ("recv", 3), done=False), *(RecordedRank(r).call() for r in (1, 2, 3))
+    )
     (open_,) = found.progress.transfers[0]
     assert (open_.sends, open_.receives) == ((1,), (3,))
     assert found.wait_graph.roots == Ranks([1, 3])
 
 
 def test_08_members_of_a_batch_of_collectives_count_for_nothing_either() -> None:
-    def tape(rank: int) -> Tape:
-        out = Tape(rank).call()
+    def recorded(rank: int) -> RecordedRank:
+        out = RecordedRank(rank).call()
         out.call("all_gather", done=False)
         out.entries.append(dict(out.entries[-1], record_id=2, input_sizes=[[16]]))
         return out._put(WORLD, "coalesced", 0, True)
 
-    found = facts(*(tape(r) for r in range(4)))
+    found = facts(*(recorded(r) for r in range(4)))
     assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()} == {(2, 2, None)}
 
 
 def test_09_sends_carry_the_collective_counter_of_their_group_and_are_no_collective() -> None:
     # the send of 0 is open under collective number 2, which everybody completed
-    found = facts(Tape(0).calls(2).send(1, done=False), *(Tape(r).calls(2) for r in (1, 2, 3)))
+    found = facts(RecordedRank(0).calls(2).send(1, done=False), *(RecordedRank(r).calls(2) for r in (1, 2, 3)))
     assert {(f.enqueued, f.completed, f.pending) for f in found.progress.by_group_rank.values()} == {(2, 2, None)}
     (call,) = found.wait_graph.calls.values()
     assert (call.pair, call.seq, call.inside, call.missing) == ((0, 1), 1, Ranks([0]), Ranks([1]))
@@ -120,13 +122,13 @@ def test_09_sends_carry_the_collective_counter_of_their_group_and_are_no_collect
 def test_09_counters_of_a_group_with_sends_are_not_believed() -> None:
     # 17 mixes both counters: nobody has enqueued a collective number 17
     status = {"0": {"last_enqueued_collective": 17, "last_started_collective": -1, "last_completed_collective": 3}}
-    tapes = [
-        Tape(0).calls(2).send(1).other(pg_status=status),
-        Tape(1).calls(2).recv(0),
-        Tape(2).calls(2),
-        Tape(3).calls(2),
+    recorded_ranks = [
+        RecordedRank(0).calls(2).send(1).other(pg_status=status),
+        RecordedRank(1).calls(2).recv(0),
+        RecordedRank(2).calls(2),
+        RecordedRank(3).calls(2),
     ]
-    assert {f.enqueued for f in facts(*tapes).progress.by_group_rank.values()} == {2}
+    assert {f.enqueued for f in facts(*recorded_ranks).progress.by_group_rank.values()} == {2}
 
 
 def _list_2_2(calls: int, *, open_last: bool) -> bytes:
@@ -156,26 +158,26 @@ def test_16_the_bare_list_of_2_2_in_microseconds_is_diagnosed_like_the_rest() ->
 
 
 def test_16_json_and_pickle_of_one_dump_give_the_same_facts() -> None:
-    tapes = [Tape(r).calls(2) for r in range(4)]
-    for tape in tapes[:3]:
-        tape.call(done=False)
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:3]:
+        recorded.call(done=False)
 
-    def as_json(tape: Tape) -> tuple[int, bytes]:
-        shape = tape.content()
+    def as_json(recorded: RecordedRank) -> tuple[int, bytes]:
+        shape = recorded.content()
         for entry in shape["entries"]:
             entry.pop("frames")
         shape["pg_status"] = {k: {n: str(v) for n, v in s.items()} for k, s in shape["pg_status"].items()}
-        return tape.rank, json.dumps(shape, sort_keys=True).encode()
+        return recorded.rank, json.dumps(shape, sort_keys=True).encode()
 
-    pickled, written = facts(*tapes), facts(*map(as_json, tapes))
+    pickled, written = facts(*recorded_ranks), facts(*map(as_json, recorded_ranks))
     assert written.progress.by_group_rank == pickled.progress.by_group_rank
     assert diagnose(written)[0].ranks == diagnose(pickled)[0].ranks == Ranks([3])
 
 
 def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
-    tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1)]
-    empty = [Tape(r).other(entries=[], pg_status={}) for r in (2, 3)]
-    found = facts(*tapes, *empty)
+    recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1)]
+    empty = [RecordedRank(r).other(entries=[], pg_status={}) for r in (2, 3)]
+    found = facts(*recorded_ranks, *empty)
     assert found.liveness.activity(2).dump == "empty"
     assert found.liveness.dumped == Ranks([0, 1])
     (call,) = found.wait_graph.calls.values()
@@ -188,18 +190,18 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
 
 
 def test_17_it_does_prove_that_the_rank_was_alive() -> None:
-    tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1, 2)]
-    found = collect_liveness(case(*tapes, Tape(3).other(entries=[], pg_status={})))
+    recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
+    found = collect_liveness(case(*recorded_ranks, RecordedRank(3).other(entries=[], pg_status={})))
     assert found.activity(3).is_alive
-    assert not collect_liveness(case(*tapes)).activity(3).is_alive
+    assert not collect_liveness(case(*recorded_ranks)).activity(3).is_alive
 
 
 def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
-    tapes = [Tape(r).calls(2) for r in range(4)]
-    for tape in tapes[:3]:
-        tape.call(done=False)
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:3]:
+        recorded.call(done=False)
     logs = [Log(f"r{r}.log", [gave_up(r, 3)], rank=r) for r in (0, 1, 2)]
-    found = facts(*tapes, logs=logs)
+    found = facts(*recorded_ranks, logs=logs)
     roles = {s.rank: s.role for s in roster(found, diagnose(found))}
     assert roles == {0: Role.VICTIM, 1: Role.VICTIM, 2: Role.VICTIM, 3: Role.CULPRIT}
 
@@ -213,7 +215,7 @@ def test_09_counters_that_a_line_prints_may_be_behind_what_failed() -> None:
 
 
 def test_15_nothing_recorded_and_nothing_said_names_nobody() -> None:
-    found = facts(*(Tape(r).other(entries=[], pg_status={}) for r in range(4)))
+    found = facts(*(RecordedRank(r).other(entries=[], pg_status={}) for r in range(4)))
     verdict = diagnose(found)[0]
     assert verdict.cause in (CauseClass.UNDETERMINED, CauseClass.NONE)
     assert not verdict.ranks

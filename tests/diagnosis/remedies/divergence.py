@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from builders.remedy_jobs import ALL, Job, Tape, Team, site
+from builders.remedy_jobs import ALL, Job, RecordedRank, Team, site
 
 STEP = {"frames": site("train_step")}
 
 
-def _tapes(then: Callable[[int, Tape], object], *teams: Team, before: int = 20, op: str = "all_reduce") -> Job:
+def _tapes(then: Callable[[int, RecordedRank], object], *teams: Team, before: int = 20, op: str = "all_reduce") -> Job:
     """Twenty equal calls, then what ``then`` says of each rank."""
-    tapes = [Tape(rank, *(teams or (ALL,))) for rank in range(8)]
-    for tape in tapes:
-        tape.calls(before, op, **STEP)
-        then(tape.rank, tape)
-    return Job(steps=0).tapes(*tapes)
+    recorded_ranks = [RecordedRank(rank, *(teams or (ALL,))) for rank in range(8)]
+    for recorded in recorded_ranks:
+        recorded.calls(before, op, **STEP)
+        then(recorded.rank, recorded)
+    return Job(steps=0).recorded_ranks(*recorded_ranks)
 
 
 def skips(op: str, function: str = "train_step", file: str = "/opt/train/train.py", culprit: int = 5) -> Job:
     """One rank leaves out a call that the others make, and goes on to the next."""
 
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         for step in range(8):
-            tape.call("reduce_scatter", n=4096, **STEP)
+            recorded.call("reduce_scatter", n=4096, **STEP)
             if step < 7:
-                tape.call(op, n=512, frames=site(function, file, 55))
+                recorded.call(op, n=512, frames=site(function, file, 55))
         if rank != culprit:
-            tape.call(op, n=512, done=False, frames=site(function, file, 55))
+            recorded.call(op, n=512, done=False, frames=site(function, file, 55))
         else:
-            tape.call("reduce_scatter", n=4096, done=False, **STEP)
+            recorded.call("reduce_scatter", n=4096, done=False, **STEP)
 
     return _tapes(then)
 
@@ -37,9 +37,9 @@ def skips(op: str, function: str = "train_step", file: str = "/opt/train/train.p
 def other(mine: dict, theirs: dict, culprit: int = 5) -> Job:
     """One rank makes another call than its peers at the same place."""
 
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         call = dict(mine if rank == culprit else theirs)
-        tape.call(call.pop("op", "all_reduce"), done=False, **(STEP | call))
+        recorded.call(call.pop("op", "all_reduce"), done=False, **(STEP | call))
 
     return _tapes(then)
 
@@ -48,10 +48,12 @@ def partner(first: str, second: str, culprit: int = 5) -> Job:
     """Two groups of the same members, used in another order by one rank."""
     one, two = Team("1", first, tuple(range(8))), Team("2", second, tuple(range(8)))
 
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         order = (two, one) if rank == culprit else (one, two)
         for team in order:
-            tape.call("all_reduce", team, done=False, n=64, frames=site(f"use_{team.desc}", line=70 + int(team.uid)))
+            recorded.call(
+                "all_reduce", team, done=False, n=64, frames=site(f"use_{team.desc}", line=70 + int(team.uid))
+            )
 
     return _tapes(then, ALL, one, two)
 
@@ -61,9 +63,9 @@ def silent(
 ) -> Job:
     """One rank makes no further call; the others wait in one made in ``function``."""
 
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         if rank != culprit:
-            tape.call(op, n=n, done=False, frames=site(function, file, 55))
+            recorded.call(op, n=n, done=False, frames=site(function, file, 55))
 
     return _tapes(then)
 
@@ -73,9 +75,9 @@ def crash(error: str, rank: int = 5) -> Job:
 
 
 def subset(warned: bool) -> Job:
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         if rank < 6:
-            tape.call("all_gather", n=16, done=False, frames=site("gather_part"))
+            recorded.call("all_gather", n=16, done=False, frames=site("gather_part"))
 
     job = _tapes(then)
     text = (
@@ -89,12 +91,12 @@ def subset(warned: bool) -> Job:
 
 
 def transfer(received: bool) -> Job:
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         if rank == 2:
-            tape.send(3, done=received, **STEP)
+            recorded.send(3, done=received, **STEP)
         if rank == 3 and received:
-            tape.recv(2, **STEP)
-        tape.call("all_reduce", done=False, n=4, **STEP)
+            recorded.recv(2, **STEP)
+        recorded.call("all_reduce", done=False, n=4, **STEP)
 
     return _tapes(then)
 
@@ -108,8 +110,10 @@ def stuck_in(
 ) -> Job:
     team = Team("3", group, tuple(range(8)))
 
-    def then(rank: int, tape: Tape) -> None:
-        tape.calls(before, "all_reduce", team, **STEP).call(op, team, done=False, n=16, frames=site(function, file, 55))
+    def then(rank: int, recorded: RecordedRank) -> None:
+        recorded.calls(before, "all_reduce", team, **STEP).call(
+            op, team, done=False, n=16, frames=site(function, file, 55)
+        )
 
     return _tapes(then, ALL, team, before=0)
 
@@ -215,10 +219,10 @@ def misdirected(right: str, wrong: str) -> Job:
     """One rank makes the call of the others in another group of the same members, and then makes theirs no more."""
     one, two = Team("1", right, tuple(range(4))), Team("2", wrong, tuple(range(4)))
 
-    def then(rank: int, tape: Tape) -> None:
+    def then(rank: int, recorded: RecordedRank) -> None:
         if rank < 4:
-            tape.calls(6, "all_reduce", one, n=64, **STEP)
-            tape.calls(6, "all_gather", two, n=32, **STEP)
-            tape.call("all_reduce", two if rank == 2 else one, n=64, done=False, **STEP)
+            recorded.calls(6, "all_reduce", one, n=64, **STEP)
+            recorded.calls(6, "all_gather", two, n=32, **STEP)
+            recorded.call("all_reduce", two if rank == 2 else one, n=64, done=False, **STEP)
 
     return _tapes(then, ALL, one, two)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import Tape, world
+from builders.cases import RecordedRank, world
 from builders.remedy_jobs import Job
 
 ERROR = "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2355, unhandled cuda error, NCCL version 2.21.5"
@@ -18,8 +18,10 @@ def crash(error: str, rank: int = 5) -> Job:
 
 def stopped(rank: int, logged: str = "") -> Job:
     """Dumps of a job in which one GPU finished nothing more, while its host went on."""
-    tapes = [Tape(r, world(8)).calls(60).calls(1, done=r != rank).calls(20, done=False) for r in range(8)]
-    job = Job().tapes(*tapes)
+    recorded_ranks = [
+        RecordedRank(r, world(8)).calls(60).calls(1, done=r != rank).calls(20, done=False) for r in range(8)
+    ]
+    job = Job().recorded_ranks(*recorded_ranks)
     return job.kernel(rank // 4, logged) if logged else job
 
 

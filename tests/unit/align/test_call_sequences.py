@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.cases import WORLD, Tape, Team, case
+from builders.cases import WORLD, RecordedRank, Team, case
 
 from nccldoctor.align.call_sequences import CallSequences, call_chain, call_site, plain_op
 from nccldoctor.align.progress.table import build_progress_table
@@ -20,8 +20,8 @@ def at(*frames: tuple[str, str, int]) -> dict[str, Any]:
     return {"frames": [{"name": n, "filename": f, "line": line} for n, f, line in frames]}
 
 
-def streams(*tapes: Tape) -> CallSequences:
-    found = case(*tapes)
+def streams(*recorded_ranks: RecordedRank) -> CallSequences:
+    found = case(*recorded_ranks)
     return CallSequences(found, build_progress_table(found))
 
 
@@ -48,32 +48,34 @@ def test_names_without_ranks() -> None:
 
 
 def test_same_call_same_label() -> None:
-    found = streams(Tape(0).call().call(n=16).call().call("broadcast"))
+    found = streams(RecordedRank(0).call().call(n=16).call().call("broadcast"))
     a, b, c, d = found.labels.tolist()
     assert a == c
     assert len({a, b, d}) == 3
 
 
 def test_call_sites_go_before_sizes() -> None:
-    found = streams(Tape(0).call(n=8, **at(TORCH, MINE)).call(n=16, **at(TORCH, MINE)).call(n=16, **at(TORCH, MAIN)))
+    found = streams(
+        RecordedRank(0).call(n=8, **at(TORCH, MINE)).call(n=16, **at(TORCH, MINE)).call(n=16, **at(TORCH, MAIN))
+    )
     a, b, c = found.labels.tolist()
     assert a == b != c
 
 
 def test_sister_groups_share_their_labels() -> None:
-    found = streams(Tape(0, WORLD, TP).call(team=TP).call(), Tape(2, WORLD, TP2).call(team=TP2).call())
+    found = streams(RecordedRank(0, WORLD, TP).call(team=TP).call(), RecordedRank(2, WORLD, TP2).call(team=TP2).call())
     a, world_a, b, world_b = found.labels.tolist()
     assert (a, world_a) == (b, world_b)
     assert a != world_a
 
 
 def test_sizes_of_an_all_to_all_say_nothing() -> None:
-    found = streams(Tape(0).call("all_to_all", n=8).call("all_to_all", n=999))
+    found = streams(RecordedRank(0).call("all_to_all", n=8).call("all_to_all", n=999))
     assert len(set(found.labels.tolist())) == 1
 
 
 def test_kinds_forget_the_group() -> None:
-    found = streams(Tape(0, WORLD, TP).call(team=TP).call().call("broadcast"))
+    found = streams(RecordedRank(0, WORLD, TP).call(team=TP).call().call("broadcast"))
     a, b, c = found.kinds(0).tolist()
     assert a == b != c
 
@@ -82,14 +84,14 @@ def test_kinds_forget_the_group() -> None:
 
 
 def test_rows_of_a_rank_in_its_order_without_members_of_batches() -> None:
-    found = streams(Tape(0).call().batch(("send", 1), ("recv", 1)).call(), Tape(1).call())
+    found = streams(RecordedRank(0).call().batch(("send", 1), ("recv", 1)).call(), RecordedRank(1).call())
     assert found.rows(0).tolist() == [0, 3, 4]
     assert found.rows(1).tolist() == [5]
     assert found.rows(2).tolist() == []
 
 
 def test_positions() -> None:
-    found = streams(Tape(0).call().batch(("send", 1)).call(), Tape(1).call())
+    found = streams(RecordedRank(0).call().batch(("send", 1)).call(), RecordedRank(1).call())
     assert [found.position(0, row) for row in (0, 1, 2, 3, 4)] == [0, None, 1, 2, None]
 
 
@@ -98,11 +100,11 @@ def test_positions() -> None:
 STEP = ("all_gather", "reduce_scatter", "all_reduce")
 
 
-def steps(count: int, *rest: str) -> Tape:
-    tape = Tape(0)
+def steps(count: int, *rest: str) -> RecordedRank:
+    recorded = RecordedRank(0)
     for op in STEP * count + rest:
-        tape.call(op)
-    return tape
+        recorded.call(op)
+    return recorded
 
 
 def test_what_followed_before_is_expected_again() -> None:
@@ -115,18 +117,18 @@ def test_what_followed_before_is_expected_again() -> None:
 
 def test_the_longest_context_decides() -> None:
     # two all_reduce close a step: after the second comes all_gather, after the first another all_reduce
-    tape = Tape(0)
+    recorded = RecordedRank(0)
     for _ in range(4):
         for op in ("all_gather", "all_reduce", "all_reduce"):
-            tape.call(op)
-    tape.call("all_gather").call("all_reduce")
-    found = streams(tape)
+            recorded.call(op)
+    recorded.call("all_gather").call("all_reduce")
+    found = streams(recorded)
     row, _, others = found.expected_next(0, 14) or (-1, 0, 0)
     assert (plain_op(found.case.vocabulary.ops[found.case.calls.op[row]]), others) == ("all_reduce", 0)
 
 
 def test_a_past_without_that_context_tells_nothing() -> None:
-    found = streams(Tape(0).call("all_gather").call("broadcast").call("all_reduce"))
+    found = streams(RecordedRank(0).call("all_gather").call("broadcast").call("all_reduce"))
     assert found.expected_next(0, 3) is None
     assert found.outcomes(0, 3) == {}
     assert found.expected_next(0, 0) is None
@@ -135,11 +137,11 @@ def test_a_past_without_that_context_tells_nothing() -> None:
 
 def test_outcomes_are_all_that_ever_followed() -> None:
     # after (barrier, all_gather, reduce_scatter) came all_reduce twice and broadcast once
-    tape = Tape(0)
+    recorded = RecordedRank(0)
     for last, between in (("all_reduce", "scatter"), ("broadcast", "reduce"), ("all_reduce", "gather")):
-        tape.call("barrier").call("all_gather").call("reduce_scatter").call(last).call(between)
-    tape.call("all_to_all").call("barrier").call("all_gather").call("reduce_scatter")
-    found = streams(tape)
+        recorded.call("barrier").call("all_gather").call("reduce_scatter").call(last).call(between)
+    recorded.call("all_to_all").call("barrier").call("all_gather").call("reduce_scatter")
+    found = streams(recorded)
     rows, ops = found.rows(0), found.case.calls.op
     names = {plain_op(found.case.vocabulary.ops[ops[rows[at]]]): at for at in found.outcomes(0, 19).values()}
     assert names == {"all_reduce": 13, "broadcast": 8}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import START, Log, Tape, facts, gave_up, said
+from builders.cases import START, Log, RecordedRank, facts, gave_up, said
 
 from nccldoctor.align.failures import Failure
 from nccldoctor.events import (
@@ -30,7 +30,9 @@ from nccldoctor.model.ranks import Ranks
 ALARM = 600.0
 
 
-def failures(*events: Event, ranks: int = 4, alarm: bool = True, tapes: tuple[Tape, ...] = ()) -> tuple[Failure, ...]:
+def failures(
+    *events: Event, ranks: int = 4, alarm: bool = True, recorded_ranks: tuple[RecordedRank, ...] = ()
+) -> tuple[Failure, ...]:
     """Of a job whose ranks live on two hosts and, from ``ALARM`` on, complain; ``events`` stand in one merged log."""
     start = [said(Heartbeat, r, 1.0, host=f"n{r // 2}", pid=100 + r) for r in range(ranks)]
     inits = [
@@ -49,7 +51,7 @@ def failures(*events: Event, ranks: int = 4, alarm: bool = True, tapes: tuple[Ta
         for r in range(ranks)
     ]
     victims = [gave_up(r, 7, ALARM) for r in (0, 1)] if alarm else []
-    return facts(*tapes, logs=[Log("all.log", [*start, *inits, *events, *victims])]).failures
+    return facts(*recorded_ranks, logs=[Log("all.log", [*start, *inits, *events, *victims])]).failures
 
 
 def one(*events: Event, **more: Any) -> Failure:
@@ -255,7 +257,7 @@ def test_the_first_failure_of_a_launcher_may_be_an_end_of_its_own() -> None:
 
 
 def test_a_rank_that_dumped_its_calls_did_not_leave_early() -> None:
-    assert failures(ended(3, 1, first=True), tapes=(Tape(3).call(),)) == ()
+    assert failures(ended(3, 1, first=True), recorded_ranks=(RecordedRank(3).call(),)) == ()
 
 
 def test_killed_for_memory() -> None:

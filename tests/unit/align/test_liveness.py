@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from builders.cases import START, Log, Tape, case, gave_up, said, wall
+from builders.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import (
@@ -33,8 +33,8 @@ from nccldoctor.model import SourceKind
 from nccldoctor.model.ranks import Ranks
 
 
-def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Liveness:
-    return collect_liveness(case(*tapes, logs=logs))
+def read(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Liveness:
+    return collect_liveness(case(*recorded_ranks, logs=logs))
 
 
 def of(rank: int, *events: object) -> Liveness:
@@ -44,15 +44,19 @@ def of(rank: int, *events: object) -> Liveness:
 
 def test_a_dump_is_good_with_calls_or_counters_and_empty_without() -> None:
     counters = {"0": {"last_enqueued_collective": 4, "last_started_collective": -1, "last_completed_collective": 4}}
-    found = read(Tape(0).call(), Tape(1).other(entries=[], pg_status=counters), Tape(2).other(entries=[], pg_status={}))
+    found = read(
+        RecordedRank(0).call(),
+        RecordedRank(1).other(entries=[], pg_status=counters),
+        RecordedRank(2).other(entries=[], pg_status={}),
+    )
     assert [found.activity(r).dump for r in range(4)] == ["good", "good", "empty", "none"]
     assert found.dumped == Ranks([0, 1])
     assert [found.activity(r).is_alive for r in range(4)] == [True, True, True, False]
 
 
 def test_a_dump_that_cannot_be_read_is_none() -> None:
-    broken = Tape(2).call().data()[:40]
-    found = collect_liveness(case(Tape(0).call(), (2, broken)))
+    broken = RecordedRank(2).call().data()[:40]
+    found = collect_liveness(case(RecordedRank(0).call(), (2, broken)))
     assert found.activity(2).dump == "none"
     assert not found.activity(2).is_alive
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders.cases import WORLD, Tape, Team, case, world
+from builders.cases import WORLD, RecordedRank, Team, case, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +23,11 @@ def at(found: Case, seq: int, group: int = 0) -> Mismatch | None:
 def fourth(*different: tuple[int, str, dict[str, Any]], size: int = 4) -> Case:
     """Three calls in common; in the fourth some ranks issue something else."""
     changed = {rank: (op, more) for rank, op, more in different}
-    tapes = []
+    recorded_ranks = []
     for rank in range(size):
         op, more = changed.get(rank, ("all_reduce", {}))
-        tapes.append(Tape(rank, world(size)).calls(3).call(op, done=False, **more))
-    return case(*tapes)
+        recorded_ranks.append(RecordedRank(rank, world(size)).calls(3).call(op, done=False, **more))
+    return case(*recorded_ranks)
 
 
 # ---- one number
@@ -79,14 +79,14 @@ def test_two_that_differ_in_different_ways_are_both_the_minority() -> None:
 
 
 def test_one_entry_is_nothing_to_compare() -> None:
-    found = case(Tape(0).call())
+    found = case(RecordedRank(0).call())
     assert at(found, 1) is None
     assert at(found, 99) is None
 
 
 def test_sizes_of_an_all_to_all_may_differ() -> None:
-    tapes = [Tape(r).call("all_to_all", n=8 + r) for r in range(4)]
-    found = case(*tapes)
+    recorded_ranks = [RecordedRank(r).call("all_to_all", n=8 + r) for r in range(4)]
+    found = case(*recorded_ranks)
     assert at(found, 1) is None
     assert first_mismatch(found, build_progress_table(found), 0, 1) is None
 
@@ -96,13 +96,13 @@ def test_sizes_of_an_all_to_all_may_differ() -> None:
     [("scatter", {"input_sizes": [[32]]}), ("gather", {"output_sizes": [[32]]}), ("reduce", {"output_sizes": [[32]]})],
 )
 def test_what_only_a_root_has_may_differ(op: str, root_only: dict[str, Any]) -> None:
-    found = case(Tape(0).call(op, **root_only), *(Tape(r).call(op) for r in (1, 2, 3)))
+    found = case(RecordedRank(0).call(op, **root_only), *(RecordedRank(r).call(op) for r in (1, 2, 3)))
     assert at(found, 1) is None
     assert first_mismatch(found, build_progress_table(found), 0, 1) is None
 
 
 def test_the_rest_of_a_rooted_call_must_agree() -> None:
-    found = at(case(Tape(0).call("scatter", n=16), *(Tape(r).call("scatter") for r in (1, 2, 3))), 1)
+    found = at(case(RecordedRank(0).call("scatter", n=16), *(RecordedRank(r).call("scatter") for r in (1, 2, 3))), 1)
     assert found is not None and found.minority == Ranks([0])
 
 
@@ -115,39 +115,39 @@ def test_dtypes_that_were_not_recorded_say_nothing() -> None:
 
 
 def test_the_earliest_number_counts_not_the_one_that_hangs() -> None:
-    tapes = [
-        Tape(r).calls(2).call(n=9 if r == 2 else 8).call("barrier" if r == 1 else "all_reduce", done=False)
+    recorded_ranks = [
+        RecordedRank(r).calls(2).call(n=9 if r == 2 else 8).call("barrier" if r == 1 else "all_reduce", done=False)
         for r in range(4)
     ]
-    found = case(*tapes)
+    found = case(*recorded_ranks)
     first = first_mismatch(found, build_progress_table(found), 0, 4)
     assert first is not None and (first.seq, first.minority) == (3, Ranks([2]))
 
 
 def test_nothing_above_the_limit_is_looked_at() -> None:
-    tapes = [Tape(r).calls(2).call(n=9 if r == 2 else 8) for r in range(4)]
-    found = case(*tapes)
+    recorded_ranks = [RecordedRank(r).calls(2).call(n=9 if r == 2 else 8) for r in range(4)]
+    found = case(*recorded_ranks)
     assert first_mismatch(found, build_progress_table(found), 0, 2) is None
 
 
 def test_only_what_the_rings_still_hold_is_compared() -> None:
-    tapes = [Tape(r).call(n=9 if r == 2 else 8).calls(5) for r in range(4)]
-    tapes[2].kept(2)
-    found = case(*tapes)
+    recorded_ranks = [RecordedRank(r).call(n=9 if r == 2 else 8).calls(5) for r in range(4)]
+    recorded_ranks[2].kept(2)
+    found = case(*recorded_ranks)
     assert first_mismatch(found, build_progress_table(found), 0, 6) is None
 
 
 def test_another_group_is_another_matter() -> None:
     pair = Team("1", "tp", (0, 1))
-    tapes = [Tape(r, WORLD, pair).call(n=9 if r == 1 else 8, team=pair).call() for r in (0, 1)]
-    found = case(*tapes, Tape(2).call(), Tape(3).call())
+    recorded_ranks = [RecordedRank(r, WORLD, pair).call(n=9 if r == 1 else 8, team=pair).call() for r in (0, 1)]
+    found = case(*recorded_ranks, RecordedRank(2).call(), RecordedRank(3).call())
     assert first_mismatch(found, build_progress_table(found), 0, 9) is None
     assert first_mismatch(found, build_progress_table(found), 1, 9) is not None
 
 
 def test_numbers_that_jump_far_do_not_cost_memory() -> None:
-    tapes = [Tape(r).call().call(collective_seq_id=10**12) for r in range(4)]
-    found = case(*tapes)
+    recorded_ranks = [RecordedRank(r).call().call(collective_seq_id=10**12) for r in range(4)]
+    found = case(*recorded_ranks)
     assert first_mismatch(found, build_progress_table(found), 0, 10**12) is None
 
 
@@ -156,11 +156,11 @@ def test_numbers_that_jump_far_do_not_cost_memory() -> None:
 LOOP = ("all_gather", "reduce_scatter", "all_reduce", "broadcast")
 
 
-def stream(rank: int, ops: list[str]) -> Tape:
-    tape = Tape(rank)
+def stream(rank: int, ops: list[str]) -> RecordedRank:
+    recorded = RecordedRank(rank)
     for op in ops:
-        tape.call(op)
-    return tape
+        recorded.call(op)
+    return recorded
 
 
 def moved(rank: int, ops: list[str]) -> Any:

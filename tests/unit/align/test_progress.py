@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import WORLD, Log, Tape, Team, case, gave_up, group_named, said
+from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.printed import group_of
@@ -14,13 +14,13 @@ PAIR = Team("7", "tp", (2, 3))
 DEFAULT_REF = GroupRef(pg_id=0, uid="0")
 
 
-def read(*tapes: Tape, logs: tuple[Log, ...] = ()) -> ProgressTable:
-    return build_progress_table(case(*tapes, logs=logs))
+def read(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> ProgressTable:
+    return build_progress_table(case(*recorded_ranks, logs=logs))
 
 
-def front_of(*tapes: Tape, rank: int = 0, logs: tuple[Log, ...] = ()) -> GroupProgress:
+def front_of(*recorded_ranks: RecordedRank, rank: int = 0, logs: tuple[Log, ...] = ()) -> GroupProgress:
     """The front of one rank in the default group."""
-    found = case(*tapes, logs=logs)
+    found = case(*recorded_ranks, logs=logs)
     return build_progress_table(found).by_group_rank[(found.naming.by_local[(rank, "0")], rank)]
 
 
@@ -32,28 +32,28 @@ def log(rank: int, *events: object) -> Log:
 
 
 def test_all_done() -> None:
-    front = front_of(Tape(0).calls(3))
+    front = front_of(RecordedRank(0).calls(3))
     assert (front.enqueued, front.completed, front.pending, front.row) == (3, 3, None, -1)
 
 
 def test_the_host_ran_ahead_of_the_device() -> None:
-    front = front_of(Tape(0).calls(3).call(done=False).calls(2, done=False))
+    front = front_of(RecordedRank(0).calls(3).call(done=False).calls(2, done=False))
     assert (front.enqueued, front.completed, front.pending) == (6, 3, 4)
     assert (front.row, front.position, front.started) == (3, 3, False)
 
 
 def test_a_kernel_known_to_run() -> None:
-    assert front_of(Tape(0).call().call(done=False, state="started")).started
+    assert front_of(RecordedRank(0).call().call(done=False, state="started")).started
 
 
 def test_a_call_that_finished_behind_an_open_one_does_not_move_the_completed_front() -> None:
-    front = front_of(Tape(0).call().call(done=False).call())
+    front = front_of(RecordedRank(0).call().call(done=False).call())
     assert (front.completed, front.pending, front.enqueued) == (1, 2, 3)
 
 
 def test_fronts_of_two_groups_do_not_mix() -> None:
-    tape = Tape(2, WORLD, PAIR).calls(5).calls(2, team=PAIR).call(team=PAIR, done=False)
-    found = case(tape)
+    recorded = RecordedRank(2, WORLD, PAIR).calls(5).calls(2, team=PAIR).call(team=PAIR, done=False)
+    found = case(recorded)
     by = build_progress_table(found).by_group_rank
     assert (by[(group_named(found, "0"), 2)].enqueued, by[(group_named(found, "0"), 2)].pending) == (5, None)
     assert (by[(group_named(found, "7"), 2)].enqueued, by[(group_named(found, "7"), 2)].pending) == (3, 3)
@@ -61,18 +61,18 @@ def test_fronts_of_two_groups_do_not_mix() -> None:
 
 
 def test_fronts_of_two_ranks_do_not_mix() -> None:
-    by = read(Tape(0).calls(2), Tape(1).call().call(done=False), Tape(3).calls(4)).by_group_rank
+    by = read(RecordedRank(0).calls(2), RecordedRank(1).call().call(done=False), RecordedRank(3).calls(4)).by_group_rank
     assert {(f.rank, f.enqueued, f.pending) for f in by.values()} == {(0, 2, None), (1, 2, 2), (3, 4, None)}
 
 
 def test_a_wrapped_ring_begins_at_its_oldest_number() -> None:
-    front = front_of(Tape(0).calls(6).call(done=False).kept(3))
+    front = front_of(RecordedRank(0).calls(6).call(done=False).kept(3))
     assert (front.oldest, front.enqueued, front.completed, front.pending) == (5, 7, 6, 7)
 
 
 def test_what_the_ring_dropped_before_an_open_call_counts_as_done() -> None:
     # active calls only: the first entry is the open one
-    front = front_of(Tape(0).calls(6).call(done=False).kept(1))
+    front = front_of(RecordedRank(0).calls(6).call(done=False).kept(1))
     assert (front.completed, front.pending) == (6, 7)
 
 
@@ -90,29 +90,29 @@ def status(rank: int, enqueued: int, completed: int, pg_id: int = 0) -> dict[str
 
 
 def test_counters_speak_for_groups_whose_calls_were_not_written() -> None:
-    front = front_of(Tape(0).other(entries=[], pg_status=status(0, 9, 8)))
+    front = front_of(RecordedRank(0).other(entries=[], pg_status=status(0, 9, 8)))
     assert (front.enqueued, front.completed, front.pending, front.known_by) == (9, 8, 9, "status")
-    front = front_of(Tape(0).other(entries=[], pg_status=status(0, 9, 9)))
+    front = front_of(RecordedRank(0).other(entries=[], pg_status=status(0, 9, 9)))
     assert (front.enqueued, front.pending) == (9, None)
 
 
 def test_counters_that_are_late_do_not_take_calls_back() -> None:
-    front = front_of(Tape(0).calls(3).call(done=False).other(pg_status=status(0, 3, 3)))
+    front = front_of(RecordedRank(0).calls(3).call(done=False).other(pg_status=status(0, 3, 3)))
     assert (front.enqueued, front.pending) == (4, 4)
 
 
 def test_counters_ahead_of_the_entries_move_the_enqueued_front() -> None:
-    front = front_of(Tape(0).calls(3).other(pg_status=status(0, 5, 3)))
+    front = front_of(RecordedRank(0).calls(3).other(pg_status=status(0, 5, 3)))
     assert (front.enqueued, front.completed) == (5, 3)
 
 
 def test_counters_of_gloo_count_sends_and_are_not_believed() -> None:
-    front = front_of(Tape(0, backend="gloo").calls(3).other(pg_status=status(0, 16, 16)))
+    front = front_of(RecordedRank(0, backend="gloo").calls(3).other(pg_status=status(0, 16, 16)))
     assert (front.enqueued, front.completed) == (3, 3)
 
 
 def test_none_counted_is_no_front() -> None:
-    assert read(Tape(0).other(entries=[], pg_status=status(0, -1, -1))).by_group_rank == {}
+    assert read(RecordedRank(0).other(entries=[], pg_status=status(0, -1, -1))).by_group_rank == {}
 
 
 # ---- sends and receives
@@ -120,33 +120,33 @@ def test_none_counted_is_no_front() -> None:
 
 def test_an_open_send_names_its_peer_by_global_rank() -> None:
     pipe = Team("9", "pp", (1, 3))
-    (open_,) = read(Tape(3, WORLD, pipe).call().send(1, pipe, done=False)).transfers[3]
+    (open_,) = read(RecordedRank(3, WORLD, pipe).call().send(1, pipe, done=False)).transfers[3]
     assert (open_.sends, open_.receives, open_.position, open_.started) == ((1,), (), 1, False)
 
 
 def test_an_open_receive_names_its_peer_by_global_rank() -> None:
     pipe = Team("9", "pp", (1, 3))
-    (open_,) = read(Tape(3, WORLD, pipe).recv(1, pipe, done=False, state="started")).transfers[3]
+    (open_,) = read(RecordedRank(3, WORLD, pipe).recv(1, pipe, done=False, state="started")).transfers[3]
     assert (open_.sends, open_.receives, open_.started) == ((), (1,), True)
 
 
 def test_finished_transfers_leave_nothing() -> None:
-    found = read(Tape(0).send(1).recv(1).batch(("send", 1), ("recv", 1)))
+    found = read(RecordedRank(0).send(1).recv(1).batch(("send", 1), ("recv", 1)))
     assert (found.transfers, found.by_group_rank) == ({}, {})
 
 
 def test_two_batches_are_told_apart() -> None:
-    (open_,) = read(Tape(0).batch(("send", 1)).batch(("send", 2), ("recv", 3), done=False)).transfers[0]
+    (open_,) = read(RecordedRank(0).batch(("send", 1)).batch(("send", 2), ("recv", 3), done=False)).transfers[0]
     assert (open_.sends, open_.receives) == ((2,), (3,))
 
 
 def test_transfers_of_a_rank_keep_their_order() -> None:
-    found = read(Tape(0).recv(1, done=False).send(2, done=False))
+    found = read(RecordedRank(0).recv(1, done=False).send(2, done=False))
     assert [(t.sends, t.receives) for t in found.transfers[0]] == [((), (1,)), ((2,), ())]
 
 
 def test_a_coalesced_collective_alone_is_a_collective() -> None:
-    front = front_of(Tape(0).call().call("allreduce_coalesced", done=False))
+    front = front_of(RecordedRank(0).call().call("allreduce_coalesced", done=False))
     assert (front.enqueued, front.pending) == (2, 2)
 
 
@@ -156,9 +156,9 @@ def test_a_coalesced_collective_alone_is_a_collective() -> None:
 def test_the_last_call_of_a_gloo_pair_is_open_where_the_partner_is_gone() -> None:
     # gloo also retires a call that failed because its peer died
     pair = Team("0", "default_pg", (0, 1))
-    alone = front_of(Tape(0, pair, backend="gloo").calls(3))
+    alone = front_of(RecordedRank(0, pair, backend="gloo").calls(3))
     assert (alone.completed, alone.pending) == (2, 3)
-    both = front_of(Tape(0, pair, backend="gloo").calls(3), Tape(1, pair, backend="gloo").calls(3))
+    both = front_of(RecordedRank(0, pair, backend="gloo").calls(3), RecordedRank(1, pair, backend="gloo").calls(3))
     assert (both.completed, both.pending) == (3, None)
 
 
@@ -196,7 +196,7 @@ def test_lines_of_one_rank_add_up() -> None:
 
 
 def test_a_dump_goes_before_lines() -> None:
-    front = front_of(Tape(0).calls(3).call(done=False), logs=(log(0, gave_up(0, 99, team=WORLD)),))
+    front = front_of(RecordedRank(0).calls(3).call(done=False), logs=(log(0, gave_up(0, 99, team=WORLD)),))
     assert (front.enqueued, front.pending, front.known_by) == (4, 4, "dump")
 
 
@@ -214,14 +214,14 @@ def test_a_line_without_a_rank_moves_no_front() -> None:
 
 
 def test_a_line_without_a_group_means_the_one_in_which_its_rank_recorded_that_call() -> None:
-    tape = Tape(2, WORLD, PAIR).calls(2).calls(5, team=PAIR).call(team=PAIR, done=False)
-    found = case(tape, logs=[log(2, gave_up(2, 6))])
+    recorded = RecordedRank(2, WORLD, PAIR).calls(2).calls(5, team=PAIR).call(team=PAIR, done=False)
+    found = case(recorded, logs=[log(2, gave_up(2, 6))])
     assert group_of(found, found.events[0]) == group_named(found, "7")
 
 
 def test_two_groups_with_that_number_are_told_apart_by_size() -> None:
-    tape = Tape(2, WORLD, PAIR).call(n=8).call(team=PAIR, n=32, done=False)
-    found = case(tape, logs=[log(2, gave_up(2, 1, numel_in=32), gave_up(2, 1, numel_in=None))])
+    recorded = RecordedRank(2, WORLD, PAIR).call(n=8).call(team=PAIR, n=32, done=False)
+    found = case(recorded, logs=[log(2, gave_up(2, 1, numel_in=32), gave_up(2, 1, numel_in=None))])
     assert group_of(found, found.events[0]) == group_named(found, "7")
     assert group_of(found, found.events[1]) is None, "both fit"
 
@@ -254,7 +254,7 @@ def test_numbers_that_queue_behind_each_other_are_of_one_group() -> None:
 
 def test_a_named_group_that_nobody_knows_is_not_taken_for_another() -> None:
     # the store names groups in its own words; such a line may be the only one
-    found = case(Tape(2).calls(3))
+    found = case(RecordedRank(2).calls(3))
     line = gave_up(2, 3, team=Team("999", "cp", (2,)))
     assert group_of(found, line) is None
 
@@ -263,10 +263,10 @@ def test_a_named_group_that_nobody_knows_is_not_taken_for_another() -> None:
 
 
 def test_who_recorded_and_who_timed() -> None:
-    started = Tape(1).call(done=False, state="started")
-    counted = Tape(2).other(entries=[], pg_status=status(2, 4, 4))
-    off = Tape(3).other(entries=[], pg_status={})
-    found = read(Tape(0).call(), started, counted, off)
+    started = RecordedRank(1).call(done=False, state="started")
+    counted = RecordedRank(2).other(entries=[], pg_status=status(2, 4, 4))
+    off = RecordedRank(3).other(entries=[], pg_status={})
+    found = read(RecordedRank(0).call(), started, counted, off)
     assert found.recorded_ranks == {0, 1, 2}
     assert found.timed_ranks == {1}
     assert found.last_row == {0: 0, 1: 1}

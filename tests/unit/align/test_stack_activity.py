@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cpu_limit import patience
+from builders.cpu_limit import bounded_cpu_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,5 +145,5 @@ def test_never_raises(stack):
     ],
 )
 def test_long_names_are_read_quickly(frame):
-    with patience():
+    with bounded_cpu_time():
         stack_activity.activity_of((frame,) * 20)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.cases import START, Log, Tape, Team, facts, said, world
+from builders.cases import START, Log, RecordedRank, Team, facts, said, world
 
 import nccldoctor
 import nccldoctor.samples
@@ -24,10 +24,10 @@ BUSY = ("_load (/opt/train/data.py:12)", "step (/opt/train/train.py:31)")
 
 def absent(*logs: Log) -> Ranks:
     """Who is found absent where 2 and 3 of four are missing from the third call."""
-    tapes = [Tape(r).calls(2) for r in range(4)]
-    for tape in tapes[:2]:
-        tape.call(done=False)
-    found = facts(*tapes, logs=logs)
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:2]:
+        recorded.call(done=False)
+    found = facts(*recorded_ranks, logs=logs)
     assert found.wait_graph.roots == Ranks([2, 3])
     return Ranks(r for s in found.stalls for r in s.ranks)
 
@@ -77,7 +77,7 @@ def pipeline(backend: str, steps: int = 4) -> tuple[Stall, ...]:
     """Two stages: 0 and 2 compute first, then 1 and 3. In the last step 2 stops, so 0 waits, and 3 gets no input."""
     four = world(4)
     teams = {0: FRONT, 2: FRONT, 1: BACK, 3: BACK}
-    tapes = {r: Tape(r, four, t, backend=backend) for r, t in teams.items()}
+    recorded_ranks = {r: RecordedRank(r, four, t, backend=backend) for r, t in teams.items()}
 
     def at(rank: int, second: float) -> dict[str, int]:
         return {"time_created_ns": int((START + second) * 1e9) + rank}
@@ -86,16 +86,16 @@ def pipeline(backend: str, steps: int = 4) -> tuple[Stall, ...]:
         last = step == steps - 1
         for rank in (0, 2):
             if not (last and rank == 2):
-                tapes[rank].call(team=FRONT, done=not last, **at(rank, step * 10 + 1))
+                recorded_ranks[rank].call(team=FRONT, done=not last, **at(rank, step * 10 + 1))
         for rank in (1, 3):
             if not last:
-                tapes[rank].call(team=BACK, **at(rank, step * 10 + 5))
+                recorded_ranks[rank].call(team=BACK, **at(rank, step * 10 + 5))
         if not last:
             for rank in range(4):
-                tapes[rank].call("barrier", four, **at(rank, step * 10 + 8))
+                recorded_ranks[rank].call("barrier", four, **at(rank, step * 10 + 8))
     # one rank of the second stage is in its call, having got its input by another way; its partner is not
-    tapes[1].call(team=BACK, done=False, **at(1, steps * 10))
-    found = facts(*(tapes[r] for r in range(4)))
+    recorded_ranks[1].call(team=BACK, done=False, **at(1, steps * 10))
+    found = facts(*(recorded_ranks[r] for r in range(4)))
     assert found.wait_graph.roots == Ranks([2, 3])
     return found.stalls
 
@@ -114,12 +114,12 @@ def test_the_order_of_past_steps_alone_is_a_guess() -> None:
 
 
 def test_where_all_gloo_ranks_wait_the_waiting_ends_in_something_not_recorded() -> None:
-    tapes = [Tape(r, backend="gloo").calls(2) for r in range(4)]
-    for tape in tapes[:2]:
-        tape.call(done=False)
+    recorded_ranks = [RecordedRank(r, backend="gloo").calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:2]:
+        recorded.call(done=False)
     kinds = {StallKind.HIDDEN: (WAITING, WAITING), StallKind.ABSENT: (WAITING, BUSY)}
     for kind, (second, third) in kinds.items():
-        found = facts(*tapes, logs=[stacks(2, second), stacks(3, third)])
+        found = facts(*recorded_ranks, logs=[stacks(2, second), stacks(3, third)])
         assert [s.kind for s in found.stalls] == [kind]
 
 

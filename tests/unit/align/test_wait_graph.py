@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import WORLD, Log, Tape, Team, case, facts, gave_up, group_named, said, world
+from builders.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,12 +17,12 @@ DP_EVEN, DP_ODD = Team("3", "dp", (0, 2)), Team("4", "dp", (1, 3))
 GRID = (WORLD, TP_LOW, TP_HIGH, DP_EVEN, DP_ODD)
 
 
-def graph(*tapes: Tape, logs: tuple[Log, ...] = ()) -> WaitGraph:
-    return facts(*tapes, logs=logs).wait_graph
+def graph(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> WaitGraph:
+    return facts(*recorded_ranks, logs=logs).wait_graph
 
 
 def test_who_is_inside_and_who_never_came() -> None:
-    found = graph(*(Tape(r).calls(2).call(done=False) for r in (0, 1, 2)), Tape(3).calls(2))
+    found = graph(*(RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)), RecordedRank(3).calls(2))
     (call,) = found.calls.values()
     assert (call.seq, str(call.inside), str(call.missing), str(call.blockers)) == (3, "0-2", "3", "3")
     assert (found.roots, found.entered_by_all, found.cycles) == (Ranks([3]), (), ())
@@ -31,15 +31,15 @@ def test_who_is_inside_and_who_never_came() -> None:
 
 
 def test_who_left_nothing_is_unknown_not_missing() -> None:
-    (call,) = graph(*(Tape(r).calls(2).call(done=False) for r in (0, 1, 2))).calls.values()
+    (call,) = graph(*(RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2))).calls.values()
     assert (call.missing, call.unknown) == (Ranks(), Ranks([3]))
 
 
 def test_a_dump_without_any_call_in_a_group_shows_absence_unless_the_ring_wrapped() -> None:
-    waiting = [Tape(r, *GRID).calls(2).call(team=TP_HIGH, done=False) for r in (2,)]
-    (call,) = graph(*waiting, Tape(3, *GRID).calls(2)).calls.values()
+    waiting = [RecordedRank(r, *GRID).calls(2).call(team=TP_HIGH, done=False) for r in (2,)]
+    (call,) = graph(*waiting, RecordedRank(3, *GRID).calls(2)).calls.values()
     assert (call.missing, call.unknown) == (Ranks([3]), Ranks())
-    wrapped = Tape(3, *GRID).calls(9).kept(2)
+    wrapped = RecordedRank(3, *GRID).calls(9).kept(2)
     wrapped.other(pg_status={})
     (call,) = graph(*waiting, wrapped).calls.values()
     assert (call.missing, call.unknown) == (Ranks(), Ranks([3]))
@@ -48,7 +48,8 @@ def test_a_dump_without_any_call_in_a_group_shows_absence_unless_the_ring_wrappe
 def test_who_completed_a_call_has_passed_it() -> None:
     # a broadcast's root may leave early
     found = graph(
-        Tape(0).calls(3, "broadcast"), *(Tape(r).calls(2, "broadcast").call("broadcast", done=False) for r in (1, 2, 3))
+        RecordedRank(0).calls(3, "broadcast"),
+        *(RecordedRank(r).calls(2, "broadcast").call("broadcast", done=False) for r in (1, 2, 3)),
     )
     (call,) = found.calls.values()
     assert (str(call.inside), str(call.completed), str(call.blockers)) == ("1-3", "0", "")
@@ -56,7 +57,7 @@ def test_who_completed_a_call_has_passed_it() -> None:
 
 
 def test_all_inside_is_a_full_call() -> None:
-    found = graph(*(Tape(r).call().call(done=False) for r in range(4)))
+    found = graph(*(RecordedRank(r).call().call(done=False) for r in range(4)))
     (call,) = found.calls.values()
     assert (found.entered_by_all, found.roots, found.cycles) == ((call.key,), Ranks(), ())
     assert str(call.entered) == "0-3"
@@ -64,11 +65,11 @@ def test_all_inside_is_a_full_call() -> None:
 
 def test_the_chain_is_followed_to_who_waits_for_nobody() -> None:
     # 3 never came to tp(2,3); 2 waits there and so is missing from dp(0,2); 0 waits there, and so 1 in tp(0,1)
-    tapes = [Tape(r, *GRID).call() for r in range(4)]
-    tapes[2].call(team=TP_HIGH, done=False)
-    tapes[0].call(team=DP_EVEN, done=False)
-    tapes[1].call(team=TP_LOW, done=False)
-    found = graph(*tapes)
+    recorded_ranks = [RecordedRank(r, *GRID).call() for r in range(4)]
+    recorded_ranks[2].call(team=TP_HIGH, done=False)
+    recorded_ranks[0].call(team=DP_EVEN, done=False)
+    recorded_ranks[1].call(team=TP_LOW, done=False)
+    found = graph(*recorded_ranks)
     assert found.roots == Ranks([3])
     assert {(str(c.inside), str(c.missing)) for c in found.calls.values()} == {("2", "3"), ("0", "2"), ("1", "0")}
     assert (found.entered_by_all, found.cycles) == ((), ())
@@ -76,21 +77,21 @@ def test_the_chain_is_followed_to_who_waits_for_nobody() -> None:
 
 def test_what_was_issued_later_queues_behind() -> None:
     # the host of 0 ran ahead: its dp call is issued, yet it waits in tp
-    tapes = [Tape(r, *GRID).call() for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False).call(team=DP_EVEN, done=False)
-    tapes[2].call(team=DP_EVEN, done=False)
-    found = graph(*tapes)
+    recorded_ranks = [RecordedRank(r, *GRID).call() for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False).call(team=DP_EVEN, done=False)
+    recorded_ranks[2].call(team=DP_EVEN, done=False)
+    found = graph(*recorded_ranks)
     calls = {c.group: c for c in found.calls.values()}
-    dp = calls[group_named(case(*tapes), "3")]
+    dp = calls[group_named(case(*recorded_ranks), "3")]
     assert (str(dp.inside), str(dp.queued), str(dp.missing)) == ("2", "0", "")
     assert found.roots == Ranks([1]), "0 is held up by 1, whom tp(0,1) misses"
 
 
 def test_independent_stalls_have_a_root_each() -> None:
-    tapes = [Tape(r, *GRID).call() for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False)
-    tapes[2].call(team=TP_HIGH, done=False)
-    found = facts(*tapes)
+    recorded_ranks = [RecordedRank(r, *GRID).call() for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    recorded_ranks[2].call(team=TP_HIGH, done=False)
+    found = facts(*recorded_ranks)
     assert found.wait_graph.roots == Ranks([1, 3])
     assert [(s.kind, str(s.ranks), str(s.proven_absent)) for s in found.stalls] == [
         (StallKind.ABSENT, "1", "1"),
@@ -100,12 +101,12 @@ def test_independent_stalls_have_a_root_each() -> None:
 
 def test_two_orders_make_a_circle() -> None:
     # 0 and 3 go to tp first, 1 and 2 to dp: everybody waits for somebody who waits
-    tapes = [Tape(r, *GRID).call() for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False)
-    tapes[1].call(team=DP_ODD, done=False)
-    tapes[3].call(team=TP_HIGH, done=False)
-    tapes[2].call(team=DP_EVEN, done=False)
-    found = graph(*tapes)
+    recorded_ranks = [RecordedRank(r, *GRID).call() for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    recorded_ranks[1].call(team=DP_ODD, done=False)
+    recorded_ranks[3].call(team=TP_HIGH, done=False)
+    recorded_ranks[2].call(team=DP_EVEN, done=False)
+    found = graph(*recorded_ranks)
     assert found.roots == Ranks()
     (cycle,) = found.cycles
     assert len(cycle) == 4
@@ -113,9 +114,9 @@ def test_two_orders_make_a_circle() -> None:
 
 def test_a_circle_of_two_groups_with_the_same_members() -> None:
     a, b = Team("5", "a", (0, 1)), Team("6", "b", (0, 1))
-    first = Tape(0, WORLD, a, b).call(team=a, done=False).call(team=b, done=False)
-    second = Tape(1, WORLD, a, b).call(team=b, done=False).call(team=a, done=False)
-    found = graph(first, second, Tape(2).call(), Tape(3).call())
+    first = RecordedRank(0, WORLD, a, b).call(team=a, done=False).call(team=b, done=False)
+    second = RecordedRank(1, WORLD, a, b).call(team=b, done=False).call(team=a, done=False)
+    found = graph(first, second, RecordedRank(2).call(), RecordedRank(3).call())
     assert len(found.cycles) == 1
     assert {str(found.calls[k].inside) + "|" + str(found.calls[k].queued) for k in found.cycles[0]} == {"0|1", "1|0"}
     assert found.roots == Ranks()
@@ -124,28 +125,28 @@ def test_a_circle_of_two_groups_with_the_same_members() -> None:
 def test_a_circle_that_also_waits_for_an_absent_rank_is_no_circle() -> None:
     three = Team("5", "a", (0, 1, 2))
     other = Team("6", "b", (0, 1))
-    tapes = [
-        Tape(0, WORLD, three, other).call(team=three, done=False).call(team=other, done=False),
-        Tape(1, WORLD, three, other).call(team=other, done=False).call(team=three, done=False),
-        Tape(2, WORLD, three).call(),
-        Tape(3).call(),
+    recorded_ranks = [
+        RecordedRank(0, WORLD, three, other).call(team=three, done=False).call(team=other, done=False),
+        RecordedRank(1, WORLD, three, other).call(team=other, done=False).call(team=three, done=False),
+        RecordedRank(2, WORLD, three).call(),
+        RecordedRank(3).call(),
     ]
-    found = graph(*tapes)
+    found = graph(*recorded_ranks)
     assert found.roots == Ranks([2])
     assert found.cycles == ()
 
 
 def test_a_started_kernel_is_what_a_rank_waits_in() -> None:
     # two streams: the call issued second runs, the first queues behind something else
-    tapes = [Tape(r, *GRID).call() for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False).call(team=DP_EVEN, done=False, state="started")
-    found = graph(*tapes)
+    recorded_ranks = [RecordedRank(r, *GRID).call() for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False).call(team=DP_EVEN, done=False, state="started")
+    found = graph(*recorded_ranks)
     (key,) = found.waits_in[0]
-    assert found.calls[key].group == group_named(case(*tapes), "3")
+    assert found.calls[key].group == group_named(case(*recorded_ranks), "3")
 
 
 def test_p2p_waits_for_the_other_end() -> None:
-    found = graph(Tape(0).call().recv(1, done=False), *(Tape(r).call() for r in (1, 2, 3)))
+    found = graph(RecordedRank(0).call().recv(1, done=False), *(RecordedRank(r).call() for r in (1, 2, 3)))
     (call,) = found.calls.values()
     assert (call.pair, str(call.inside), str(call.missing)) == ((1, 0), "0", "1")
     assert found.roots == Ranks([1])
@@ -153,13 +154,21 @@ def test_p2p_waits_for_the_other_end() -> None:
 
 def test_a_chain_through_p2p_and_collectives() -> None:
     # 0 receives from 1; 1 is in a collective that 2 and 3 never joined
-    found = graph(Tape(0).call().recv(1, done=False), Tape(1).call().call(done=False), Tape(2).call(), Tape(3).call())
+    found = graph(
+        RecordedRank(0).call().recv(1, done=False),
+        RecordedRank(1).call().call(done=False),
+        RecordedRank(2).call(),
+        RecordedRank(3).call(),
+    )
     assert str(found.roots) == "2-3"
 
 
 def test_both_ends_posted_is_a_full_transfer() -> None:
     found = graph(
-        Tape(0).call().recv(1, done=False), Tape(1).call().send(0, done=False), Tape(2).call(), Tape(3).call()
+        RecordedRank(0).call().recv(1, done=False),
+        RecordedRank(1).call().send(0, done=False),
+        RecordedRank(2).call(),
+        RecordedRank(3).call(),
     )
     (call,) = found.calls.values()
     assert str(call.inside) == "0-1"
@@ -169,7 +178,10 @@ def test_both_ends_posted_is_a_full_transfer() -> None:
 
 def test_two_receives_from_each_other_are_two_transfers_that_miss_their_senders() -> None:
     found = graph(
-        Tape(0).call().recv(1, done=False), Tape(1).call().recv(0, done=False), Tape(2).call(), Tape(3).call()
+        RecordedRank(0).call().recv(1, done=False),
+        RecordedRank(1).call().recv(0, done=False),
+        RecordedRank(2).call(),
+        RecordedRank(3).call(),
     )
     assert {(c.pair, str(c.inside), str(c.missing)) for c in found.calls.values()} == {
         ((1, 0), "0", "1"),
@@ -262,7 +274,12 @@ def test_components_of_a_long_chain_need_no_recursion() -> None:
 
 def test_a_big_world_is_one_call() -> None:
     whole = world(64)
-    found = graph(*(Tape(r, whole).call().call(done=r == 63) if r != 63 else Tape(r, whole).call() for r in range(64)))
+    found = graph(
+        *(
+            RecordedRank(r, whole).call().call(done=r == 63) if r != 63 else RecordedRank(r, whole).call()
+            for r in range(64)
+        )
+    )
     (call,) = found.calls.values()
     assert (str(call.inside), str(found.roots)) == ("0-62", "63")
 
@@ -272,31 +289,31 @@ def test_a_big_world_is_one_call() -> None:
 PROGRAM = st.lists(st.sampled_from(GRID), min_size=1, max_size=14)
 
 
-def played(program: list[Team], stopped: int, after: int, ahead: bool) -> list[Tape]:
+def played(program: list[Team], stopped: int, after: int, ahead: bool) -> list[RecordedRank]:
     """The dumps of four ranks that issue the same calls in one order, where one host stops after so many of its own.
 
     Hosts wait for each call, or run ``ahead`` of their devices; a call ends when all its members have reached it.
     """
-    tapes = [Tape(r, *GRID) for r in range(4)]
+    recorded_ranks = [RecordedRank(r, *GRID) for r in range(4)]
     issued = [0] * 4
     stuck: set[int] = set()
     for team in program:
         here = [r for r in team.members if not (r == stopped and issued[r] >= after) and (ahead or r not in stuck)]
         done = len(here) == len(team.members) and not stuck & set(here)
         for rank in here:
-            tapes[rank].call(team=team, done=done)
+            recorded_ranks[rank].call(team=team, done=done)
             issued[rank] += 1
         if not done:
             stuck |= set(here) - {stopped} if not ahead else set(here)
-    return tapes
+    return recorded_ranks
 
 
 @settings(max_examples=80, deadline=None)
 @given(program=PROGRAM, stopped=st.integers(0, 3), after=st.integers(0, 6), ahead=st.booleans())
 def test_whoever_stops_is_the_only_root(program: list[Team], stopped: int, after: int, ahead: bool) -> None:
-    tapes = played(program, stopped, after, ahead)
-    found = graph(*tapes)
-    waiting = any(e["state"] != "completed" for t in tapes for e in t.entries)
+    recorded_ranks = played(program, stopped, after, ahead)
+    found = graph(*recorded_ranks)
+    waiting = any(e["state"] != "completed" for t in recorded_ranks for e in t.entries)
     assert found.roots == Ranks([stopped] if waiting else [])
     assert (found.cycles, found.entered_by_all) == ((), ())
     assert bool(found.calls) == waiting

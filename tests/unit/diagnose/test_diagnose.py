@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.cases import WORLD, Log, Tape, Team, case, facts, gave_up, group_named, said
+from builders.cases import WORLD, Log, RecordedRank, Team, case, facts, gave_up, group_named, said
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -62,16 +62,16 @@ TEAMS = (WORLD, TP_LOW, TP_HIGH, DP_EVEN, DP_ODD)
 
 def test_the_first_call_of_an_absent_rank_is_the_one_it_would_have_issued_next() -> None:
     # each step is tp then dp; 3 stopped before tp, and its dp partner 1 waits for it too
-    tapes = [Tape(r, *TEAMS) for r in range(4)]
+    recorded_ranks = [RecordedRank(r, *TEAMS) for r in range(4)]
     for step in range(4):
-        for tape in tapes:
-            tp, dp = tape.teams[1], tape.teams[2]
-            if step == 3 and tape.rank == 3:
+        for recorded in recorded_ranks:
+            tp, dp = recorded.teams[1], recorded.teams[2]
+            if step == 3 and recorded.rank == 3:
                 continue
-            tape.call(team=tp, done=step < 3 or tape.rank < 2)
-            if step < 3 or tape.rank < 2:
-                tape.call("reduce_scatter", team=dp, done=step < 3)
-    found = facts(*tapes)
+            recorded.call(team=tp, done=step < 3 or recorded.rank < 2)
+            if step < 3 or recorded.rank < 2:
+                recorded.call("reduce_scatter", team=dp, done=step < 3)
+    found = facts(*recorded_ranks)
     stall = next(s for s in found.stalls if 3 in s.ranks)
     assert stall.kind is StallKind.ABSENT
     assert stall.call is not None
@@ -90,13 +90,13 @@ def test_calls_known_from_lines_are_ordered_by_when_they_were_issued() -> None:
 
 
 def test_recorded_calls_are_ordered_by_the_recorder() -> None:
-    found = facts(*(Tape(r).pause(5).call(done=False) for r in range(4)))
+    found = facts(*(RecordedRank(r).pause(5).call(done=False) for r in range(4)))
     ((_, when),) = found.issued_at.items()
     assert when == pytest.approx(1_780_000_005, abs=0.001)
 
 
 def test_a_healthy_job_has_no_stalls() -> None:
-    found = facts(*(Tape(r).calls(9) for r in range(4)))
+    found = facts(*(RecordedRank(r).calls(9) for r in range(4)))
     assert found.stalls == ()
     (verdict,) = diagnose(found)
     assert verdict.cause is CauseClass.NONE
@@ -110,7 +110,7 @@ def test_an_empty_case_is_undetermined() -> None:
 
 
 def test_one_dump_of_many_names_nobody() -> None:
-    verdict = diagnose(facts(Tape(0).calls(2).call(done=False)))[0]
+    verdict = diagnose(facts(RecordedRank(0).calls(2).call(done=False)))[0]
     assert not verdict.ranks
     assert verdict.confidence is not Confidence.HIGH
 
@@ -122,22 +122,22 @@ STATES = ({}, {"state": "started"}, {"retired": True})
 
 
 @st.composite
-def tapes(draw: st.DrawFn) -> list[Tape]:
+def recorded_ranks(draw: st.DrawFn) -> list[RecordedRank]:
     """Dumps of some ranks, with calls of any kind in any order."""
     backend = draw(st.sampled_from(("nccl", "nccl", "gloo")))
     out = []
     for rank in draw(st.lists(st.integers(0, 3), unique=True, max_size=4)):
-        tape = Tape(rank, *TEAMS, backend=backend)
+        recorded = RecordedRank(rank, *TEAMS, backend=backend)
         for _ in range(draw(st.integers(0, 7))):
-            team = draw(st.sampled_from(tape.teams))
+            team = draw(st.sampled_from(recorded.teams))
             done = draw(st.booleans())
             more: dict[str, Any] = dict(draw(st.sampled_from(STATES))) if not done and backend == "nccl" else {}
             others = [m for m in team.members if m != rank]
             match draw(st.integers(0, 5)):
                 case 0:
-                    tape.send(draw(st.sampled_from(others)), team, done=done, **more)
+                    recorded.send(draw(st.sampled_from(others)), team, done=done, **more)
                 case 1:
-                    tape.recv(draw(st.sampled_from(others)), team, done=done, **more)
+                    recorded.recv(draw(st.sampled_from(others)), team, done=done, **more)
                 case 2:
                     ends = draw(
                         st.lists(
@@ -146,20 +146,20 @@ def tapes(draw: st.DrawFn) -> list[Tape]:
                             max_size=3,
                         )
                     )
-                    tape.batch(*ends, team=team, done=done)
+                    recorded.batch(*ends, team=team, done=done)
                 case _:
-                    tape.call(
+                    recorded.call(
                         draw(st.sampled_from(OPS)), team, done=done, n=draw(st.sampled_from((8, 8, 9, 0))), **more
                     )
         if draw(st.integers(0, 5)) == 0:
-            tape.kept(draw(st.integers(1, 3)))
+            recorded.kept(draw(st.integers(1, 3)))
         if draw(st.integers(0, 5)) == 0:
-            tape.other(pg_config={})
+            recorded.other(pg_config={})
         if draw(st.integers(0, 7)) == 0:
-            tape.other(entries=[])
+            recorded.other(entries=[])
         if draw(st.integers(0, 7)) == 0:
-            tape.other(pg_status={})
-        out.append(tape)
+            recorded.other(pg_status={})
+        out.append(recorded)
     return out
 
 
@@ -303,14 +303,14 @@ def whole(found: Case) -> None:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(tapes())
-def test_any_dumps_are_diagnosed(some: list[Tape]) -> None:
+@given(recorded_ranks())
+def test_any_dumps_are_diagnosed(some: list[RecordedRank]) -> None:
     whole(case(*some))
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(tapes(), logs())
-def test_any_dumps_and_lines_are_diagnosed(some: list[Tape], lines: list[Log]) -> None:
+@given(recorded_ranks(), logs())
+def test_any_dumps_and_lines_are_diagnosed(some: list[RecordedRank], lines: list[Log]) -> None:
     whole(case(*some, logs=lines))
 
 
@@ -343,14 +343,14 @@ TIMEOUT = (
 
 def written(folder: Path) -> list[Path]:
     """A stalled job in files: rank 3 never comes to the third call."""
-    dumps = [Tape(r).calls(2) for r in range(4)]
+    dumps = [RecordedRank(r).calls(2) for r in range(4)]
     out = []
-    for tape in dumps:
-        if tape.rank < 3:
-            tape.call(done=False)
-        path = folder / "fr" / f"nccl_trace_rank_{tape.rank}"
+    for recorded in dumps:
+        if recorded.rank < 3:
+            recorded.call(done=False)
+        path = folder / "fr" / f"nccl_trace_rank_{recorded.rank}"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(tape.data())
+        path.write_bytes(recorded.data())
         out.append(path)
     for rank in range(3):
         path = folder / "logs" / f"rank_{rank}.log"
@@ -395,7 +395,7 @@ def test_the_answer_does_not_depend_on_where_the_files_stand(tmp_path: Path) -> 
 
 
 def test_groups_are_the_same_whoever_is_read_first() -> None:
-    some = [Tape(r, *TEAMS).call(team=TEAMS[1 + r // 2]) for r in range(4)]
+    some = [RecordedRank(r, *TEAMS).call(team=TEAMS[1 + r // 2]) for r in range(4)]
     first, second = case(*some), case(*reversed(some))
     assert {(g.uid, str(g.members)) for g in first.groups} == {(g.uid, str(g.members)) for g in second.groups}
     assert group_named(first, "0") == group_named(second, "0") == 0

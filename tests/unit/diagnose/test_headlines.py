@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from builders import fixtures_diagnoses
-from builders.cases import Log, Tape, case, facts, said, world
+from builders.cases import Log, RecordedRank, case, facts, said, world
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import LONGEST, headlined, nothing_known
@@ -18,8 +18,8 @@ from nccldoctor.reports import html
 from nccldoctor.reports.parts import wording
 
 
-def verdict_of(*tapes: Tape, logs: tuple[Log, ...] = ()) -> Finding:
-    aligned = facts(*tapes, logs=logs)
+def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Finding:
+    aligned = facts(*recorded_ranks, logs=logs)
     return headlined(diagnose(aligned), aligned.case)[0]
 
 
@@ -95,7 +95,9 @@ def test_one_stall_of_two_ranks_is_not_two() -> None:
 
 def test_a_real_job_with_one_culprit_keeps_its_headline() -> None:
     team = world(3)
-    found = verdict_of(*(Tape(r, team).calls(3).call(done=False) for r in range(2)), Tape(2, team).calls(3))
+    found = verdict_of(
+        *(RecordedRank(r, team).calls(3).call(done=False) for r in range(2)), RecordedRank(2, team).calls(3)
+    )
     assert "independent" not in found.headline
 
 

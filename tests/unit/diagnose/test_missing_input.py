@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders.cases import Log, Tape, case, gave_up, said, world
+from builders.cases import Log, RecordedRank, case, gave_up, said, world
 
 import nccldoctor
 from nccldoctor.align.facts import align
@@ -28,14 +28,17 @@ CAUGHT = (
 
 def stuck(*gaps: Gap, kind: SourceKind = SourceKind.LOG, reaches: float = 20.0) -> Finding:
     """Rank 2 of 4 never came; sources 0 to 3 are the dumps, 4 to 7 the ranks' logs, 8 belongs to nobody."""
-    tapes = [Tape(r, world(4)).calls(8) if r == 2 else Tape(r, world(4)).calls(8).call(done=False) for r in range(4)]
+    recorded_ranks = [
+        RecordedRank(r, world(4)).calls(8) if r == 2 else RecordedRank(r, world(4)).calls(8).call(done=False)
+        for r in range(4)
+    ]
     logs = [
         Log(f"rank_{r}.log", [said(Progress, r, 10.0, step=8), *([] if r == 2 else [gave_up(r, 9, 600.0)])], rank=r)
         for r in range(4)
     ]
     logs[2] = replace(logs[2], events=[*logs[2].events, said(DumpSignal, 2, 601.0)])
     other = Log("extra", [said(Progress, None, reaches, step=8)], kind=kind)
-    made = case(*tapes, logs=[*logs, other])
+    made = case(*recorded_ranks, logs=[*logs, other])
     return diagnose(align(replace(made, gaps=(*made.gaps, *gaps))))[0]
 
 
@@ -90,8 +93,8 @@ def test_a_kernel_log_does_not_refute_that_a_living_rank_is_elsewhere() -> None:
 def test_the_counters_of_a_cut_dump_say_enough_of_an_absent_rank(tmp_path: Path) -> None:
     """Torch writes them before the entries: the cut took what nobody needs here."""
     for r in range(4):
-        tape = Tape(r, world(4)).calls(8) if r == 2 else Tape(r, world(4)).calls(8).call(done=False)
-        content = tape.content()
+        recorded = RecordedRank(r, world(4)).calls(8) if r == 2 else RecordedRank(r, world(4)).calls(8).call(done=False)
+        content = recorded.content()
         whole = pickle.dumps(
             {key: content[key] for key in ("version", "pg_config", "pg_status", "entries")}, protocol=2
         )
@@ -108,9 +111,9 @@ def test_the_counters_of_a_cut_dump_say_enough_of_an_absent_rank(tmp_path: Path)
 
 def full(gap: Gap | None) -> Finding:
     """All four ranks are in call 9 and it does not end; the dump of rank 3 may be lost."""
-    tapes = [Tape(r, world(4)).calls(8).call(done=False) for r in range(3 if gap else 4)]
+    recorded_ranks = [RecordedRank(r, world(4)).calls(8).call(done=False) for r in range(3 if gap else 4)]
     logs = [Log(f"rank_{r}.log", [gave_up(r, 9, 600.0, world(4))], rank=r) for r in range(4)]
-    made = case(*tapes, logs=logs)
+    made = case(*recorded_ranks, logs=logs)
     return diagnose(align(replace(made, gaps=(*made.gaps, *([gap] if gap else [])))))[0]
 
 
@@ -123,8 +126,8 @@ def test_that_all_are_in_a_call_needs_every_members_dump() -> None:
 def test_a_log_cut_inside_its_archive(tmp_path: Path) -> None:
     """From end to end: the log of the named rank is cut while it was packed."""
     for r in range(4):
-        tape = Tape(r, world(4)).calls(8) if r == 2 else Tape(r, world(4)).calls(8).call(done=False)
-        (tmp_path / f"nccl_trace_rank_{r}").write_bytes(tape.data())
+        recorded = RecordedRank(r, world(4)).calls(8) if r == 2 else RecordedRank(r, world(4)).calls(8).call(done=False)
+        (tmp_path / f"nccl_trace_rank_{r}").write_bytes(recorded.data())
         (tmp_path / f"rank_{r}.log").write_text("" if r == 2 else CAUGHT.format(r=r))
     own = "".join(
         f"[rank2]: 2026-02-02 03:0{m}:00,600 | INFO | trainer | step {m}/50000 | loss 3.0\n" for m in range(9)

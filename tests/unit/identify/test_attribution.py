@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import WORLD, Log, Tape, Team, case, gave_up, said
+from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, said
 
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -233,18 +233,18 @@ def test_the_files_rank_goes_before_the_number_in_brackets() -> None:
 
 
 def test_a_dump_belongs_to_the_rank_in_its_name() -> None:
-    assert case(Tape(2), Tape(0)).dump_rank == (2, 0)
+    assert case(RecordedRank(2), RecordedRank(0)).dump_rank == (2, 0)
 
 
 def test_a_name_that_its_groups_contradict_is_overruled() -> None:
-    found = case((9, Tape(1, WORLD, Team("5", "tp", (1,))).call().data()), Tape(0).call())
+    found = case((9, RecordedRank(1, WORLD, Team("5", "tp", (1,))).call().data()), RecordedRank(0).call())
     assert found.dump_rank == (1, 0), "only rank 1 is in both of its groups"
     assert any("named for rank 9" in g.what for g in found.gaps)
 
 
 def test_a_dump_without_a_name_is_told_by_its_groups_or_not_at_all() -> None:
-    both = Tape(3, WORLD, Team("5", "tp", (2, 3)), Team("6", "pp", (1, 3))).call().data()
-    open_ = Tape(3, WORLD, Team("5", "tp", (2, 3))).call().data()
+    both = RecordedRank(3, WORLD, Team("5", "tp", (2, 3)), Team("6", "pp", (1, 3))).call().data()
+    open_ = RecordedRank(3, WORLD, Team("5", "tp", (2, 3))).call().data()
     found = case((None, both), (None, open_))
     assert found.dump_rank == (3, None)
     (gap,) = [g for g in found.gaps if "whose dump" in g.what]
@@ -252,7 +252,7 @@ def test_a_dump_without_a_name_is_told_by_its_groups_or_not_at_all() -> None:
 
 
 def test_a_second_dump_of_one_rank_is_left_out_and_said() -> None:
-    found = case(Tape(1).calls(2), Tape(1).calls(3), Tape(0).call())
+    found = case(RecordedRank(1).calls(2), RecordedRank(1).calls(3), RecordedRank(0).call())
     assert found.dump_rank == (1, None, 0)
     assert found.call_rank.tolist() == [1, 1, -1, -1, -1, 0]
     (gap,) = [g for g in found.gaps if "second dump" in g.what]
@@ -260,7 +260,7 @@ def test_a_second_dump_of_one_rank_is_left_out_and_said() -> None:
 
 
 def test_a_dump_that_cannot_be_read_does_not_take_the_place_of_one_that_can() -> None:
-    found = case(Tape(1).other(entries=[]), Tape(1).calls(2))
+    found = case(RecordedRank(1).other(entries=[]), RecordedRank(1).calls(2))
     assert found.dump_rank == (1, 1)
     assert found.call_rank.tolist() == [1, 1]
 

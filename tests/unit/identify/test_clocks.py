@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from builders.cases import START, Log, Tape, case, gave_up, said, wall
+from builders.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
 from nccldoctor.events import Heartbeat, ProcessExit
 from nccldoctor.identify.clocks import YEARLESS, event_seconds
@@ -58,35 +58,35 @@ def test_the_year_comes_from_dated_lines() -> None:
 @pytest.mark.parametrize("hours", [0, -7, 9, 5.75, 13])
 def test_the_recorder_tells_the_zone_and_the_year_of_the_log(hours: float) -> None:
     # the line is in local time; its call was issued 600 s before, on the recorder's true clock
-    tape = Tape(2).calls(3).pause(100).call(done=False)
+    recorded = RecordedRank(2).calls(3).pause(100).call(done=False)
     shown = (wall(100 + 600.4) + timedelta(hours=hours)).replace(tzinfo=None, year=YEARLESS)
-    found = case(tape, logs=[Log("r2.log", [gave_up(2, 4, time=shown, ran_ms=600_003)], rank=2)])
+    found = case(recorded, logs=[Log("r2.log", [gave_up(2, 4, time=shown, ran_ms=600_003)], rank=2)])
     assert found.seconds[0] == pytest.approx(START + 700.4, abs=0.01)
 
 
 def test_a_watchdog_that_woke_late_by_minutes_tells_no_zone() -> None:
     # ten minutes off: no zone is near that, so the line stays where it is
-    tape = Tape(2).calls(3).pause(100).call(done=False)
+    recorded = RecordedRank(2).calls(3).pause(100).call(done=False)
     shown = wall(100 + 600 + 600).replace(tzinfo=None)
-    found = case(tape, logs=[Log("r2.log", [gave_up(2, 4, time=shown)], rank=2)])
+    found = case(recorded, logs=[Log("r2.log", [gave_up(2, 4, time=shown)], rank=2)])
     assert found.seconds[0] == pytest.approx(START + 1300, abs=0.01)
 
 
 def test_one_odd_line_does_not_move_the_zone() -> None:
-    tapes = [Tape(r).pause(100).call(done=False) for r in range(3)]
+    recorded_ranks = [RecordedRank(r).pause(100).call(done=False) for r in range(3)]
     right = (wall(700) + timedelta(hours=2)).replace(tzinfo=None)
     odd = (wall(700) + timedelta(hours=9)).replace(tzinfo=None)
     logs = [Log(f"r{r}.log", [gave_up(r, 1, time=t)], rank=r) for r, t in enumerate((right, right, odd))]
-    assert case(*tapes, logs=logs).seconds[:2] == pytest.approx(np.array([START + 700] * 2), abs=0.01)
+    assert case(*recorded_ranks, logs=logs).seconds[:2] == pytest.approx(np.array([START + 700] * 2), abs=0.01)
 
 
 def test_a_call_of_the_same_number_and_another_size_is_not_the_same() -> None:
-    tape = Tape(2).pause(100).call(n=16, done=False)
+    recorded = RecordedRank(2).pause(100).call(n=16, done=False)
     shown = (wall(700) + timedelta(hours=3)).replace(tzinfo=None)
     with_size = gave_up(2, 1, time=shown, numel_in=16)
     other_size = gave_up(2, 1, time=shown, numel_in=99)
-    assert case(tape, logs=[Log("r.log", [with_size], rank=2)]).seconds[0] == pytest.approx(START + 700, abs=0.01)
-    found = case(tape, logs=[Log("r.log", [other_size], rank=2)])
+    assert case(recorded, logs=[Log("r.log", [with_size], rank=2)]).seconds[0] == pytest.approx(START + 700, abs=0.01)
+    found = case(recorded, logs=[Log("r.log", [other_size], rank=2)])
     assert found.seconds[0] == pytest.approx(START + 700 + 3 * 3600, abs=0.01)
 
 
@@ -96,8 +96,8 @@ def test_a_call_of_the_same_number_and_another_size_is_not_the_same() -> None:
 def test_where_no_timeout_has_a_time_the_end_that_a_launcher_saw_tells_the_zone(
     hours: float, after: float, zone: float
 ) -> None:
-    tape = Tape(2).calls(3).pause(100).call(done=False)
+    recorded = RecordedRank(2).calls(3).pause(100).call(done=False)
     shown = (wall(700 + after) + timedelta(hours=hours)).replace(tzinfo=None)
     gone = said(ProcessExit, 2, time=shown, exitcode=-6)
-    found = case(tape, logs=[Log("r2.log", [gave_up(2, 4, None)], rank=2), Log("launcher.log", [gone])])
+    found = case(recorded, logs=[Log("r2.log", [gave_up(2, 4, None)], rank=2), Log("launcher.log", [gone])])
     assert found.seconds[1] == pytest.approx(START + 700 + after + (hours - zone) * 3600, abs=0.01)

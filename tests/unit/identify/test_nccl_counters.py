@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from builders.cases import Log, case, said
-from builders.cpu_limit import patience
+from builders.cpu_limit import bounded_cpu_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,7 +168,7 @@ def test_only_as_many_gpus_as_the_job_has_make_ranks_of_numbers() -> None:
 
 def test_a_report_that_claims_millions_of_members_ends() -> None:
     huge = [report({0: 5, -1: 6}, f"0x{n}", 1 << 20, seats=-1) for n in range(200)]
-    with patience():
+    with bounded_cpu_time():
         assert len(list(counters_from_ras(huge, seat, 1 << 20))) < 4
         assert not list(counters_from_ras(huge, seat, 8)), "numbers inside are no ranks, and no processes are told"
 

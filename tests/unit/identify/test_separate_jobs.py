@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.cases import Tape, ingested, world
+from builders.cases import RecordedRank, ingested, world
 
 import nccldoctor
 from nccldoctor.discover.filename_hints import run_id
@@ -25,19 +25,19 @@ CAUGHT = (
 STEP = "[rank{r}]: 2026-02-02 {at},600 | INFO | trainer | step {step}/50000 | loss 3.0006\n"
 
 
-def hang(late: int, size: int = 4, at: float = 0.0, calls: int = 8, n: int = 8) -> list[Tape]:
+def hang(late: int, size: int = 4, at: float = 0.0, calls: int = 8, n: int = 8) -> list[RecordedRank]:
     """A job whose rank ``late`` does not come to the last call."""
     out = []
     for rank in range(size):
-        tape = Tape(rank, world(size)).pause(at).calls(calls, n=n)
-        out.append(tape if rank == late else tape.call(done=False, n=n))
+        recorded = RecordedRank(rank, world(size)).pause(at).calls(calls, n=n)
+        out.append(recorded if rank == late else recorded.call(done=False, n=n))
     return out
 
 
-def write(folder: Path, tapes: list[Tape]) -> None:
+def write(folder: Path, recorded_ranks: list[RecordedRank]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for tape in tapes:
-        (folder / f"nccl_trace_rank_{tape.rank}").write_bytes(tape.data())
+    for recorded in recorded_ranks:
+        (folder / f"nccl_trace_rank_{recorded.rank}").write_bytes(recorded.data())
 
 
 def kept(read: Ingested) -> list[str]:
@@ -73,7 +73,7 @@ def test_what_is_older_by_days_is_told_in_days(hours: int, words: str) -> None:
 
 def test_a_late_rank_is_no_other_run() -> None:
     """It made one call an hour after the others; the calls before agree."""
-    late = Tape(3, world(4)).calls(8).pause(HOUR).call(done=False)
+    late = RecordedRank(3, world(4)).calls(8).pause(HOUR).call(done=False)
     read = ingested(*hang(-1)[:3], late)
     assert separate_jobs.one_job(read) is read
 
@@ -95,11 +95,11 @@ def test_of_two_runs_at_one_time_the_one_with_more_dumps_is_taken() -> None:
 
 
 def test_local_ranks_of_two_hosts_are_one_run(tmp_path: Path) -> None:
-    tapes = hang(2)
-    for host, part in (("node0", tapes[:2]), ("node1", tapes[2:])):
+    recorded_ranks = hang(2)
+    for host, part in (("node0", recorded_ranks[:2]), ("node1", recorded_ranks[2:])):
         (tmp_path / host).mkdir()
-        for local, tape in enumerate(part):
-            (tmp_path / host / f"nccl_trace_rank_{local}").write_bytes(tape.data())
+        for local, recorded in enumerate(part):
+            (tmp_path / host / f"nccl_trace_rank_{local}").write_bytes(recorded.data())
     found = nccldoctor.analyze(tmp_path)
     assert not [gap for gap in found.case.gaps if gap.apart]
 
@@ -198,9 +198,9 @@ def test_agents_of_one_run_have_names_of_their_own() -> None:
 
 def test_a_dump_that_its_own_log_contradicts_is_left_out(tmp_path: Path) -> None:
     """The dumps of ranks 0 and 1 have each other's names; rank 1 never came."""
-    tapes = hang(1)
-    write(tmp_path, tapes)
-    (tmp_path / "nccl_trace_rank_0").write_bytes(Tape(0, world(4)).calls(9, n=99).data())
+    recorded_ranks = hang(1)
+    write(tmp_path, recorded_ranks)
+    (tmp_path / "nccl_trace_rank_0").write_bytes(RecordedRank(0, world(4)).calls(9, n=99).data())
     lines = "".join(CAUGHT.format(r=r, at="03:20:00", seq=9, n=8) for r in (0, 2, 3))
     (tmp_path / "job.log").write_text(lines.replace("] [Rank", "] [PG ID 0 PG GUID 0(default_pg) Rank"))
     found = nccldoctor.analyze(tmp_path)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders.cases import Tape, wall, world
+from builders.cases import RecordedRank, wall, world
 
 import nccldoctor
 from nccldoctor.reports.page import facts
@@ -18,8 +18,8 @@ def job(folder: Path, ended: timedelta) -> Path:
     """Rank 3 misses a call; nobody's line has a time but the launcher's table, which is ``ended`` after that call."""
     folder.mkdir()
     for rank in range(4):
-        tape = Tape(rank, FOUR).calls(9)
-        (folder / f"nccl_trace_rank_{rank}").write_bytes((tape if rank == 3 else tape.call(done=False)).data())
+        recorded = RecordedRank(rank, FOUR).calls(9)
+        (folder / f"nccl_trace_rank_{rank}").write_bytes((recorded if rank == 3 else recorded.call(done=False)).data())
     at = f"{wall(0) + ended:%Y-%m-%d_%H:%M:%S}"
     (folder / "launcher.log").write_text(
         "============================================================\ntrain.py FAILED\n"

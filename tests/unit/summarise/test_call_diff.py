@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.cases import Tape, facts
+from builders.cases import RecordedRank, facts
 from builders.fixtures_conditions import blames
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,15 +45,15 @@ def test_every_call_stands_once_and_in_order(left: list[int], right: list[int]) 
 
 def job(skips: int) -> StreamPair | None:
     """Eight steps of four calls; in one of them rank 2 leaves the second call out."""
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
-        tape = Tape(rank)
+        recorded = RecordedRank(rank)
         for step in range(8):
             for n, op in enumerate(STEP):
                 if (rank, step, n) != (2, skips, 1):
-                    tape.call(op, done=step < skips or n == 0)
-        tapes.append(tape)
-    return call_excerpt(facts(*tapes), blames(2, (0, 1, 3)))
+                    recorded.call(op, done=step < skips or n == 0)
+        recorded_ranks.append(recorded)
+    return call_excerpt(facts(*recorded_ranks), blames(2, (0, 1, 3)))
 
 
 def test_a_skipped_call_is_shown_where_it_is_missing() -> None:
@@ -76,5 +76,5 @@ def test_the_excerpt_is_bounded_and_says_what_was_left_out() -> None:
 
 
 def test_nobody_to_compare_with_no_picture() -> None:
-    found = facts(Tape(0).calls(3).call(done=False))
+    found = facts(RecordedRank(0).calls(3).call(done=False))
     assert call_excerpt(found, blames(2, (0, 1))) is None

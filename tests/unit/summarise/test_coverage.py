@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from builders.cases import Log, Tape, facts, said
+from builders.cases import Log, RecordedRank, facts, said
 
 from nccldoctor import analyze
 from nccldoctor.align.facts import Facts
@@ -21,10 +21,10 @@ def rows(found: Facts) -> dict[str, Coverage]:
 
 
 def stalled(*logs: Log, without: tuple[int, ...] = ()) -> Facts:
-    tapes = [Tape(r).calls(2) for r in range(4)]
-    for tape in tapes[:3]:
-        tape.call(done=False)
-    return facts(*(t for t in tapes if t.rank not in without), logs=logs)
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:3]:
+        recorded.call(done=False)
+    return facts(*(t for t in recorded_ranks if t.rank not in without), logs=logs)
 
 
 def verdicts(found: Facts) -> dict[str, bool | None]:
@@ -67,7 +67,7 @@ def test_a_row_for_each_kind_of_input() -> None:
 
 
 def test_what_could_not_be_read_is_named_in_its_row() -> None:
-    found = rows(facts(Tape(0).call(), (1, Tape(1).call().data()[:30])))
+    found = rows(facts(RecordedRank(0).call(), (1, RecordedRank(1).call().data()[:30])))
     (problem,) = found["flight recorder"].problems
     assert problem.startswith("dumps/nccl_trace_rank_1: ")
 
@@ -112,7 +112,7 @@ def test_without_an_input_nothing_is_ruled_out() -> None:
 
 def test_dumps_without_an_entry_agree_about_nothing() -> None:
     log = Log("rank_0.log", [said(Heartbeat, rank=0, step=3)])
-    empty = [Tape(rank).other(entries=[], pg_status={}) for rank in range(4)]
+    empty = [RecordedRank(rank).other(entries=[], pg_status={}) for rank in range(4)]
     assert verdicts(facts(*empty, logs=(log,)))["mismatched calls"] is None
 
 
@@ -137,8 +137,8 @@ def test_what_was_seen_is_not_ruled_out() -> None:
 
 
 def test_dumps_that_differ_rule_out_no_mismatch() -> None:
-    tapes = [Tape(r).calls(2).call(n=9 if r == 3 else 8, done=False) for r in range(4)]
-    assert "mismatched calls" not in verdicts(facts(*tapes))
+    recorded_ranks = [RecordedRank(r).calls(2).call(n=9 if r == 3 else 8, done=False) for r in range(4)]
+    assert "mismatched calls" not in verdicts(facts(*recorded_ranks))
 
 
 def test_memory_is_not_ruled_out_where_a_process_was_killed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import Log, Tape, Team, facts, gave_up, world
+from builders.cases import Log, RecordedRank, Team, facts, gave_up, world
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.model.figures import LEVEL_NEVER, NEVER, UNKNOWN, RunUp, level
@@ -11,11 +11,11 @@ from nccldoctor.summarise.lateness import CALLS, ROWS, run_up
 FOUR = world(4)
 
 
-def tape(
+def recorded(
     rank: int, late: float = 0.0, calls: int = 5, stalls: bool = True, skew: float = 0.0, ends: bool = False
-) -> Tape:
+) -> RecordedRank:
     """Calls a second apart; ``late`` seconds behind in each, with a clock ``skew`` seconds ahead."""
-    out = Tape(rank, FOUR).pause(skew)
+    out = RecordedRank(rank, FOUR).pause(skew)
     for number in range(calls):
         out.pause(1.0 + (late if number == 0 else 0.0)).call()
         if ends:
@@ -23,13 +23,13 @@ def tape(
     return out.pause(1).call(done=False) if stalls else out
 
 
-def found(*tapes: Tape) -> RunUp | None:
-    aligned = facts(*tapes)
+def found(*recorded_ranks: RecordedRank) -> RunUp | None:
+    aligned = facts(*recorded_ranks)
     return run_up(aligned, diagnose(aligned))
 
 
 def test_lateness_is_behind_the_first_of_the_group() -> None:
-    picture = found(tape(0), tape(1, late=0.4), tape(2), tape(3, stalls=False))
+    picture = found(recorded(0), recorded(1, late=0.4), recorded(2), recorded(3, stalls=False))
 
     assert picture is not None
     assert picture.seqs == (1, 2, 3, 4, 5, 6)
@@ -40,14 +40,14 @@ def test_lateness_is_behind_the_first_of_the_group() -> None:
 
 
 def test_who_comes_last_is_counted() -> None:
-    picture = found(tape(0), tape(1, late=0.4), tape(2), tape(3, stalls=False))
+    picture = found(recorded(0), recorded(1, late=0.4), recorded(2), recorded(3, stalls=False))
 
     assert picture is not None
     assert {row.rank: row.last for row in picture.rows} == {0: 0, 1: 5, 2: 0, 3: 1}
 
 
 def test_clocks_are_aligned_on_calls_that_end_together() -> None:
-    picture = found(*(tape(r, skew=3.0 if r >= 2 else 0.0, ends=True, stalls=r != 3) for r in range(4)))
+    picture = found(*(recorded(r, skew=3.0 if r >= 2 else 0.0, ends=True, stalls=r != 3) for r in range(4)))
 
     assert picture is not None
     assert picture.correction_ms > 1000
@@ -55,7 +55,7 @@ def test_clocks_are_aligned_on_calls_that_end_together() -> None:
 
 
 def test_without_completions_clocks_stay_as_they_are_and_it_says_so() -> None:
-    picture = found(tape(0), tape(1, skew=3.0), tape(2), tape(3, stalls=False))
+    picture = found(recorded(0), recorded(1, skew=3.0), recorded(2), recorded(3, stalls=False))
 
     assert picture is not None
     assert picture.correction_ms == 0
@@ -64,7 +64,7 @@ def test_without_completions_clocks_stay_as_they_are_and_it_says_so() -> None:
 
 
 def test_a_rank_without_a_dump_is_unknown_not_late() -> None:
-    picture = found(tape(0), tape(1), tape(2))
+    picture = found(recorded(0), recorded(1), recorded(2))
 
     assert picture is not None
     assert [row.late_ms for row in picture.rows if row.rank == 3] == [(UNKNOWN,) * 6]
@@ -72,13 +72,13 @@ def test_a_rank_without_a_dump_is_unknown_not_late() -> None:
 
 def test_sister_groups_stand_in_one_picture_each_measured_against_itself() -> None:
     teams = (Team("1", "dp", (0, 2)), Team("2", "dp", (1, 3)))
-    tapes = []
+    recorded_ranks = []
     for rank in range(4):
-        out = Tape(rank, *teams).pause(5.0 if rank % 2 else 0.0)
+        out = RecordedRank(rank, *teams).pause(5.0 if rank % 2 else 0.0)
         for _ in range(3):
             out.pause(1).call()
-        tapes.append(out if rank == 3 else out.call(done=False))
-    picture = found(*tapes)
+        recorded_ranks.append(out if rank == 3 else out.call(done=False))
+    picture = found(*recorded_ranks)
 
     assert picture is not None
     assert [row.rank for row in picture.rows] == [0, 1, 2, 3]
@@ -93,13 +93,13 @@ def test_no_recorded_time_no_picture() -> None:
 
 def test_a_large_job_is_bounded_and_its_odd_rank_stays() -> None:
     many = world(200)
-    tapes = []
+    recorded_ranks = []
     for rank in range(200):
-        out = Tape(rank, many)
+        out = RecordedRank(rank, many)
         for _ in range(40):
             out.pause(1.0).call()
-        tapes.append(out if rank == 137 else out.call(done=False))
-    picture = found(*tapes)
+        recorded_ranks.append(out if rank == 137 else out.call(done=False))
+    picture = found(*recorded_ranks)
 
     assert picture is not None
     assert len(picture.seqs) == CALLS
@@ -127,9 +127,9 @@ def test_levels() -> None:
 
 
 def test_of_a_transfer_the_collectives_of_both_ends_show_who_was_late() -> None:
-    tapes = [tape(rank, late=0.4 if rank == 1 else 0.0, stalls=False) for rank in range(4)]
-    tapes[2].call()  # one rank goes on alone: what the others did not issue is not held against them
-    aligned = facts(tapes[0].recv(1, done=False), *tapes[1:])
+    recorded_ranks = [recorded(rank, late=0.4 if rank == 1 else 0.0, stalls=False) for rank in range(4)]
+    recorded_ranks[2].call()  # one rank goes on alone: what the others did not issue is not held against them
+    aligned = facts(recorded_ranks[0].recv(1, done=False), *recorded_ranks[1:])
     findings = diagnose(aligned)
     assert findings[0].stalled is not None
     assert findings[0].stalled.kind == "p2p"

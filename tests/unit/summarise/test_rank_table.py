@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from builders.cases import WORLD, Log, Tape, Team, facts, gave_up, said, wall
+from builders.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said, wall
 
 import nccldoctor.samples
 from nccldoctor.align.facts import Facts
@@ -26,10 +26,10 @@ def states(found: Facts) -> dict[int, RankState]:
 
 def late(*logs: Log) -> Facts:
     """Rank 3 never comes to the third call."""
-    tapes = [Tape(r).calls(2) for r in range(4)]
-    for tape in tapes[:3]:
-        tape.call(done=False)
-    return facts(*tapes, logs=logs)
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(4)]
+    for recorded in recorded_ranks[:3]:
+        recorded.call(done=False)
+    return facts(*recorded_ranks, logs=logs)
 
 
 def test_one_row_for_each_rank_in_order() -> None:
@@ -49,15 +49,15 @@ def test_roles() -> None:
 
 
 def test_a_rank_that_left_nothing_is_unknown_not_uninvolved() -> None:
-    tapes = [Tape(r, WORLD, TP_LOW if r < 2 else TP_HIGH).call() for r in range(3)]
-    tapes[0].call(team=TP_LOW, done=False)
-    found = states(facts(*tapes))
+    recorded_ranks = [RecordedRank(r, WORLD, TP_LOW if r < 2 else TP_HIGH).call() for r in range(3)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    found = states(facts(*recorded_ranks))
     assert found[2].role is Role.UNINVOLVED
     assert found[3].role is Role.UNKNOWN
 
 
 def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -> None:
-    found = facts(*[Tape(r).calls(2) for r in range(4)])
+    found = facts(*[RecordedRank(r).calls(2) for r in range(4)])
     (verdict, *_) = diagnose(found)
     call = Stalled("ALLREDUCE", 3, entered=Ranks([0]), missing=Ranks([1, 2, 3]))
     named = replace(verdict, ranks=Ranks([1, 3]), victims=Ranks([0]), stalled=call)
@@ -70,19 +70,19 @@ def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -
 
 
 def test_the_group_shown_is_the_one_that_a_rank_waits_in() -> None:
-    tapes = [Tape(r, WORLD, TP_LOW if r < 2 else TP_HIGH).calls(5) for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False)
-    found = states(facts(*tapes))
+    recorded_ranks = [RecordedRank(r, WORLD, TP_LOW if r < 2 else TP_HIGH).calls(5) for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    found = states(facts(*recorded_ranks))
     assert (found[0].group, found[0].enqueued) == ("tp (1)", 1)
     assert found[0].waits_in == "ALLREDUCE #1 of tp (1)"
     assert found[2].group == "default_pg (0)"
 
 
 def test_each_rank_is_shown_in_the_stall_that_is_its_own() -> None:
-    tapes = [Tape(r, WORLD, TP_LOW if r < 2 else TP_HIGH).calls(5) for r in range(4)]
-    tapes[0].call(team=TP_LOW, done=False)
-    tapes[2].call(team=TP_HIGH, done=False)
-    found = states(facts(*tapes))
+    recorded_ranks = [RecordedRank(r, WORLD, TP_LOW if r < 2 else TP_HIGH).calls(5) for r in range(4)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    recorded_ranks[2].call(team=TP_HIGH, done=False)
+    found = states(facts(*recorded_ranks))
     assert [found[r].group for r in (0, 2)] == ["tp (1)", "tp (2)"]
 
 
@@ -120,8 +120,8 @@ def test_a_stack_is_told_by_the_innermost_frame_of_the_users_own() -> None:
 
 
 def test_nothing_is_said_so() -> None:
-    tapes = [Tape(r).calls(2).call(done=False) for r in (0, 1, 2)]
-    assert states(facts(*tapes))[3].last_sign == "nothing was read of it"
+    recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
+    assert states(facts(*recorded_ranks))[3].last_sign == "nothing was read of it"
 
 
 # ---- the job
@@ -139,9 +139,9 @@ def test_the_job() -> None:
 
 
 def test_the_library_of_a_dump_is_told_where_no_line_does() -> None:
-    assert job(facts(Tape(0).call().other(comm_lib_version="2.27.5"))).nccl == "2.27.5"
+    assert job(facts(RecordedRank(0).call().other(comm_lib_version="2.27.5"))).nccl == "2.27.5"
     line = Log("r0.log", [said(Version, of="nccl", version="2.26.2")], rank=0)
-    assert job(facts(Tape(0).call().other(comm_lib_version="2.27.5"), logs=[line])).nccl == "2.26.2"
+    assert job(facts(RecordedRank(0).call().other(comm_lib_version="2.27.5"), logs=[line])).nccl == "2.26.2"
 
 
 def test_an_unknown_job_is_unknown() -> None:
@@ -171,7 +171,7 @@ def test_nobody_complained() -> None:
 
 
 def test_what_was_left_out_is_told_before_what_was_lost_and_the_rest_is_counted() -> None:
-    found = facts(Tape(0).call())
+    found = facts(RecordedRank(0).call())
     lost = tuple(Gap(f"{n}.log", "cut off", lost=True) for n in range(4))
     gaps = (
         *lost,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import Log, Tape, facts, said
+from builders.cases import Log, RecordedRank, facts, said
 from builders.fixtures_conditions import blames
 
 from nccldoctor.events import Stack
@@ -21,8 +21,8 @@ REDUCE = (
 )
 
 
-def tape(rank: int, stalls: bool = True) -> Tape:
-    out = Tape(rank).calls(3)
+def recorded(rank: int, stalls: bool = True) -> RecordedRank:
+    out = RecordedRank(rank).calls(3)
     return out.call(done=False) if stalls else out
 
 
@@ -31,7 +31,9 @@ def dumped(rank: int, *frames: str, **more: object) -> Log:
 
 
 def found(*logs: Log) -> TwoStacks | None:
-    return two_stacks(facts(tape(0), tape(1), tape(2), tape(3, stalls=False), logs=logs), blames(3, (0, 1, 2)))
+    return two_stacks(
+        facts(recorded(0), recorded(1), recorded(2), recorded(3, stalls=False), logs=logs), blames(3, (0, 1, 2))
+    )
 
 
 def test_the_first_differing_frame_is_marked_on_both_sides() -> None:
@@ -58,10 +60,10 @@ def test_a_recorded_call_tells_where_a_peer_is() -> None:
         {"name": "main", "filename": "/opt/train/train.py", "line": 388},
     ]
     aligned = facts(
-        Tape(0).calls(3).call(done=False, frames=frames),
-        tape(1),
-        tape(2),
-        tape(3, stalls=False),
+        RecordedRank(0).calls(3).call(done=False, frames=frames),
+        recorded(1),
+        recorded(2),
+        recorded(3, stalls=False),
         logs=(dumped(3, *LOADER, *TAIL),),
     )
     both = two_stacks(aligned, blames(3, (0, 1, 2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders.cases import START, WORLD, Log, Tape, facts, gave_up, said
+from builders.cases import START, WORLD, Log, RecordedRank, facts, gave_up, said
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import GpuError, Heartbeat, ProcessExit, Setting
@@ -11,15 +11,15 @@ from nccldoctor.model.figures import Timeline, TimeRow
 from nccldoctor.summarise.timeline import ROWS, timeline
 
 
-def tape(rank: int, stalls: bool = True) -> Tape:
-    out = Tape(rank)
+def recorded(rank: int, stalls: bool = True) -> RecordedRank:
+    out = RecordedRank(rank)
     for _ in range(20):
         out.pause(1.0).call()
     return out.pause(1.0).call(done=False) if stalls else out
 
 
-def tapes() -> list[Tape]:
-    return [tape(0), tape(1), tape(2), tape(3, stalls=False)]
+def recorded_ranks() -> list[RecordedRank]:
+    return [recorded(0), recorded(1), recorded(2), recorded(3, stalls=False)]
 
 
 def logs() -> list[Log]:
@@ -27,7 +27,7 @@ def logs() -> list[Log]:
 
 
 def found(*more: Log) -> Timeline:
-    aligned = facts(*tapes(), logs=[*logs(), *more])
+    aligned = facts(*recorded_ranks(), logs=[*logs(), *more])
     picture = timeline(aligned, diagnose(aligned))
     assert picture is not None
     return picture
@@ -94,7 +94,7 @@ def test_a_large_job_has_few_rows_and_counts_the_rest() -> None:
     many = world(100)
     out = []
     for rank in range(100):
-        one = Tape(rank, many)
+        one = RecordedRank(rank, many)
         for _ in range(5):
             one.pause(1.0).call()
         out.append(one if rank == 77 else one.call(done=False))

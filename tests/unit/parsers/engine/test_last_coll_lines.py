@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from builders.cpu_limit import patience
+from builders.cpu_limit import bounded_cpu_time
 
 from nccldoctor.events import CollCall
 from nccldoctor.model import Source, SourceKind
@@ -73,5 +73,5 @@ def test_hostile_lines_end() -> None:
         "opCount " * 8000 + "\n",
         " NCCL INFO " * 6000 + "opCount \n",
     ]
-    with patience():
+    with bounded_cpu_time():
         read(lines * 60)

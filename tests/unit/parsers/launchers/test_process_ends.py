@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ from nccldoctor.parsers.python.crash import Crashes
     ],
 )
 def test_terminate_is_tear_down_with_its_reason(text: str, detail: str) -> None:
-    (event,) = events(Crashes(), text)
+    (event,) = events_of(Crashes(), text)
     assert isinstance(event, TearDown)
     assert (event.what, event.detail) == ("terminate-called", detail)
 
@@ -44,7 +44,7 @@ def test_terminate_is_tear_down_with_its_reason(text: str, detail: str) -> None:
     ],
 )
 def test_a_crash_is_the_processes_own_end(text: str, signal: str) -> None:
-    (event,) = events(Crashes(), text)
+    (event,) = events_of(Crashes(), text)
     assert isinstance(event, ProcessExit)
     assert (event.signal, event.reporter) == (signal, "process")
 
@@ -53,7 +53,7 @@ def test_a_crash_is_the_processes_own_end(text: str, signal: str) -> None:
     "text", ["Fatal Python error: Aborted", "*** SIGTERM received by PID 7 (TID 9) ***", "*** SIGABRT (@0x3e8) ***"]
 )
 def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
-    assert [e.kind for e in events(Crashes(), text)] == ["tear-down"]
+    assert [e.kind for e in events_of(Crashes(), text)] == ["tear-down"]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
     ],
 )
 def test_what_parents_say(text: str, expected: tuple[object, ...]) -> None:
-    (event,) = events(Spawners(), text)
+    (event,) = events_of(Spawners(), text)
     assert isinstance(event, ProcessExit)
     assert (event.reporter, event.rank, event.local_rank, event.exitcode, event.signal, event.pid) == expected
 
 
 def test_deepspeed_stops_the_others() -> None:
-    (event,) = events(
+    (event,) = events_of(
         Spawners(), "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
     )
     assert isinstance(event, TearDown)
@@ -102,9 +102,9 @@ def test_deepspeed_stops_the_others() -> None:
 
 
 def test_other_exits_are_no_events() -> None:
-    assert events(Spawners(), "thread pool exits with return code = ok\nthe run terminated with code review") == []
-    assert events(Spawners(), "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.") == []
-    assert events(Crashes(), "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
+    assert events_of(Spawners(), "thread pool exits with return code = ok\nthe run terminated with code review") == []
+    assert events_of(Spawners(), "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.") == []
+    assert events_of(Crashes(), "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
 
 
 @given(
@@ -112,5 +112,5 @@ def test_other_exits_are_no_events() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events(Crashes(), "".join(pieces))
-    events(Spawners(), "".join(pieces))
+    events_of(Crashes(), "".join(pieces))
+    events_of(Spawners(), "".join(pieces))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ Root Cause (first observed failure):
 
 
 def test_rows_carry_the_global_rank_and_the_root_cause_is_first() -> None:
-    closed, quoted, root = events(FailureTable(), TABLE)
+    closed, quoted, root = events_of(FailureTable(), TABLE)
     assert isinstance(closed, ProcessExit)
     assert isinstance(root, ProcessExit)
     assert (closed.rank, closed.local_rank, closed.exitcode, closed.signal, closed.first) == (
@@ -78,7 +78,7 @@ def test_rows_carry_the_global_rank_and_the_root_cause_is_first() -> None:
 
 
 def test_a_tracebacks_in_the_table_is_told_once_and_the_launchers_own_is_an_echo() -> None:
-    (launcher,) = events(Exceptions(), TABLE)
+    (launcher,) = events_of(Exceptions(), TABLE)
     assert isinstance(launcher, ExceptionRaised)
     assert (launcher.type.rpartition(".")[2], launcher.origin) == ("ChildFailedError", "echo")
 
@@ -91,17 +91,17 @@ def test_chained_exceptions_in_a_row_belong_to_its_rank() -> None:
         "  ValueError: bad sample\n"
     )
     text = TABLE.replace(first, chained)
-    found = [e for e in events(FailureTable(), text) if isinstance(e, ExceptionRaised)]
+    found = [e for e in events_of(FailureTable(), text) if isinstance(e, ExceptionRaised)]
     assert [(e.rank, e.type, e.origin) for e in found] == [(8, "KeyError", "own"), (8, "ValueError", "own")]
-    assert [e.type.rpartition(".")[2] for e in events(Exceptions(), text) if isinstance(e, ExceptionRaised)] == [
+    assert [e.type.rpartition(".")[2] for e in events_of(Exceptions(), text) if isinstance(e, ExceptionRaised)] == [
         "ChildFailedError"
     ]
 
 
 def test_the_agents_line_is_dropped_only_where_the_table_tells_of_that_process() -> None:
-    assert events(Agent(), FAILED + TABLE) == []
-    assert len(events(Agent(), FAILED)) == 1
-    (other,) = events(Agent(), FAILED.replace("375041", "7") + TABLE)
+    assert events_of(Agent(), FAILED + TABLE) == []
+    assert len(events_of(Agent(), FAILED)) == 1
+    (other,) = events_of(Agent(), FAILED.replace("375041", "7") + TABLE)
     assert isinstance(other, ProcessExit)
     assert (other.local_rank, other.rank, other.exitcode, other.signal, other.first) == (3, None, -9, "SIGKILL", True)
 
@@ -114,7 +114,7 @@ def test_table_of_1_9() -> None:
         "  time: 2021-08-02_11:45:43\n  rank: 0 (local_rank: 0)\n  exitcode: -6 (pid: 4109)\n  error_file: <N/A>\n"
         '  msg: "Process failed with exitcode 1"\n'
     )
-    root, error, other = events(FailureTable(), text)
+    root, error, other = events_of(FailureTable(), text)
     assert isinstance(root, ProcessExit)
     assert isinstance(other, ProcessExit)
     assert isinstance(error, ExceptionRaised)
@@ -123,7 +123,7 @@ def test_table_of_1_9() -> None:
 
 
 def test_agent_lines() -> None:
-    found = events(
+    found = events_of(
         Agent(),
         "Sending process 7 closing signal SIGTERM\nUnable to shutdown process 8 via 15, forcefully exiting via 9\n"
         "Process 9 did not exit after SIGKILL within 30s; abandoning and continuing teardown.\n"
@@ -144,7 +144,7 @@ def test_agent_lines() -> None:
 
 
 def test_rank_map_of_a_node() -> None:
-    (note,) = events(
+    (note,) = events_of(
         Agent(),
         "[default] Rendezvous complete for workers. Result:\n  restart_count=1\n  master_addr=node0\n  group_rank=1\n"
         "  local_ranks=[0, 1, 2]\n  global_ranks=[8, 9, 10]\n",
@@ -199,8 +199,8 @@ def test_signals() -> None:
     st.binary(max_size=200),
 )
 def test_never_raises(lines: list[str], content: bytes) -> None:
-    events(FailureTable(), "\n".join(lines))
-    events(Agent(), "\n".join(lines))
+    events_of(FailureTable(), "\n".join(lines))
+    events_of(Agent(), "\n".join(lines))
     ErrorFile().parse(source(), content)
     ErrorFile().parse(source(), b'{"message":' + content)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from builders.cpu_limit import patience
-from builders.signal_window import events_of
+from builders.cpu_limit import bounded_cpu_time
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,7 +117,7 @@ def test_never_raises(front, literal, back):
 )
 def test_hostile_line_is_read_quickly(filler):
     text = (filler * (65536 // len(filler)))[:65000] + "NCCL WARN Init COMPLETE Got completion Call to recv"
-    with patience():
+    with bounded_cpu_time():
         for parser in PARSERS:
             events_of(parser, text)
 

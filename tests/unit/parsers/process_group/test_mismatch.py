@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,13 +24,13 @@ def call(rank: int, seq: int, op: str, shape: str, dtype: str = "Float") -> str:
 
 
 def mismatch(text: str) -> CollectiveMismatch:
-    (event,) = events(Mismatches(), text)
+    (event,) = events_of(Mismatches(), text)
     assert isinstance(event, CollectiveMismatch)
     return event
 
 
 def barrier(text: str) -> MonitoredBarrier:
-    (event,) = events(MonitoredBarriers(), text)
+    (event,) = events_of(MonitoredBarriers(), text)
     assert isinstance(event, MonitoredBarrier)
     return event
 
@@ -181,5 +181,5 @@ def test_the_wrappers_barrier_carries_its_call_and_is_told_once() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events(Mismatches(), "".join(pieces))
-    events(MonitoredBarriers(), "".join(pieces))
+    events_of(Mismatches(), "".join(pieces))
+    events_of(MonitoredBarriers(), "".join(pieces))

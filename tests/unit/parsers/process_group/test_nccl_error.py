@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.log_reading import parsed
-from builders.parsed_lines import events
+from builders.log_reading import events_of, parsed
 from builders.verdicts import gave_up, read
 
 from nccldoctor.events import NcclError
@@ -25,7 +24,7 @@ BLOCK = f"[rank5]:[E131 18:20:55.347690682 ProcessGroupNCCL.cpp:1895] {PREFIX}{E
 
 
 def found(text: str) -> list[NcclError]:
-    return [e for e in events(NcclErrors(), text) if isinstance(e, NcclError)]
+    return [e for e in events_of(NcclErrors(), text) if isinstance(e, NcclError)]
 
 
 def test_block_with_its_last_error_and_the_what_of_the_same_process_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from nccldoctor.parsers.process_group.store import Store
 
 
 def found(text: str) -> list[StoreError]:
-    return [e for e in events(Store(), text) if isinstance(e, StoreError)]
+    return [e for e in events_of(Store(), text) if isinstance(e, StoreError)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_store_barrier_counts_the_missing_and_its_rank_is_global() -> None:
     ):
         (event,) = found(text)
         assert (event.operation, event.rank, event.missing, event.key) == ("barrier", 3, 2, "store_based_barrier_key:1")
-    (note,) = events(
+    (note,) = events_of(
         Store(),
         "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
         "(world_size=2, worker_count=1, timeout=0:30:00)",
@@ -122,7 +122,7 @@ def test_store_barrier_counts_the_missing_and_its_rank_is_global() -> None:
 
 
 def rendezvous(text: str) -> list[tuple[str, str | None]]:
-    return [(e.message, e.node) for e in events(Rendezvous(), text) if isinstance(e, RendezvousError)]
+    return [(e.message, e.node) for e in events_of(Rendezvous(), text) if isinstance(e, RendezvousError)]
 
 
 def test_rendezvous() -> None:
@@ -140,5 +140,5 @@ def test_rendezvous() -> None:
 @given(st.lists(st.one_of(st.sampled_from([*Store.literals, *Rendezvous.literals]), st.text(max_size=30)), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events(Store(), "".join(pieces))
-    events(Rendezvous(), "".join(pieces))
+    events_of(Store(), "".join(pieces))
+    events_of(Rendezvous(), "".join(pieces))

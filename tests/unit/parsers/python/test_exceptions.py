@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ PARSER = Exceptions()
 
 
 def raised(text: str) -> list[ExceptionRaised]:
-    return [e for e in events(PARSER, text) if isinstance(e, ExceptionRaised)]
+    return [e for e in events_of(PARSER, text) if isinstance(e, ExceptionRaised)]
 
 
 def told(text: str) -> list[tuple[str, str, str]]:
@@ -274,7 +274,7 @@ def test_ignored_exceptions_are_notes_and_threads_are_logged() -> None:
         "Exception ignored in: <function Loader.__del__ at 0x7f>\nTraceback (most recent call last):\n"
         '  File "t.py", line 1, in __del__\nAttributeError: gone\n'
     )
-    (note,) = events(PARSER, text)
+    (note,) = events_of(PARSER, text)
     assert isinstance(note, Note)
     assert (note.what, note.detail) == ("exception-ignored", "AttributeError: gone")
     text = (
@@ -321,4 +321,4 @@ def test_message_over_several_prefixed_lines() -> None:
     )
 )  # fmt: skip
 def test_never_raises(lines: list[str]) -> None:
-    events(PARSER, "\n".join(lines))
+    events_of(PARSER, "\n".join(lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,13 +44,13 @@ from nccldoctor.parsers.python.memory import Memory
     ],
 )
 def test_scopes(text: str, scope: str, device: int | None) -> None:
-    (event,) = events(Memory(), text)
+    (event,) = events_of(Memory(), text)
     assert isinstance(event, OutOfMemory)
     assert (event.scope, event.device) == (scope, device)
 
 
 def test_killed_worker_is_named_by_its_own_pid() -> None:
-    (event,) = events(Memory(), "[rank2]: RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed. ")
+    (event,) = events_of(Memory(), "[rank2]: RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed. ")
     assert isinstance(event, OutOfMemory)
     assert (event.rank, event.pid, event.process) == (2, 5123, "DataLoader worker")
 
@@ -76,7 +76,7 @@ def test_killed_worker_is_named_by_its_own_pid() -> None:
     ],
 )
 def test_other_resources(text: str, what: str) -> None:
-    (event,) = events(Memory(), text)
+    (event,) = events_of(Memory(), text)
     assert isinstance(event, Note)
     assert event.what == what
 
@@ -90,10 +90,10 @@ def test_other_resources(text: str, what: str) -> None:
     ],
 )
 def test_no_sign_of_a_shortage(text: str) -> None:
-    assert events(Memory(), text) == []
+    assert events_of(Memory(), text) == []
 
 
 @given(st.lists(st.one_of(st.sampled_from(Memory.literals), st.text(max_size=30)), max_size=8))
 @settings(max_examples=30, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events(Memory(), "".join(pieces))
+    events_of(Memory(), "".join(pieces))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from builders.cpu_limit import patience
-from builders.signal_window import events_of
+from builders.cpu_limit import bounded_cpu_time
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -159,6 +159,6 @@ def test_never_raises(lines):
 @pytest.mark.parametrize("filler", ["1 ", "The missing ranks: 1-9", "RUNNING  ", "group info: "])
 def test_hostile_line_is_read_quickly(filler):
     text = "#0-0 (6) ERROR\n  " + (filler * (65536 // len(filler)))[:65000] + " Missing communicator data from"
-    with patience():
+    with bounded_cpu_time():
         for parser in PARSERS:
             events_of(parser, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from builders.parsed_lines import events
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +16,11 @@ from nccldoctor.parsers.schedulers.slurm import Scheduler
 
 
 def exits(text: str) -> list[tuple[int | None, int | None, str | None, str | None]]:
-    return [(e.task, e.exitcode, e.signal, e.host) for e in events(Scheduler(), text) if isinstance(e, ProcessExit)]
+    return [(e.task, e.exitcode, e.signal, e.host) for e in events_of(Scheduler(), text) if isinstance(e, ProcessExit)]
 
 
 def scheduled(text: str) -> list[tuple[str, str | None, str | None]]:
-    return [(e.what, e.job, e.host) for e in events(Scheduler(), text) if isinstance(e, SchedulerEvent)]
+    return [(e.what, e.job, e.host) for e in events_of(Scheduler(), text) if isinstance(e, SchedulerEvent)]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_was_done(text: str, expected: tuple[object, ...]) -> None:
 
 
 def test_time_of_a_cancellation() -> None:
-    (event,) = events(
+    (event,) = events_of(
         Scheduler(), "slurmstepd: error: *** JOB 44 ON n3 CANCELLED AT 2026-03-08T00:51:30 DUE TO TIME LIMIT ***"
     )
     assert event.time == datetime(2026, 3, 8, 0, 51, 30)
@@ -93,7 +93,7 @@ def test_time_of_a_cancellation() -> None:
     ],
 )
 def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
-    found = [(e.pid, e.signal, e.exitcode) for e in events(Shell(), text) if isinstance(e, ProcessExit)]
+    found = [(e.pid, e.signal, e.exitcode) for e in events_of(Shell(), text) if isinstance(e, ProcessExit)]
     assert found == expected
 
 
@@ -115,7 +115,7 @@ def test_shells(text: str, expected: list[tuple[object, ...]]) -> None:
 def test_kubernetes(text: str, expected: list[object]) -> None:
     found = [
         e.what if isinstance(e, SchedulerEvent) else e.exitcode
-        for e in events(Kubernetes(), text)
+        for e in events_of(Kubernetes(), text)
         if isinstance(e, SchedulerEvent | ProcessExit)
     ]
     assert found == expected
@@ -128,4 +128,4 @@ LITERALS = [*Scheduler.literals, *Shell.literals, *Kubernetes.literals, "srun: e
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     for parser in (Scheduler(), Shell(), Kubernetes()):
-        events(parser, "".join(pieces))
+        events_of(parser, "".join(pieces))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from builders.cpu_limit import patience
-from builders.signal_window import events_of
+from builders.cpu_limit import bounded_cpu_time
+from builders.log_reading import events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,6 +152,6 @@ def test_never_raises(lines, noise):
 def test_hostile_line_is_read_quickly(filler):
     text = 'Thread 7 (idle): "MainThread"\n' + (filler * (65536 // len(filler)))[:65000]
     text += "\nThread 0x1234 (most recent call first):\n" + text + '\nThread 1 (Thread 0x7 (LWP 3) "x"):\n' + text
-    with patience():
+    with bounded_cpu_time():
         for parser in PARSERS:
             events_of(parser, text)
