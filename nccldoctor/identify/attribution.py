@@ -224,7 +224,7 @@ def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host:
         device = pci_address(event.device)
         return processes.by_device.get((host, device)) if device else None
     if isinstance(event, ProcessExit) and event.task is not None:
-        return processes.by_task.get(event.task)
+        return event.task if event.task in processes.rank_tasks else None
     if isinstance(event, ProcessExit) and event.local_rank is not None and host:
         return processes.by_local.get((host, event.local_rank))
     if event.written_by is not Writer.RANK:

@@ -26,7 +26,6 @@ from nccldoctor.identify.group_members import callers_by_group, known_world_size
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
-from nccldoctor.identify.processes import ProcessTable
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.model.ranks import Ranks
@@ -35,114 +34,104 @@ from nccldoctor.parsers.base import Parsed
 
 
 def identify(read: Ingested) -> Case:
-    """Everything that was read, with each rank, group and clock sorted out. Nothing is judged here."""
-    attributed = attribute(read.parsed, read.batch.dumps)
-    settings = _sizes(attributed.events)
-    size = known_world_size(read.batch, attributed.events, settings)
-    if size is None:
-        size = world_size_from_groups(callers_by_group(read.batch, attributed.dump_rank))
-    ranks = _ranks_seen(attributed.events, attributed.dump_rank, attributed.processes, read.batch)
-    if size is not None and ranks and max(ranks) >= size:
-        size = None
-    known = size is not None or _launched_whole(
-        attributed.events, ranks, Ranks(r for r in attributed.dump_rank if r is not None)
-    )
-    world = Ranks(range(size if size is not None else max(ranks, default=-1) + 1))
-    learned = "world" if size is not None else "listed" if known and _listed(attributed.events, world) else "assumed"
-    groups, call_group = build_groups(read.batch, attributed.dump_rank, attributed.events, world, learned)
-    counted = _launches(read.batch, attributed, len(world) if known else None)
-    if not _numbered(read.batch, attributed.events):
-        groups, counted = with_communicators(groups, counted)
-    rank_of_dump = np.array([-1 if r is None else r for r in attributed.dump_rank], dtype=np.int32)
-    calls = read.batch.calls
-    call_rank = rank_of_dump[calls.dump] if len(calls) else np.empty(0, dtype=np.int32)
-    skews = clock_skew.find_skews(read.batch, call_rank, call_group, attributed.processes.host)
-    times = event_seconds(attributed.events, read.batch, attributed.dump_rank)
-    recorded = _recorded(read.batch)
+    """Everything that was read, with each rank, group and clock sorted out; nothing is judged here."""
+    batch, who = read.batch, attribute(read.parsed, read.batch.dumps)
+    events, dump_rank = who.events, who.dump_rank
+    world, learned, is_whole = _world(batch, who)
+    world_size = len(world) if is_whole else None
+    groups, call_group = build_groups(batch, dump_rank, events, world, learned)
+    counters = _nccl_counters(batch, who, world_size)
+    if not _has_sequence_numbers(batch, events):
+        groups, counters = with_communicators(groups, counters)
+    rank_of_dump = np.array([-1 if r is None else r for r in dump_rank], dtype=np.int32)
+    call_rank = rank_of_dump[batch.calls.dump] if len(batch.calls) else np.empty(0, dtype=np.int32)
+    skews = clock_skew.find_skews(batch, call_rank, call_group, who.processes.host)
+    times = event_seconds(events, batch, dump_rank)
+    recorded = _recorded_spans(batch)
     return Case(
-        sources=attributed.sources,
+        sources=who.sources,
         readings=tuple(_reading(p, recorded.get(p.source.id, [])) for p in read.parsed),
-        events=attributed.events,
-        batch=clock_skew.correct_times(read.batch, call_rank, skews),
-        dump_rank=attributed.dump_rank,
+        events=events,
+        batch=clock_skew.correct_times(batch, call_rank, skews),
+        dump_rank=dump_rank,
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
-        world_size=len(world) if known else None,
-        seconds=times - clock_skew.clock_offsets(attributed.events, skews) if skews else times,
-        gaps=(
-            *read.gaps,
-            *attributed.gaps,
-            *_dump_gaps(read.batch, attributed.dump_rank),
-            *clock_skew.skew_gaps(skews),
-        ),
+        world_size=world_size,
+        seconds=times - clock_skew.clock_offsets(events, skews) if skews else times,
+        gaps=(*read.gaps, *who.gaps, *_dump_gaps(batch, dump_rank), *clock_skew.skew_gaps(skews)),
         skews=skews,
-        nccl_counters=counted,
-        rank_host=attributed.processes.host,
-        rank_pid=attributed.processes.pid,
-        rank_device=attributed.processes.device,
-        torch=_version(attributed.events, "torch"),
-        nccl=_version(attributed.events, "nccl") or next((d.library for d in read.batch.dumps if d.library), None),
+        nccl_counters=counters,
+        rank_host=who.processes.host,
+        rank_pid=who.processes.pid,
+        rank_device=who.processes.device,
+        torch=_version(events, "torch"),
+        nccl=_version(events, "nccl") or next((d.library for d in batch.dumps if d.library), None),
     )
 
 
-def _launches(batch: Batch, attributed: Attributed, world: int | None) -> tuple[NcclCounters, ...]:
-    """What NCCL's own observers counted, the finest counts first."""
-    reports = [e for e in attributed.events if isinstance(e, RasStatus)]
-    return (
-        *counters_from_dumps(zip(attributed.dump_rank, batch.dumps, strict=True)),
-        *counters_from_lines(attributed.events),
-        *counters_from_ras(reports, attributed.processes.rank_of, world),
-    )
+def _world(batch: Batch, who: Attributed) -> tuple[Ranks, str, bool]:
+    """All ranks of the job, how they are known (``world``, ``listed``, ``assumed``), and whether none can be missing."""
+    events, dump_rank = who.events, who.dump_rank
+    size = known_world_size(batch, events, _world_size_settings(events))
+    if size is None:
+        size = world_size_from_groups(callers_by_group(batch, dump_rank))
+    ranks = _ranks_seen(who, batch)
+    if size is not None and (not ranks or max(ranks) < size):
+        return Ranks(range(size)), "world", True
+    world = Ranks(range(max(ranks, default=-1) + 1))
+    is_whole = _is_whole_job(events, ranks, Ranks(r for r in dump_rank if r is not None))
+    is_listed = is_whole and frozenset(world) <= {e.rank for e in events}
+    return world, "listed" if is_listed else "assumed", is_whole
 
 
-def _numbered(batch: Batch, events: Sequence[Event]) -> bool:
-    """Whether PyTorch's own numbers tell where the ranks stand: NCCL's own observers then are witnesses, not the record."""
-    lines = (BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
-    return any(d.entries or d.status for d in batch.dumps) or any(isinstance(e, lines) for e in events)
+def _world_size_settings(events: Sequence[Event]) -> dict[str, int]:
+    settings = (e for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit())
+    return {e.name: int(e.value) for e in settings}
 
 
-def _sizes(events: Sequence[Event]) -> dict[str, int]:
-    return {
-        e.name: int(e.value) for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit()
-    }
-
-
-def _ranks_seen(
-    events: Sequence[Event], dump_rank: Sequence[int | None], processes: ProcessTable, batch: Batch
-) -> Ranks:
+def _ranks_seen(who: Attributed, batch: Batch) -> Ranks:
     """Every rank that a dump, a line, a launcher or a group names."""
-    seen = {r for r in dump_rank if r is not None} | set(processes.host)
-    seen |= {e.rank for e in events if e.rank is not None}
-    seen.update(r for e in events if isinstance(e, MonitoredBarrier) for r in e.missing)
+    seen = {r for r in who.dump_rank if r is not None} | set(who.processes.host)
+    seen |= {e.rank for e in who.events if e.rank is not None}
+    seen.update(r for e in who.events if isinstance(e, MonitoredBarrier) for r in e.missing)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)
     return Ranks(r for r in seen if 0 <= r < 10_000_000)
 
 
-def _launched_whole(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:
-    """Whether the ranks heard of are the whole job: a number of ranks that nodes hold, nearly all of them seen, the last one too.
+def _is_whole_job(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:
+    """True when the ranks that were seen are the whole job, up to a few silent ones.
 
-    A store that counted its clients says that some are missing. One silent rank leaves a hole; a collector that lost files leaves many.
+    Their number must be one that nodes hold (a multiple of 8, or 2, 4, 6), with the last rank and nearly all others seen. One
+    silent rank leaves a hole; a collector that lost files leaves many. A store that waited for its clients says that ranks are
+    missing. Ranks 0-4, 6 and 7 were seen: the job has 8 ranks, and rank 5 is silent.
     """
-    joined = [e for e in events if isinstance(e, StoreError) and e.operation == "clients-missing"]
-    if joined or len(ranks) < 2:
+    clients_missing = any(isinstance(e, StoreError) and e.operation == "clients-missing" for e in events)
+    if clients_missing or len(ranks) < 2:
         return False
     size = max(ranks) + 1
     holes = size - len(ranks)
-    whole = size % 8 == 0 or size in (2, 4, 6)
-    seen_last = size - 1 in dumped or any(e.rank == size - 1 for e in events)
+    is_usual = size % 8 == 0 or size in (2, 4, 6)
+    has_last = size - 1 in dumped or any(e.rank == size - 1 for e in events)
+    has_records = bool(events) or (len(dumped) + holes == size and holes > 0)
+    return is_usual and has_last and holes <= max(1, size // 8) and has_records
+
+
+def _nccl_counters(batch: Batch, who: Attributed, world_size: int | None) -> tuple[NcclCounters, ...]:
+    """The counts of NCCL's own observers, the finest counts first."""
+    reports = [e for e in who.events if isinstance(e, RasStatus)]
     return (
-        whole
-        and seen_last
-        and (holes == 0 or holes <= max(1, size // 8))
-        and (bool(events) or (len(dumped) + holes == size and holes > 0))
+        *counters_from_dumps(zip(who.dump_rank, batch.dumps, strict=True)),
+        *counters_from_lines(who.events),
+        *counters_from_ras(reports, who.processes.rank_of, world_size),
     )
 
 
-def _listed(events: Sequence[Event], world: Ranks) -> bool:
-    """Whether lines of the ranks, or of their launchers, name every rank of a world that nothing else counts."""
-    return frozenset(world) <= {e.rank for e in events}
+def _has_sequence_numbers(batch: Batch, events: Sequence[Event]) -> bool:
+    """True when PyTorch's own sequence numbers show the progress of ranks; NCCL's counts then only confirm them."""
+    lines = (BlockingWaitTimeout, CollectiveTimeout, WorkStatus)
+    return any(d.entries or d.status for d in batch.dumps) or any(isinstance(e, lines) for e in events)
 
 
 def _version(events: Sequence[Event], of: str) -> str | None:
@@ -150,33 +139,32 @@ def _version(events: Sequence[Event], of: str) -> str | None:
 
 
 def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
-    out = []
+    gaps = []
     for dump, rank in zip(batch.dumps, dump_rank, strict=True):
         ranks = Ranks([rank] if rank is not None else [])
         if dump.problem:
             lost = dump.problem.startswith(("truncated", "refused", "unreadable"))
-            out.append(Gap(dump.path, dump.problem, ranks, dump.source, lost))
+            gaps.append(Gap(dump.path, dump.problem, ranks, dump.source, lost))
         elif dump.wrapped:
-            out.append(
-                Gap(f"{dump.path}: older calls", "the ring buffer was full and dropped them", ranks, dump.source)
-            )
-    return out
+            why = "the ring buffer was full and dropped them"
+            gaps.append(Gap(f"{dump.path}: older calls", why, ranks, dump.source))
+    return gaps
 
 
-def _recorded(batch: Batch) -> dict[int, list[datetime]]:
-    """The first and the last moment that the dumps of each source hold."""
-    out: dict[int, list[datetime]] = {}
+def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:
+    """The first and the last time of the calls in the dumps of each source, by source id."""
+    spans: dict[int, list[datetime]] = {}
     for dump, rows in batch.calls.by_dump():
         stamps = np.concatenate([batch.calls.created_ns[rows], batch.calls.completed_ns[rows]])
         stamps = stamps[stamps > 0]
         if len(stamps):
             ends = [datetime.fromtimestamp(int(at) // 10**9, UTC) for at in (stamps.min(), stamps.max())]
-            out.setdefault(batch.dumps[dump].source, []).extend(ends)
-    return out
+            spans.setdefault(batch.dumps[dump].source, []).extend(ends)
+    return spans
 
 
 def _reading(parsed: Parsed, recorded: list[datetime]) -> Reading:
-    """The span is that of the lines with a date; where no line has a year, it is told without one."""
+    """How a source was read, with its span of time: of the dated lines, without a year where no line has one."""
     times = [*recorded, *(e.time for e in parsed.events if e.time is not None)]
     dated = [t for t in times if t.year != YEARLESS]
     aware = [t for t in dated if t.tzinfo is not None]

@@ -1,4 +1,4 @@
-"""Who is who: what lines say of a rank's host, process, local rank and board."""
+"""Reads from lines which host, process, local rank and GPU each rank has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from nccldoctor.parsers.event_text import local_rank
 
 @dataclass(slots=True)
 class ProcessTable:
-    """Who is who, as it is being learned; read-only once :func:`nccldoctor.identify.attribution.attribute` has returned it."""
+    """The host, process id and GPU of each rank, and the way back from them to the rank.
+
+    It grows while :func:`nccldoctor.identify.attribution.attribute` runs and is read-only afterwards. ``by_pid`` has keys (host,
+    pid) and (None, pid); ``shared_pids`` occur on several hosts. ``rank_tasks`` are Slurm task ids that are global ranks.
+    """
 
     host: dict[int, str] = field(default_factory=dict)
     pid: dict[int, int] = field(default_factory=dict)
@@ -20,18 +24,18 @@ class ProcessTable:
     by_pid: dict[tuple[str | None, int], int] = field(default_factory=dict)
     by_local: dict[tuple[str, int], int] = field(default_factory=dict)
     by_device: dict[tuple[str, str], int] = field(default_factory=dict)
-    by_task: dict[int, int] = field(default_factory=dict)
+    rank_tasks: set[int] = field(default_factory=set)
     shared_pids: set[int] = field(default_factory=set)
 
     def rank_of(self, host: str | None, pid: int) -> int | None:
-        """The rank of a process; by its id alone where only one host has it, or calls itself otherwise."""
-        found = self.by_pid.get((host, pid)) if host is not None else None
-        if found is None and pid not in self.shared_pids:
-            found = self.by_pid.get((None, pid))
-        return found
+        """The rank of a process: by host and id, else by the id alone where only one rank has it."""
+        rank = self.by_pid.get((host, pid)) if host is not None else None
+        if rank is None and pid not in self.shared_pids:
+            rank = self.by_pid.get((None, pid))
+        return rank
 
     def learn(self, rank: int, host: str | None, pid: int | None, local: int | None, device: str | None) -> None:
-        """Note what one line says of one rank; the first word stands."""
+        """Add what one line says of one rank; what an earlier line said is kept."""
         if host:
             host = short_host(host)
             self.host.setdefault(rank, host)
@@ -68,7 +72,7 @@ def pci_address(address: str | None) -> str | None:
 
 
 def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
-    """Read the lines that tie a rank to a host, a process or a board."""
+    """Read the lines that tie a rank to a host, a process or a GPU."""
     inits: list[CommInit | InspectorRecord] = []
     for event in events:
         if isinstance(event, ProcessExit) and event.rank is not None:
@@ -79,8 +83,8 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host, event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
-    _tasks(events, processes)
-    _seats([e for e in events if isinstance(e, RasStatus)], processes)
+    _read_slurm_tasks(events, processes)
+    _read_ras([e for e in events if isinstance(e, RasStatus)], processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
@@ -89,8 +93,8 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(rank, event.host, event.pid, *board)
 
 
-def _seats(events: list[RasStatus], processes: ProcessTable) -> None:
-    """RAS names processes: in a communicator that holds all GPUs of the job, under their global ranks."""
+def _read_ras(events: list[RasStatus], processes: ProcessTable) -> None:
+    """RAS lists processes by the rank in a communicator; in one of all GPUs of the job these are global ranks."""
     total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
     sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
     for event in events if total else ():
@@ -100,26 +104,28 @@ def _seats(events: list[RasStatus], processes: ProcessTable) -> None:
                 processes.learn(rank, host, pid, None, None)
 
 
-def _tasks(events: Iterable[Event], processes: ProcessTable) -> None:
-    """Slurm's task ids are global ranks where each task is one rank: as many ranks were heard of as there are tasks, or a host has
-    several tasks (a launcher that starts the ranks of its node is one task for each host).
+def _read_slurm_tasks(events: Iterable[Event], processes: ProcessTable) -> None:
+    """Slurm's task ids are global ranks where each task is one rank.
+
+    That is so where as many ranks were seen as there are tasks, or where a host has several tasks. A launcher that starts the
+    ranks of its node is one task for each host: task 1 of two torchrun launchers is no rank.
     """
     exits = [e for e in events if isinstance(e, ProcessExit) and e.task is not None and e.rank is None]
-    heard = {e.rank for e in events if e.rank is not None}
+    ranks = {e.rank for e in events if e.rank is not None}
     hosts = {e.host for e in exits}
     tasks = {e.task for e in exits}
     elastic = any(isinstance(e, ProcessExit) and e.reporter == "torchrun" for e in events)
     if not tasks or (elastic and len(tasks) == len(hosts)):  # each task is a launcher, whose own table names the ranks
         return
     several = all(h is not None and "[" not in h and "," not in h for h in hosts) and len(tasks) > len(hosts)
-    if not several and max(t for t in tasks if t is not None) > max(heard, default=-1):
+    if not several and max(t for t in tasks if t is not None) > max(ranks, default=-1):
         return
-    by_node = len(tasks) <= len(hosts) < len(heard)  # then a task may be a launcher that started the ranks of its node
+    by_node = len(tasks) <= len(hosts) < len(ranks)  # then a task may be a launcher that started the ranks of its node
     if by_node and not all(
         e.host and e.task is not None and processes.host.get(e.task) == short_host(e.host) for e in exits
     ):
         return
     for event in exits:
         if event.task is not None:
-            processes.by_task[event.task] = event.task
+            processes.rank_tasks.add(event.task)
             processes.learn(event.task, event.host, event.pid, None, None)
