@@ -20,7 +20,7 @@ from nccldoctor.model.recorded_calls import Batch
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stood before the message of a line: who wrote it, as launchers, collectors and loggers say.
+    """The prefix of a line: its writer, as launchers, collectors and loggers name it.
 
     ``rank`` is a *global* rank (``[rank3]:``, an srun label on one task per rank, a Ray actor's rank);
     ``local_rank`` a launcher's local one (``[default3]:``); ``stream`` is the text that tells this writer from others in a merged
@@ -66,7 +66,7 @@ class Line:
 
 
 class Window(Protocol):
-    """Where a line's neighbours come from; the scanner's buffer implements it."""
+    """The neighbours of a line; the scanner's buffer implements it."""
 
     def after(self, line: Line, limit: int) -> Iterator[Line]:
         """See :meth:`Line.following`."""
@@ -78,7 +78,7 @@ class Window(Protocol):
         """The next ``limit`` lines, whoever wrote them."""
 
     def holds(self, line: Line, text: str, within: int) -> bool:
-        """Whether ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
+        """True when ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 
 class LineParser(ABC):
@@ -101,8 +101,10 @@ class LineParser(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file gave. ``lines`` were read, ``understood`` of the ``candidates`` led to an event;
-    ``first_unknown`` is the first candidate that did not, with its place.
+    """The content of one file: its events, calls and gaps.
+
+    ``lines`` were read, ``understood`` of the ``candidates`` led to an event; ``first_unknown`` is the first candidate
+    that did not, with its place.
     """
 
     source: Source
@@ -121,7 +123,7 @@ class FileParser(ABC):
 
     @abstractmethod
     def claims(self, head: bytes, path: str) -> bool:
-        """Whether a file that begins with ``head`` (at most 64 kB) is of this kind; content decides before the name."""
+        """True when a file that begins with ``head`` (at most 64 kB) is of this kind; content decides before the name."""
 
     @abstractmethod
     def parse(self, source: Source, content: bytes) -> Parsed:

@@ -1,4 +1,4 @@
-"""What PyTorch's own flight-recorder analyser said, where its output lies in the input.
+"""Reads the output of PyTorch's own flight-recorder analyser, where it lies in the input.
 
 Source: pytorch ``torch/distributed/flight_recorder/components`` 2.13 (``tools/flight_recorder`` up to 2.8). Its
 *culprit rank* is the rank that differs from the first one it looked at, not from the majority; a partial hang is

@@ -81,10 +81,10 @@ def load(data: bytes) -> Dump:
     except MemoryError:
         raise
     except Exception as error:  # the unpickler raises whatever a broken opcode leads to
-        return _broken(data, form, error)
+        return _refused(data, form, error)
 
 
-def _broken(data: bytes, form: str, error: Exception) -> Dump:
+def _refused(data: bytes, form: str, error: Exception) -> Dump:
     if form == "json":
         at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()) - 1 > 0
         cut = at_end or "Unterminated string" in str(error)
@@ -93,10 +93,10 @@ def _broken(data: bytes, form: str, error: Exception) -> Dump:
         from nccldoctor.parsers.flight_recorder.salvage import salvage
 
         return salvage(data)
-    return Dump("dict", problem=f"refused: {_words(error)}")
+    return Dump("dict", problem=f"refused: {_error_text(error)}")
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"[:120]
     return text.encode("ascii", "backslashreplace").decode()
 

@@ -79,7 +79,7 @@ def _calls(text: Any) -> list[tuple[int, str, int, str]]:
 
 
 def _decoded(text: Any) -> Any:
-    """What a JSON text says; a text that is none as it stands, and None for one that is too large."""
+    """The value of a JSON text; any other text unchanged, and None for one that is too large."""
     if type(text) is not str:
         return text if type(text) is int else None
     if len(text) > LARGEST:

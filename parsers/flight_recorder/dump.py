@@ -50,12 +50,12 @@ class Dump:
 
 
 def is_pickle(head: bytes) -> bool:
-    """Whether a file may be a pickled dump: protocol 2 as torch writes it, or 3 to 5 as a re-written one."""
+    """True for the first bytes of a pickled dump: protocol 2 as torch writes it, or 3 to 5 as a re-written one."""
     return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
 def is_json_dump(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` reads like the JSON form."""
+    """True when a file that begins with ``head`` reads like the JSON form."""
     return _JSON_START.match(head) is not None and _JSON_SIGNS.search(head) is not None
 
 

@@ -26,11 +26,11 @@ _LARGEST_REPLY = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may take.
+    """The memory and time that one file may take.
 
     ``memory_bytes`` is the least room granted beyond what the child has; files above a twentieth of it get 20 times
     their size, and no child gets more than 2 GB. An honest dump needs about nine times its size. ``wall_seconds`` is
-    the parent's clock; longer than ``cpu_seconds``, for a busy machine is no crime.
+    the parent's clock; longer than ``cpu_seconds``, because a busy machine is slow without fault of the file.
     Small files get less than ``cpu_seconds``.
     """
 
@@ -126,7 +126,7 @@ class Child:
         self.clock.clear(process)
         if length and len(reply) == length:
             return reply, ""
-        return None, self._bury(process)
+        return None, self._end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
         import nccldoctor
@@ -139,7 +139,7 @@ class Child:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 16
         )
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> str:
+    def _end(self, process: subprocess.Popen[bytes]) -> str:
         """Why the child is gone."""
         self.process = None
         process.kill()
@@ -157,4 +157,4 @@ class Child:
     def close(self) -> None:
         """Let the child end."""
         if self.process is not None:
-            self._bury(self.process)
+            self._end(self.process)

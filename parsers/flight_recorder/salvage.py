@@ -1,4 +1,4 @@
-"""What a recorder dump still tells that was cut off while it was written.
+"""Reads what is left of a recorder dump that was cut off while it was written.
 
 torch writes version, configuration and counters before the entries, so they survive. The entries are left out: the
 newest are the ones that were lost, and a rank whose last calls are missing looks like one that never made them.

@@ -51,10 +51,10 @@ def loading(
     limits: Limits | None = None,
     on_done: Callable[[], None] | None = None,
 ) -> Iterator[Callable[[], list[Batch]]]:
-    """Begins to load; what it hands out waits for one batch for each file, in the given order, whatever finished first.
+    """Begins to load the files; the function that it yields waits for one batch per file, in the given order.
 
     A file that gives nothing has no calls and a ``problem`` in its head. ``workers`` bounds the child processes
-    (default: one up to 32 files, then one for each core, at most 8). Leaving gives up what was not waited for.
+    (default: one up to 32 files, then one for each core, at most 8). Leaving the block drops what was not waited for.
     """
     if not files:
         yield list
@@ -77,7 +77,7 @@ def loading(
 
 
 class _Work:
-    """The files still to do, and what came of the others; shared by the threads, each with a child of its own."""
+    """The files to load and the batches of those that are loaded; each thread that shares it has a child of its own."""
 
     def __init__(self, files: Sequence[DumpFile], limits: Limits, on_done: Callable[[], None] | None) -> None:
         self.files = files
@@ -96,7 +96,7 @@ class _Work:
         child = Child(self.limits, self.clock)
         try:
             for queue in (self.ordered, self.rest) if first else (self.rest,):
-                for number in _drain(queue):
+                for number in _taken(queue):
                     self.finish(number, self.ask(child, self.files[number]))
         finally:
             child.close()
@@ -135,7 +135,7 @@ class _Work:
         self.clock.stop()
 
 
-def _drain(queue: deque[int]) -> Iterable[int]:
+def _taken(queue: deque[int]) -> Iterable[int]:
     while True:
         try:
             yield queue.popleft()

@@ -39,7 +39,7 @@ def add_shapes(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
     for keys, check, leaf in ((SIZE_KEYS, _is_sizes, int), (DTYPE_KEYS, _is_dtypes, str)):
         for key in keys:
             column = table.get(key, empty)
-            if not _all_nested(column, leaf, budget):
+            if not _is_nested(column, leaf, budget):
                 odd = sum(value is not None and not check(value) for value in column)
                 if odd:
                     out.notes.append(f"{odd} entries with unreadable {key}")
@@ -69,15 +69,18 @@ class _ShapeTable:
 
 
 def numel(sizes: Sequence[Sequence[int]]) -> int:
-    """Elements of all tensors together, a scalar (``[]``) counting 1; ``UNSET`` where that is beyond int64, or no size at all."""
+    """The elements of all tensors together; a scalar (``[]``) counts 1.
+
+    Returns ``UNSET`` where the number is beyond int64, or a size is negative.
+    """
     if any(extent < 0 for dims in sizes for extent in dims):
         return UNSET
     total = sum(prod(dims) if len(dims) <= MOST_DIMS else INT64 for dims in sizes)
     return total if 0 <= total < INT64 else UNSET
 
 
-def _all_nested(column: Sequence[Any], leaf: type, budget: int) -> bool:
-    """Whether every value is a list of int64 lists (``leaf`` int) or a list of strings, checked at C speed."""
+def _is_nested(column: Sequence[Any], leaf: type, budget: int) -> bool:
+    """True when every value is a list of int64 lists (``leaf`` int) or a list of strings; checked at C speed."""
     if set(map(type, column)) != {list}:
         return False
     if sum(map(len, column)) > budget:
@@ -105,8 +108,10 @@ def _is_dtypes(value: Any) -> bool:
 
 
 def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> None:
-    """Add stacks, told apart by the identity of their frames: torch writes each distinct frame once and refers to it
-    (torch/csrc/distributed/c10d/TraceUtils.h, pytorch#110960), and all of them live as long as ``table``.
+    """Adds the stacks; frames are told apart by their identity.
+
+    torch writes each distinct frame once and refers to it (torch/csrc/distributed/c10d/TraceUtils.h, pytorch#110960),
+    and all frames live as long as ``table``.
     """
     column = table.get("frames")
     if column is None:

@@ -1,4 +1,4 @@
-"""What the recorder's columns are made of: checked values, and codes for values that repeat.
+"""Checks the values of recorder entries and gives codes to those that repeat.
 
 Runs in the sandboxed child, on the standard library alone. Nothing that came out of a file is hashed, compared or
 printed before its exact type is known: a tuple that holds itself many times over can make a single ``hash`` run for

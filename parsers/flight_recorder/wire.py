@@ -1,6 +1,6 @@
-"""How the sandboxed child hands a dump to its parent: a JSON header and the raw bytes of the columns.
+"""Packs a dump for the way from the sandboxed child to its parent: a JSON header and the raw bytes of the columns.
 
-Nothing on this way can run code, whatever the child was talked into: the header is JSON, the columns are numbers.
+Nothing on this way can run code, whatever a file made the child do: the header is JSON, the columns are numbers.
 ``pack`` runs in the child on the standard library; ``unpack`` in the parent, where numpy is.
 """
 

@@ -1,8 +1,8 @@
-"""What the kernel and NVIDIA's driver say about a node: Xid and SXid.
+"""Reads the errors of NVIDIA's driver in the kernel log: Xid and SXid.
 
 Sources: line forms in leptonai/gpud ``components/accelerator/nvidia/{xid,sxid}`` and NVIDIA's published samples. One
 board has three spellings: ``0000:05:00`` here, ``00000000:05:00.0`` in nvidia-smi, ``5000`` in NCCL; events say
-``domain:bus:device``. Memory, links and everything else of the kernel is read by ``kernel_events.py``.
+``domain:bus:device``. Memory, links and everything else of the kernel is read by ``kernel/events.py``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class XidParser(LineParser):
     literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "Unable to determine the device handle")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each Xid, for a lost GPU in other words (as Xid 79), and for one that the driver cannot start."""
+        """One event for each Xid, lost GPU (as Xid 79) and GPU that the driver cannot start."""
         if hit := _XID.search(line.raw):
             xid, text = int(hit["xid"]), hit["text"].strip()
             if before := _CAUSED_BY.search(text):
@@ -68,7 +68,7 @@ class XidParser(LineParser):
                 weight=worth,
             )
         elif hit := _LOST.search(line.raw):
-            told = hit["text"] if "off the bus" in hit["text"] else _told_below(line)
+            told = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
             if "RmInitAdapter failed" in hit["text"]:
                 message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
                 yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=message)
@@ -83,7 +83,7 @@ class XidParser(LineParser):
             yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
 
 
-def _told_below(line: Line) -> str:
+def _message_below(line: Line) -> str:
     """The message of three lines that begins with the address alone."""
     if "The NVIDIA GPU" not in line.raw:
         return ""

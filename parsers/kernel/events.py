@@ -68,7 +68,7 @@ class StuckTaskParser(LineParser):
         if hit := _BLOCKED.search(line.raw):
             if hit["sleeper"] and any("blocked for more than" in above.raw for above in line.preceding(4)):
                 return  # the head of that report's stack
-            pid, within = int(hit["pid"] or hit["pid2"] or hit["pid3"]), _within(line)
+            pid, within = int(hit["pid"] or hit["pid2"] or hit["pid3"]), _in_kernel_stack(line)
             if hit["sleeper"]:
                 what, detail = "blocked-task", f"{hit['task3']} in uninterruptible sleep{within}"
             elif hit["task"]:
@@ -78,7 +78,7 @@ class StuckTaskParser(LineParser):
             yield KernelEvent(**fields(line, pid=pid), what=what, detail=detail)
 
 
-def _within(line: Line) -> str:
+def _in_kernel_stack(line: Line) -> str:
     names: list[str] = []
     for below in line.following(25):
         if _BLOCKED.search(below.raw):

@@ -1,5 +1,4 @@
-"""What is said of a board outside the kernel log: by ``nvidia-smi`` (no driver, rows to remap, remapping that failed)
-and by AMD's runtime.
+"""Reads the state of boards as ``nvidia-smi`` and AMD's runtime tell it: no driver, rows to remap, failed remapping.
 
 Wordings: ``nvidia-smi -q -d ROW_REMAPPER`` and its errors, drivers 470 to 575; stas00/ml-engineering
 ``compute/accelerator/nvidia/debug.md``. A snapshot has no time of its own: only a failed remapping is a fault for sure.

@@ -36,7 +36,7 @@ class PortState(LineParser):
         if hit := _LINK.search(told):
             found = hit.groupdict()
         elif (row := _ROW.match(told)) and row["phys"]:
-            found = {"phys": row["p"], **_block(line)}
+            found = {"phys": row["p"], **_port_above(line)}
         else:
             return
         state, physical = found.get("state") or "", found["phys"]
@@ -46,7 +46,7 @@ class PortState(LineParser):
             yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")
 
 
-def _block(line: Line) -> dict[str, str]:
+def _port_above(line: Line) -> dict[str, str]:
     """The state, port and adapter above, each the nearest."""
     found: dict[str, str] = {}
     for above in line.preceding(_ABOVE):

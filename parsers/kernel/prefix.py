@@ -1,4 +1,4 @@
-"""Who wrote a kernel line and when: the forms of dmesg, syslog and the journal.
+"""Reads host and time of a kernel line in the forms of dmesg, syslog and the journal.
 
 ``[12345.678901] msg`` and ``<3>[12345.6] msg`` (seconds since boot: no time of day), ``[Sun Oct 11 18:01:05 2026]
 msg`` (``dmesg -T``), ``2026-10-11T18:01:05,123456+02:00 msg`` (``dmesg --time-format iso``), ``Oct 11 18:01:05 host
@@ -34,11 +34,9 @@ _ISO = lazy(
 
 
 def fields(line: Line, **more: Any) -> dict[str, Any]:
-    """The common fields of an event on a kernel line: time and host as the line tells them, the host else from the
-    file's name.
-    """
+    """The common fields of an event on a kernel line, with its own time and host, or the host in the file's name."""
     mark = line.mark
-    time, host = _read(line.raw[:200])
+    time, host = _time_and_host(line.raw[:200])
     return common(
         line,
         host=host or mark.host or host_in_name(line.place.path),
@@ -48,18 +46,18 @@ def fields(line: Line, **more: Any) -> dict[str, Any]:
     )
 
 
-def _read(front: str) -> tuple[datetime | None, str | None]:
+def _time_and_host(front: str) -> tuple[datetime | None, str | None]:
     if hit := _ASC.search(front):
         return _clock(hit), None
     if hit := _SYSLOG.search(front):
-        return _clock(hit), _host(hit["host"])
+        return _clock(hit), _real_host(hit["host"])
     if hit := _ISO.search(front):
         zone = (hit["zone"] or "").replace("Z", "+00:00")
         try:
             time = datetime.fromisoformat(f"{hit['stamp']}.{(hit['frac'] or '0')[:6].ljust(6, '0')}{zone}")
         except ValueError:
             time = None
-        return time, _host(hit["host"])
+        return time, _real_host(hit["host"])
     return None, None
 
 
@@ -78,7 +76,7 @@ def _clock(hit: re.Match[str]) -> datetime | None:
         return None
 
 
-def _host(name: str | None) -> str | None:
+def _real_host(name: str | None) -> str | None:
     return name if name and name not in ("localhost", "kernel") else None
 
 

@@ -1,5 +1,6 @@
-"""How a process goes down after its watchdog failed, the errors that its communicators report on the way, and the
-stack of the call that failed. Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13.
+"""Reads how a process ends after its watchdog failed, and the errors that its communicators report on the way.
+
+Also the stack of the call that failed. Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, WorkStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.process_group.nccl_error import told_below
+from nccldoctor.parsers.process_group.nccl_error import code_and_last_error
 from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
 from nccldoctor.parsers.rows import Row, RowParser
@@ -20,7 +21,7 @@ _REASON = lazy(r"Original reason for failure was: |with exception: |due to (?=co
 
 
 @line_parser
-class Down(RowParser):
+class ProcessGoesDown(RowParser):
     """Lines of a process that is being taken down: consequences, never causes."""
 
     general = True
@@ -55,7 +56,7 @@ def _exception_below(line: Line) -> str:
 
 
 @line_parser
-class Leaving(LineParser):
+class ExitWithoutDestroy(LineParser):
     """A process came to the end of its program without closing its groups: harmless, but it says that it ended."""
 
     general = True
@@ -77,7 +78,7 @@ _CODE = lazy(r"\bnccl(?:[A-Z][a-z]{1,20}){1,4}(?:Error|Usage|Argument)\b|\bncclI
 
 
 @line_parser
-class Reported(LineParser):
+class CommunicatorErrors(LineParser):
     """Errors that a communicator, or another rank through the store, reports to the watchdog."""
 
     general = True
@@ -99,14 +100,14 @@ class Reported(LineParser):
             return
         m = _ASYNC.search(body)
         if m:
-            yield from _async(line, m)
+            yield from _async_error(line, m)
 
 
-def _async(line: Line, m: re.Match[str]) -> Iterator[Event]:
-    """The error; and the call it is about, where that is told: the rank had issued it, and it did not end."""
+def _async_error(line: Line, m: re.Match[str]) -> Iterator[Event]:
+    """The error, and the call that it names: this rank had issued that call, and it did not end."""
     body = line.body
     group, group_rank = member(body[: m.start()])
-    code, last = told_below(line)
+    code, last = code_and_last_error(line)
     more = [body[m.end() :], *(x.body for x in line.following(4))]
     here = next((c for c in map(_CODE.search, more) if c), None)
     yield NcclError(
@@ -127,7 +128,7 @@ _FRAME = lazy(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")
 
 
 @line_parser
-class CallStack(LineParser):
+class FailedCallStack(LineParser):
     """The Python stack of the call that failed, which the recorder had kept."""
 
     general = True

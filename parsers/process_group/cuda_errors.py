@@ -1,7 +1,7 @@
-"""Errors that CUDA reports to a process: PyTorch's ``CUDA error: …`` (before 1.5 ``cuda runtime error (39) : …``), NCCL's
-``Cuda failure …``, and the driver's ``CUDA_ERROR_…: …`` as Triton, CuPy and others print it.
+"""Reads the errors that CUDA reports to a process, as PyTorch, NCCL, Triton and CuPy print them.
 
-Texts are those of ``cudaGetErrorString`` (CUDA 11 to 13). Sources of the forms: pytorch
+PyTorch: ``CUDA error: …`` (before 1.5 ``cuda runtime error (39) : …``); NCCL: ``Cuda failure …``; the driver's
+``CUDA_ERROR_…: …``. Texts are those of ``cudaGetErrorString`` (CUDA 11 to 13). Sources of the forms: pytorch
 ``c10/cuda/CUDAException.cpp``, NVIDIA/nccl ``src/include/checks.h`` (v2.3.5 to v2.30.7). Kernels run later than the
 call that reports their error, and one error makes all later calls of the process fail the same way: the first line
 counts.
@@ -45,7 +45,7 @@ _NCCL = lazy(
 
 
 def is_software(text: str) -> bool:
-    """Whether a program can cause the error; true for all but the few that speak of the board or the fabric."""
+    """True when a program can cause the error: all but the few that speak of the board or the fabric."""
     low = text.lower()
     return not any(part in low for part in HARDWARE)
 

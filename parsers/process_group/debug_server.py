@@ -1,6 +1,4 @@
-"""What ``torch.distributed.debug`` (2.13) says of ranks that did not answer it; the stacks it collected are read by
-``stacks.py``.
-"""
+"""Reads which ranks did not answer ``torch.distributed.debug`` (2.13); ``stacks`` reads the stacks it collected."""
 
 from __future__ import annotations
 

@@ -38,8 +38,10 @@ def _ranks(text: str) -> Ranks:
 
 
 def laggards(text: str) -> Ranks:
-    """Whom the report blames: ranks that never joined, or else those that are furthest behind. Of several rows the
-    one with the lowest number, since the others may only wait.
+    """The ranks that the report blames: those that never joined, or else those that are furthest behind.
+
+    Of several rows the one with the lowest number counts, since the others may only wait: ``[0, 1] joined but didn't
+    finish collective #18`` and ``[2] finished collective #17, but didn't join`` give rank 2.
     """
     never = _NEVER.search(text)
     if never:
@@ -54,7 +56,7 @@ def laggards(text: str) -> Ranks:
 
 
 @line_parser
-class Report(LineParser):
+class DesyncReports(LineParser):
     """The report, from its first line to the end of its snapshot."""
 
     literals = (

@@ -6,20 +6,21 @@ Wordings: pytorch ``ProcessGroupNCCL.cpp`` v2.2 to v2.13.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
-from nccldoctor.events import DumpNote, DumpSignal, Event, HeartbeatStuck
-from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.events import DumpNote, DumpSignal, HeartbeatStuck
+from nccldoctor.parsers.base import Line, line_parser
 from nccldoctor.parsers.process_group.prefix import grouped
 from nccldoctor.parsers.process_group.work_status import counters
 from nccldoctor.parsers.rows import Row, RowParser
-from nccldoctor.patterns import lazy
 
 
 @line_parser
-class Stuck(RowParser):
-    """The monitor thread saw no heartbeat of the watchdog; who it is about may stand on the line before a wrap."""
+class StuckWatchdog(RowParser):
+    """The monitor thread saw no heartbeat of the watchdog.
+
+    The group may stand on the line before a wrap.
+    """
 
     event = HeartbeatStuck
     rows = (
@@ -35,40 +36,29 @@ class Stuck(RowParser):
 
 
 _OBSERVED = "observed-from-another-rank"
-_SIGNAL = lazy(
-    r"Received a (?:global )?(?:dump|timeout) signal(?P<why>[^.]{0,200}?)\bfrom\s{1,3}(?:this local rank"
-    r"|rank (?P<from>-?\d{1,7}))"
-)
 
 
 @line_parser
-class Signal(LineParser):
-    """The default group of a rank was told to dump: by its own watchdog, or by another rank's through the store."""
+class DumpSignals(RowParser):
+    """The default group of a rank was told to dump, by its own watchdog or through the store by another rank's."""
 
-    literals = (
-        "Received a dump signal",
-        "Received a global dump signal",
-        "Received a timeout signal",
-        " ProcessGroupNCCL.cpp:",
-    )
+    literals = (" ProcessGroupNCCL.cpp:",)
+    event = DumpSignal
+    rows = (
+        Row(("Received a dump signal", "Received a global dump signal", "Received a timeout signal"),
+            r"Received a (?:global )?(?:dump|timeout) signal[^.]{0,200}?\bfrom\s{1,3}"
+            r"(?:this local rank|rank (?:-\d{1,7}|(?P<from_rank>\d{1,7})))"),  # -1: the store did not tell
+    )  # fmt: skip
 
-    def parse(self, line: Line) -> Iterable[Event]:
-        """The signal with the counters of the default group."""
-        m = _SIGNAL.search(line.body)
-        if m is None:
-            return
+    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """With the counters of the default group."""
         told = counters(line.body.replace("Last enqueued", "last enqueued"))
-        source = int(m["from"]) if m["from"] and int(m["from"]) >= 0 else None  # -1: the store did not tell
-        yield DumpSignal(
-            **grouped(line, line.body[: m.start()]),
-            from_rank=source,
-            last_enqueued=told["last_enqueued"],
-            last_completed=told["last_completed"],
-        )
+        last = {name: told[name] for name in ("last_enqueued", "last_completed")}
+        return grouped(line, line.body[: hit.start()], **last)
 
 
 @line_parser
-class Notes(RowParser):
+class DumpNotes(RowParser):
     """The rest of the talk around a dump."""
 
     event = DumpNote

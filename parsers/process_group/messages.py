@@ -1,4 +1,4 @@
-"""What PyTorch's process groups say of themselves while nothing is wrong yet: guessed devices, modes, readiness, options.
+"""Reads what process groups log while nothing is wrong yet: guessed devices, modes, readiness, options.
 
 None of it is an error, but a device that was guessed, or a send that is serialised with collectives, explains later
 hangs; with blocking wait, and with TorchComms, none of the watchdog's lines can be expected.
@@ -54,7 +54,7 @@ class GroupMessages(RowParser):
 
 
 @line_parser
-class Options(LineParser):
+class GroupOptions(LineParser):
     """The options of a new group; ``detail`` holds ``size=``, ``global_rank=``, ``timeout_ms=`` and ``name=`` as far as
     they are told.
     """

@@ -20,7 +20,7 @@ from nccldoctor.patterns import lazy
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What the debug wrapper knows of one call; None where the text lacks it."""
+    """One call as the debug wrapper describes it; None where the text lacks a part."""
 
     op: str | None
     seq: int | None
@@ -64,12 +64,12 @@ _ASPECTS = (
 )
 
 
-def _fill(template: str) -> Callable[[re.Match[str]], str]:
+def _filled(template: str) -> Callable[[re.Match[str]], str]:
     """Makes a field of a row: the template filled with the groups of the match."""
     return lambda hit: template.format_map(hit.groupdict())
 
 
-_RECEIVED: dict[str, Any] = {"left": _fill("received {a} bytes"), "right": _fill("expected {b} bytes")}
+_RECEIVED: dict[str, Any] = {"left": _filled("received {a} bytes"), "right": _filled("expected {b} bytes")}
 
 
 @line_parser
@@ -84,26 +84,26 @@ class Mismatches(RowParser):
         Row("essage truncated : ", r"essage truncated : receiving (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
             aspects=("size",), **_RECEIVED),
         Row("collective mismatch error", r"collective mismatch error, local size (?P<a>\d{1,20}) remote size (?P<b>\d{1,20})",
-            aspects=("size",), left=_fill("local {a} bytes"), right=_fill("remote {b} bytes")),
+            aspects=("size",), left=_filled("local {a} bytes"), right=_filled("remote {b} bytes")),
         Row("Mismatched collective detected",
             r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
-            aspects=("op",), left=_fill("a call at or around rank {a}"), right=""),
+            aspects=("op",), left=_filled("a call at or around rank {a}"), right=""),
         Row("essage truncated : ", r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
             aspects=("bootstrap",), **_RECEIVED),
         Row("mismatch in info from procs", r"mismatch in info from procs, nranks (?P<a>\d{1,9}) vs (?P<b>\d{1,9})",
-            aspects=("bootstrap",), left=_fill("{a} ranks"), right=_fill("{b} ranks")),
+            aspects=("bootstrap",), left=_filled("{a} ranks"), right=_filled("{b} ranks")),
         Row("Mismatched NCCL ",
             r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<left_rank>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60})"
             r" rank (?P<right_rank>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
-            aspects=("nccl-version",), left=_fill("NCCL {a}"), right=_fill("NCCL {b}")),
+            aspects=("nccl-version",), left=_filled("NCCL {a}"), right=_filled("NCCL {b}")),
         Row("expects same model across all ranks",
             r"expects same model across all ranks, but Rank (?P<left_rank>\d{1,7}) has (?P<a>\d{1,9}) params,"
             r" while rank (?P<right_rank>\d{1,7}) has inconsistent (?P<b>\d{1,9}) params",
-            aspects=("parameters",), left=_fill("{a} parameters"), right=_fill("{b} parameters")),
+            aspects=("parameters",), left=_filled("{a} parameters"), right=_filled("{b} parameters")),
         Row("appears not to match ",
             r"\[(?P<left_rank>\d{1,7})\]: params\[(?P<n>\d{1,9})\] in this process with sizes (?P<a>\[[\d, ]{0,200}\]) appears"
             r" not to match (?:sizes|strides) of the same param in process (?P<right_rank>\d{1,7})",
-            aspects=("parameters",), left=_fill("parameter {n} {a}"), right="another shape"),
+            aspects=("parameters",), left=_filled("parameter {n} {a}"), right="another shape"),
     )  # fmt: skip
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -144,14 +144,14 @@ def _wrapper(line: Line) -> Event:
         "right": str(right),
         "right_op": right.op,
         "right_seq": right.seq,
-        "aspects": aspects or (() if one else _differences(left, right)),
+        "aspects": aspects or (() if one else _differing_aspects(left, right)),
         "op": left.op if one or left.op == right.op else None,
         "seq": left.seq if one or left.seq == right.seq else None,
     }
     return CollectiveMismatch(**common(line, **fields))
 
 
-def _differences(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
+def _differing_aspects(left: Fingerprint, right: Fingerprint) -> tuple[str, ...]:
     pairs = (
         ("sequence", left.seq, right.seq),
         ("op", left.op, right.op),

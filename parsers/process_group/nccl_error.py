@@ -62,7 +62,7 @@ class NcclErrors(LineParser):
         match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
-        code, last = told_below(line)
+        code, last = code_and_last_error(line)
         here = _CODE.search(match[0])
         if code is None:
             code = here[0] if here else next((name for words, name in _STRINGS if words in match[0].lower()), None)
@@ -76,25 +76,25 @@ class NcclErrors(LineParser):
 
 
 def _has_head(line: Line) -> bool:
-    """Whether the first line of the error stands above, or this is no such error but a word about one."""
+    """True when the first line of the error stands above, or this line only mentions an error."""
     heads = ("NCCL error", "NCCL timeout", "NCCL Error", *_ELSEWHERE)
     return any(head in above.body for above in line.preceding(6) for head in heads)
 
 
 def _is_told(line: Line) -> bool:
-    """Whether another parser tells this error: its announcement stands here, or up to two lines above."""
+    """True when another parser reads this error: its announcement stands here, or up to two lines above."""
     above = (other.body for other in line.preceding(2)) if line.body.lstrip().startswith("NCCL error") else ()
     return any(words in text for text in (line.body, *above) for words in _ELSEWHERE)
 
 
 def _is_repeated(line: Line, message: str) -> bool:
-    """Whether this is ``what()`` of the exception that the same process printed just before."""
+    """True for the ``what()`` of an exception that the same process printed just before."""
     if "what():" not in line.body:
         return False
     return any(message in earlier.body for earlier in line.preceding(60))
 
 
-def told_below(line: Line) -> tuple[str | None, str | None]:
+def code_and_last_error(line: Line) -> tuple[str | None, str | None]:
     """The code and the last error on the lines below; both end where the C++ stack begins."""
     code = last = None
     awaiting = False

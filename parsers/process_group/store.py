@@ -1,4 +1,4 @@
-"""The TCP store and what waits on it: keys that nobody sets, clients that do not come, a host that is gone.
+"""Reads the errors of the TCP store: keys that nobody sets, clients that do not come, a host that is gone.
 
 pytorch ``torch/csrc/distributed/c10d/TCPStore.cpp``, ``socket.cpp``, ``ProcessGroupNCCL.cpp`` and
 ``torch/distributed/distributed_c10d.py``: 1.8 to 2.13.
@@ -34,7 +34,7 @@ def _first_key(hit: re.Match[str]) -> str | None:
 
 
 @line_parser
-class Store(RowParser):
+class StoreErrors(RowParser):
     """*store-error*: who waits, for which key or which rank, and how many are missing."""
 
     literals = (_SET_UP, "in store based barrier", "store-based barrier")
@@ -81,7 +81,7 @@ class Store(RowParser):
 
 
 def _is_tail(line: Line) -> bool:
-    """Whether this is the second half of a set-up record that a terminal wrapped."""
+    """True for the second half of a set-up record that a terminal wrapped."""
     if line.mark.severity is not None or ("key-value" not in line.body and "store->get" not in line.body):
         return False
     return any(_SET_UP in above.body for above in line.preceding(2))

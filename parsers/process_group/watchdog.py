@@ -68,27 +68,29 @@ _TELLING = 6  # characters of it that no other message begins with
 
 
 def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | None]:
-    """The group of a timeout, which its own line does not name: that of the next message of this process about the
-    same call.
+    """The group of a timeout, which its own line does not name.
+
+    It is that of the next message of this process about the same call: below a timeout of ``SeqNum=18`` stands
+    ``[PG ID 2 …] … failure detected by watchdog at work sequence id: 18``.
     """
     if seq is None or not line.window.holds(line, "[PG ", _NEAR):
         return None, None
     for other in line.window.near(line, 60):
         m = PATTERN.search(other.body) if other.mark.stream == line.mark.stream else None
         about = _SAME.search(other.body, m.end()) if m else None
-        if m and (_goes_on(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
+        if m and (_is_cut_follow_up(other.body[m.end() :]) if about is None else int(about[1] or about[2]) == seq):
             return group_of(m), int(m["rank"])
     return None, None
 
 
-def _goes_on(text: str) -> bool:
-    """Whether a message is the beginning of what follows a timeout, cut off before it names the call."""
+def _is_cut_follow_up(text: str) -> bool:
+    """True when a message begins like one that follows a timeout but is cut off before it names the call."""
     begun = text.strip(" ]")
     return len(begun) > _TELLING and any(phrase.startswith(begun) for phrase in _BEHIND)
 
 
 @line_parser
-class Timeout(LineParser):
+class WatchdogTimeouts(LineParser):
     """The watchdog's, or a blocking wait's, timeout: also inside the exception that repeats it."""
 
     literals = ("aught collective op", "CCL(SeqNum=", "CCL(OpType=", " ProcessGroupNCCL.cpp:")

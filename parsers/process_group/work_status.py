@@ -33,15 +33,18 @@ def counters(text: str) -> dict[str, Any]:
     return out
 
 
-def _cut(text: str, completed: int | None, failed: int | None) -> bool:
-    """Whether the last number lost its end: it mostly is the one before the failed call, and has the same beginning."""
+def _is_cut(text: str, completed: int | None, failed: int | None) -> bool:
+    """True when the last number lost its end: it mostly is the one before the failed call, with the same beginning.
+
+    ``last completed work: 14`` at the end of a line about failed call 1402 stands for 1401.
+    """
     if completed is None or failed is None or not text.rstrip().endswith(f" {completed}"):
         return False
     return completed < failed - 1 and str(failed - 1).startswith(str(completed))
 
 
 @line_parser
-class Status(LineParser):
+class WorkCounters(LineParser):
     """The counters of the group whose call failed; in some builds also a periodic report."""
 
     literals = ("detected by watchdog at", "Timeout at NCCL work", "Work update periodically", " ProcessGroupNCCL.cpp:")
@@ -54,6 +57,6 @@ class Status(LineParser):
         failed_seq = int(failed[1]) if failed else None
         group, group_rank = member(line.body)
         told = counters(line.body)
-        if _cut(line.body, told["last_completed"], failed_seq):
+        if _is_cut(line.body, told["last_completed"], failed_seq):
             told["last_completed"] = None
         yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=failed_seq, **told)

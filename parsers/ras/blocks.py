@@ -47,14 +47,14 @@ class Outliers:
 
 
 def outliers(below: list[str]) -> Outliers:
-    """What the lines of a block tell. Members listed below a count have that count."""
+    """The members that the lines of a block name. Members listed below a count have that count."""
     out, op = Outliers(), ""
     above: tuple[int, str, int] | None = None  # the count below which members may be listed
     for text in below:
         if hit := _OPERATION.search(text):
             op = hit["op"]
         elif hit := _RANK_LIST.search(text):
-            out.ranks.extend(r for r in _listed(hit["list"]) if r < MOST_RANKS)
+            out.ranks.extend(r for r in _ranks_in(hit["list"]) if r < MOST_RANKS)
         elif hit := _RANK.search(text):
             rank = int(hit["rank"])
             if rank >= MOST_RANKS:
@@ -75,7 +75,7 @@ def outliers(below: list[str]) -> Outliers:
     return out
 
 
-def _listed(text: str) -> list[int]:
+def _ranks_in(text: str) -> list[int]:
     out: list[int] = []
     for part in text.replace(" ", "").split(",")[:4096]:
         low, _, high = part.partition("-")
@@ -101,7 +101,7 @@ def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
     found = outliers(below)
     told = [
         below[0].strip(),
-        *_said(below[1:]),
+        *_reported_states(below[1:]),
         *(["the report has impossible rank numbers"] if found.impossible else []),
     ]
     name = f"communicator {first['hash']}: " if first["hash"] else ""
@@ -112,15 +112,15 @@ def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
         missing=Ranks(found.ranks),
         detail=(name + "; ".join(told))[:300],
         counts=tuple(found.counts + found.many),
-        comm_id=spelled(first["hash"]) if first["hash"] and not found.impossible else None,
+        comm_id=comm_id_of(first["hash"]) if first["hash"] and not found.impossible else None,
         processes=tuple(found.processes),
         table=int(first["group"]) if first["group"] else None,
     )
     if first["what"] == "ERROR":
-        yield from _reporters(line, below)
+        yield from _reported_errors(line, below)
 
 
-def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
+def _reported_errors(line: Line, below: list[str]) -> Iterator[RasStatus]:
     """One event for each rank that reports an error itself."""
     for row in below[:256]:
         who, where = _REPORTED.search(row[:300]), PROCESS.search(row[:300])
@@ -132,14 +132,14 @@ def _reporters(line: Line, below: list[str]) -> Iterator[RasStatus]:
             )
 
 
-def spelled(number: str) -> str:
+def comm_id_of(number: str) -> str:
     """One spelling for a communicator's hash: RAS prints it with leading zeros, INIT lines with ``0x``."""
     digits = number.lower().removeprefix("0x").lstrip("0")
     return f"0x{digits or '0'}"
 
 
-def _said(rows: list[str]) -> list[str]:
-    """What the first ranks of a block reported, or the state they are in."""
+def _reported_states(rows: list[str]) -> list[str]:
+    """The errors or states of the first ranks of a block."""
     said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
     return list(islice(said, 4))
 

@@ -1,7 +1,7 @@
-"""NCCL's RAS service apart from its report: processes that come, go and die, and nodes that run another number of them.
+"""Reads NCCL's RAS messages apart from its report: processes that come, go and die, and nodes that differ.
 
 Source: NVIDIA/nccl ``src/ras``, v2.24.3 to v2.30.7: ``MONITOR`` prints a line for each event since 2.29, as text or
-as JSON; the log says who is declared dead; the job summary lists nodes that differ from the most.
+as JSON; the log says who is declared dead; the job summary lists nodes that run another number of processes than most.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RasMonitor(LineParser):
         if "The outlier node" in body:
             yield from _outliers(line)
         elif '"event"' in body and "{" in body:
-            yield from _document(line, body[body.index("{") :])
+            yield from _lifecycle_event(line, body[body.index("{") :])
         elif hit := _TEXT.search(body):
             host = hit["host"] or host_part(hit["peer"])
             pid = int(hit["pid"]) if hit["pid"] else None
@@ -61,7 +61,7 @@ def _outliers(line: Line) -> Iterator[Event]:
         )
 
 
-def _document(line: Line, text: str) -> Iterator[Event]:
+def _lifecycle_event(line: Line, text: str) -> Iterator[Event]:
     try:
         told, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):

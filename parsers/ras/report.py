@@ -79,7 +79,7 @@ class RasParser(LineParser):
 
 
 def _all_gpus(line: Line) -> Iterator[RasStatus]:
-    """The last column of the job summary, which counts all GPUs; a varying layout ends in a table of totals alone."""
+    """The last column of the job summary: all GPUs. A varying layout ends in a table of totals alone."""
     below = next(line.following(1), None)
     if "(total)" in line.body.rstrip()[-8:] and below is not None and _TOTAL.match(below.body[:200]):
         total = int(below.body.split()[-1])

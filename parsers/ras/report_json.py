@@ -1,5 +1,4 @@
-"""NCCL's RAS report as JSON (2.28.7 and later): every rank with its status and its counts, without the text form's
-omissions.
+"""Reads NCCL's RAS report as JSON (2.28.7 and later), which omits no rank as the text form does.
 
 Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.28.7 to v2.30.7.
 """
@@ -15,7 +14,7 @@ from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.json_stream import objects
-from nccldoctor.parsers.ras.blocks import MOST_RANKS, spelled
+from nccldoctor.parsers.ras.blocks import MOST_RANKS, comm_id_of
 
 RESULTS = {
     1: "Unhandled CUDA error",
@@ -39,8 +38,9 @@ class RasJsonParser(FileParser):
         return start.startswith(b"{") and b'"nccl_version"' in head and b'"communicators' in head
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """The events of each report, one behind the other as a loop of queries leaves them; a broken document gives a gap
-        that says where it breaks.
+        """The events of each report; a loop of queries leaves several, one behind the other.
+
+        A broken document gives a gap that says where it breaks.
         """
         events: list[Event] = []
         gaps: tuple[Gap, ...] = ()
@@ -65,7 +65,9 @@ def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
         told = f"{cuda // 1000}.{cuda % 1000 // 10}"
         yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=told)
     communicators = _dicts(report.get("communicators"))
-    total = len({_seat(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))})
+    total = len(
+        {_device_of_rank(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))}
+    )
     if total:
         told = f"{total} GPUs in all"
         yield RasStatus(**common, text=told, what="TOTAL", nranks=total, detail=told)
@@ -95,7 +97,7 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
         missing=missing,
         detail=told,
         counts=counts,
-        comm_id=spelled(str(communicator.get("hash"))[:40]),
+        comm_id=comm_id_of(str(communicator.get("hash"))[:40]),
         nranks=size if isinstance(size, int) and 0 < size < MOST_RANKS else None,
         processes=tuple(sorted(p for r in (*ranks, *absent) if (p := _process(r)) is not None)),
     )
@@ -103,10 +105,10 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
         code = _status(rank).get("async_error")
         if isinstance(code, int) and code not in (0, 7):  # success and in progress
             error = RESULTS.get(code, f"ncclResult {code}")
-            yield _one(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports {error}")
+            yield _rank_event(common, rank, "ERROR", f"{name}: rank {_rank(rank)} reports {error}")
     for rank in absent:
         dead = bool(_status(rank).get("considered_dead"))
-        yield _one(
+        yield _rank_event(
             common,
             rank,
             "DEAD" if dead else "INCOMPLETE",
@@ -121,12 +123,12 @@ def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:
     return number, host[:200], pid
 
 
-def _seat(rank: dict[str, Any]) -> tuple[str, ...]:
-    """Where a rank runs: a process may hold several boards."""
+def _device_of_rank(rank: dict[str, Any]) -> tuple[str, ...]:
+    """The host, process and board of a rank: a process may hold several boards."""
     return str(rank.get("host")), str(rank.get("pid")), str(rank.get("cuda_dev"))
 
 
-def _one(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
+def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
     host, pid = rank.get("host"), rank.get("pid")
     return RasStatus(
         **common,

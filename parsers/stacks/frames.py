@@ -1,6 +1,4 @@
-"""One frame of a stack as each tool prints it, brought to ``function (file:line)``, and the frames below a thread's
-head.
-"""
+"""Reads one frame of a stack, as each tool prints it, to ``function (file:line)``, and all frames below a head."""
 
 from __future__ import annotations
 
@@ -61,8 +59,9 @@ def gdb_frame(body: str) -> str | None:
 
 
 def pystack_frame(body: str) -> str | None:
-    """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``; of C frames the library where the source is not
-    known.
+    """``(Python) File "/a.py", line 3, in f`` as ``f (/a.py:3)``.
+
+    A C frame without a known source gets its library.
     """
     hit = _PYSTACK.search(body)
     if hit is None:
@@ -84,28 +83,26 @@ def collect(head: Line, read: Callable[[str], str | None]) -> tuple[str, ...]:
                 break
             continue
         idle += 1
-        if not below.body.strip() or _HEAD.search(below.body) or idle > _PATIENCE or not _inside(below.body):
+        if not below.body.strip() or _HEAD.search(below.body) or idle > _PATIENCE or not _is_indented(below.body):
             break
     return tuple(frames)
 
 
-def _inside(body: str) -> bool:
+def _is_indented(body: str) -> bool:
     """Locals, arguments, source lines and ``...`` are indented; a log line of someone else is not."""
     return body[:1] in " \t"
 
 
-def belongs(body: str) -> bool:
-    """Whether a line may stand between two threads of a faulthandler dump: a frame, ``  ...``, or a frame it could
-    not read.
-    """
+def is_inside_dump(body: str) -> bool:
+    """True for a line inside a faulthandler dump: a frame, ``  ...``, or a frame that it could not read."""
     return faulthandler_frame(body) is not None or body.strip() == "..." or "<invalid frame>" in body
 
 
-def helps_by_name(thread: str) -> bool:
-    """Whether a thread bears a name that PyTorch or Python gives to its helpers."""
+def is_helper_name(thread: str) -> bool:
+    """True for a name that PyTorch or Python gives to its helper threads."""
     return thread != "pt_main_thread" and thread.startswith(("pt_", "Thread-", "ThreadPool", "asyncio_", "cuda-"))
 
 
-def started_by_threading(frames: Iterable[str]) -> bool:
-    """Whether the stack rests on Python's ``threading``, as those of all threads but the main one do."""
+def is_started_by_threading(frames: Iterable[str]) -> bool:
+    """True when the stack rests on Python's ``threading``, as those of all threads but the main one do."""
     return any(frame.startswith(("_bootstrap (", "Thread._bootstrap (")) for frame in frames)

@@ -47,7 +47,10 @@ _BARE = lazy(r"^(?:[^\s#]{1,60}[: ] {0,4})?#0 {1,2}0x[0-9a-f]{1,16} in ")
 
 @line_parser
 class BareBacktraceParser(LineParser):
-    """``bt`` of gdb or cuda-gdb without the head that names its thread: a debugger that attaches stands in the main one."""
+    """``bt`` of gdb or cuda-gdb without the head that names its thread.
+
+    A debugger that attaches stands in the main thread.
+    """
 
     literals = ("#0  0x", "#0 0x")
 
@@ -73,7 +76,7 @@ class PystackParser(LineParser):
             return
         frames = tuple(reversed(sf.collect(line, sf.pystack_frame)))
         if frames:
-            main = any(frame.startswith("<module> ") for frame in frames) and not sf.started_by_threading(frames)
+            main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
             yield Stack(
                 **owner_of(line).fields(line),
                 thread=hit["name"],

@@ -1,4 +1,4 @@
-"""Whose stack it is: what the lines above a thread say of its process.
+"""Finds the process of a stack in the lines above it.
 
 Source: py-spy 0.4, and pytorch ``torch/distributed/debug/_frontend.py`` 2.13 for ``=== Rank 3: http://… ===``.
 """
@@ -28,9 +28,7 @@ RANK_HEAD = lazy(r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What stands above a thread: the debug server's rank and host, py-spy's process with its command line and its
-    parent's.
-    """
+    """The process above a thread: rank and host from the debug server, pid and command lines from py-spy."""
 
     rank: int | None = None
     host: str | None = None
@@ -39,7 +37,7 @@ class Owner:
     parent: str | None = None
 
     @property
-    def helper(self) -> bool:
+    def is_helper(self) -> bool:
         """A worker that the rank's process started; not a rank that its launcher started."""
         if "multiprocessing." in self.command:
             return True
@@ -54,7 +52,7 @@ class Owner:
 
 
 def owner_of(line: Line, reach: int = FAR) -> Owner:
-    """Whose thread begins on ``line``, as far as ``reach`` lines above it say. Never raises."""
+    """The owner of the thread that begins on ``line``, from at most ``reach`` lines above it. Never raises."""
     found = Owner()
     left = reach
     for above in line.preceding(reach):

@@ -50,7 +50,7 @@ class PySpyParser(LineParser):
             **above.fields(line),
             thread=hit["name"],
             frames=frames,
-            main=main and not above.helper,
+            main=main and not above.is_helper,
             state=hit["state"],
             tool="py-spy",
         )
@@ -71,19 +71,19 @@ class FaulthandlerParser(LineParser):
         if not frames:
             return
         main = frames[-1].startswith("<module> ") or (
-            not sf.started_by_threading(frames)
-            and not sf.helps_by_name(hit["name"] or "")
-            and not self._another_below(line, len(frames))
+            not sf.is_started_by_threading(frames)
+            and not sf.is_helper_name(hit["name"] or "")
+            and not self._has_thread_below(line, len(frames))
         )
         above = owner_of(line, FAR if main else NEAR)
         yield Stack(**above.fields(line), thread=hit["name"], frames=frames, main=main, tool="faulthandler")
 
     @staticmethod
-    def _another_below(line: Line, depth: int) -> bool:
-        """Whether the same dump goes on with another thread."""
+    def _has_thread_below(line: Line, depth: int) -> bool:
+        """True when the same dump goes on with another thread."""
         for number, below in enumerate(line.following(depth + 8)):
             if _FAULTHANDLER.search(below.body):
                 return True
-            if number >= depth and below.body.strip() and not sf.belongs(below.body):
+            if number >= depth and below.body.strip() and not sf.is_inside_dump(below.body):
                 return False
         return False

@@ -1,4 +1,4 @@
-"""What tools for stacks say beside stacks: py-spy that could not stop a process, kernels that cuda-gdb sees running.
+"""Reads what stack tools print beside stacks: a process that py-spy could not stop, kernels that cuda-gdb sees.
 
 py-spy cannot suspend a process in uninterruptible sleep: that error says more than most stacks.
 Wordings: py-spy 0.4, cuda-gdb ``info cuda kernels``; kernel names of NVIDIA/nccl ``src/device``.

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from nccldoctor.events import Note, RendezvousError, StoreError
 from nccldoctor.parsers.launchers.rendezvous import Rendezvous
-from nccldoctor.parsers.process_group.store import Store
+from nccldoctor.parsers.process_group.store import StoreErrors
 
 
 def found(text: str) -> list[StoreError]:
-    return [e for e in events_of(Store(), text) if isinstance(e, StoreError)]
+    return [e for e in events_of(StoreErrors(), text) if isinstance(e, StoreError)]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_store_barrier_counts_the_missing_and_its_rank_is_global() -> None:
         (event,) = found(text)
         assert (event.operation, event.rank, event.missing, event.key) == ("barrier", 3, 2, "store_based_barrier_key:1")
     (note,) = events_of(
-        Store(),
+        StoreErrors(),
         "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
         "(world_size=2, worker_count=1, timeout=0:30:00)",
     )
@@ -137,8 +137,12 @@ def test_rendezvous() -> None:
     assert rendezvous("can't complete rendezvous: not enough participants")[0][1] is None
 
 
-@given(st.lists(st.one_of(st.sampled_from([*Store.literals, *Rendezvous.literals]), st.text(max_size=30)), max_size=8))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([*StoreErrors.literals, *Rendezvous.literals]), st.text(max_size=30)), max_size=8
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
-    events_of(Store(), "".join(pieces))
+    events_of(StoreErrors(), "".join(pieces))
     events_of(Rendezvous(), "".join(pieces))
