@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
 from nccldoctor.model import CauseClass, Place, StoryRole
 
@@ -21,6 +22,30 @@ class Writer(StrEnum):
     SCHEDULER = "scheduler"
     KERNEL = "kernel"
     RAS = "ras"
+
+
+class Meaning(TypedDict, total=False):
+    """What holds for every line of a kind; where the fields decide, the class overrides a property of :class:`Event`.
+
+    ``writer`` writes such lines (default: a rank). ``wording`` is how they read, with the field ``worded_by`` (where it is
+    empty, the text of the line) behind a colon. ``symbol`` stands for them in a timeline: timeout, exit, exception, dump,
+    stack, trouble or life. ``is_alarm``: the complaint of a rank that waited in a call and gave up. ``is_reaction``: it only
+    ever answers or reports what happened elsewhere. ``moot_after_end``: a complaint that means nothing once every rank has
+    finished, because the host of the store leaves first. ``host_matters``: equal lines of two hosts are two events.
+    ``has_two_ends``: an error of a connection, which the host that prints it need not have caused. ``causes``: the verdicts
+    that such an event can make true.
+    """
+
+    writer: Writer
+    wording: str
+    worded_by: str
+    symbol: str
+    is_alarm: bool
+    is_reaction: bool
+    moot_after_end: bool
+    host_matters: bool
+    has_two_ends: bool
+    causes: frozenset[CauseClass]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +77,15 @@ class Event:
 
     kind: ClassVar[str] = ""
     writer: ClassVar[Writer] = Writer.RANK
-    """Who writes lines of this kind, where the kind alone decides."""
     wording: ClassVar[str] = ""
-    """How a line of this kind reads, where all of them read alike."""
     worded_by: ClassVar[str] = ""
-    """The field that ends the wording after a colon; where it is empty, the text of the line."""
     symbol: ClassVar[str] = ""
-    """The symbol of a timeline: timeout, exit, exception, dump, stack, trouble or life; empty: it gets none."""
     is_alarm: ClassVar[bool] = False
-    """True of the complaint of a rank that waited in a call and gave up."""
     is_reaction: ClassVar[bool] = False
-    """True of what only ever answers or reports what happened elsewhere."""
-    causes: ClassVar[frozenset[CauseClass]] = frozenset()
-    """The verdicts that this kind can make true, where the kind alone decides."""
     moot_after_end: ClassVar[bool] = False
-    """True of a complaint that means nothing once every rank has finished: the host of the store leaves first."""
     host_matters: ClassVar[bool] = False
-    """True where equal lines of two hosts are two events."""
     has_two_ends: ClassVar[bool] = False
-    """True of an error of a connection: the host that prints it need not be the one at fault."""
+    causes: ClassVar[frozenset[CauseClass]] = frozenset()
 
     place: Place
     text: str
@@ -133,8 +148,13 @@ KINDS: dict[str, type[Event]] = {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def kind(cls: type[_E]) -> type[_E]:
-    """Make a class a frozen dataclass and register it as a kind of event."""
-    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-    KINDS[made.kind] = made
-    return made
+def kind(name: str, **meaning: Unpack[Meaning]) -> Callable[[type[_E]], type[_E]]:
+    """Make a class a frozen dataclass and register it as the kind ``name``, with what :class:`Meaning` says of it."""
+
+    def register(cls: type[_E]) -> type[_E]:
+        for attribute, value in {"kind": name, **meaning}.items():
+            setattr(cls, attribute, value)
+        KINDS[name] = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        return cast(type[_E], KINDS[name])
+
+    return register

@@ -31,72 +31,53 @@ class CallTimeout(Event):
         return f"watchdog timeout{call}" + (f" #{self.seq}" if self.seq is not None else "")
 
 
-@kind
+@kind("collective-timeout")
 class CollectiveTimeout(CallTimeout):
     """The watchdog of a rank gave up on a call."""
 
-    kind: ClassVar[str] = "collective-timeout"
 
-
-@kind
+@kind("blocking-wait-timeout")
 class BlockingWaitTimeout(CallTimeout):
     """``wait()`` gave up on a call (blocking wait mode, or an explicit wait)."""
 
-    kind: ClassVar[str] = "blocking-wait-timeout"
 
-
-@kind
+@kind("work-status", wording="printed its counters after a timeout", is_alarm=True)
 class WorkStatus(Event):
     """The counters of one process group on one rank when its watchdog failed: the call that failed, the last one
     enqueued, started and completed. -1 means none.
     """
 
-    kind: ClassVar[str] = "work-status"
-    wording: ClassVar[str] = "printed its counters after a timeout"
-    is_alarm: ClassVar[bool] = True
     failed: int | None = None
     last_enqueued: int | None = None
     last_started: int | None = None
     last_completed: int | None = None
 
 
-@kind
+@kind("heartbeat-stuck", wording="heartbeat monitor: the watchdog stood still", symbol="timeout", is_alarm=True)
 class HeartbeatStuck(Event):
     """The heartbeat monitor saw no progress of the watchdog thread for ``seconds``. After a timeout it is tear-down, not a second cause."""
 
-    kind: ClassVar[str] = "heartbeat-stuck"
-    wording: ClassVar[str] = "heartbeat monitor: the watchdog stood still"
-    symbol: ClassVar[str] = "timeout"
-    is_alarm: ClassVar[bool] = True
     seconds: int | None = None
 
 
-@kind
+@kind("dump-signal", wording="told to dump its flight recorder", symbol="dump", is_reaction=True)
 class DumpSignal(Event):
     """A rank was told to dump its flight recorder. Printed by the default group, with that group's counters even if another group
     timed out; ``from_rank`` is the global rank whose watchdog fired first (a victim), None where the signal was local.
     """
 
-    kind: ClassVar[str] = "dump-signal"
-    wording: ClassVar[str] = "told to dump its flight recorder"
-    symbol: ClassVar[str] = "dump"
-    is_reaction: ClassVar[bool] = True
     from_rank: int | None = None
     last_enqueued: int | None = None
     last_completed: int | None = None
 
 
-@kind
+@kind("dump-note", wording="logged that it dumps its flight recorder", symbol="dump", is_reaction=True)
 class DumpNote(Event):
     """Other lines of the dump coordination: ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
     ``written``, ``write-failed``, ``gil-not-acquired``, ``future-timed-out``, ``writing``, ``broadcast``,
     ``no-heartbeat``, ``local-exception``, ``future-failed``; ``by-the-job`` where the training script itself wrote one.
     """
 
-    kind: ClassVar[str] = "dump-note"
-    wording: ClassVar[str] = "logged that it dumps its flight recorder"
-    symbol: ClassVar[str] = "dump"
-    is_reaction: ClassVar[bool] = True
     what: str = ""
     detail: str = ""
 
@@ -106,7 +87,7 @@ class DumpNote(Event):
         return False
 
 
-@kind
+@kind("tear-down")
 class TearDown(Event):
     """Lines of a process that is being taken down: ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
@@ -114,7 +95,6 @@ class TearDown(Event):
     the store gone). A consequence, never a cause.
     """
 
-    kind: ClassVar[str] = "tear-down"
     what: str = ""
     detail: str = ""
 
@@ -145,31 +125,26 @@ _TEAR_DOWN = {
 }
 
 
-@kind
+@kind("failed-stack", wording="printed the stack of the call that timed out")
 class FailedStack(Event):
     """The Python stack of the call that timed out, innermost frame first, each ``function (file:line)``."""
 
-    kind: ClassVar[str] = "failed-stack"
-    wording: ClassVar[str] = "printed the stack of the call that timed out"
     frames: tuple[str, ...] = ()
 
 
-@kind
+@kind("desync-report", wording="printed a desync report", is_alarm=True)
 class DesyncReport(Event):
     """PyTorch's own summary of who lags (``TORCH_NCCL_DESYNC_DEBUG``). ``laggards`` are ranks in the group.
     ``snapshot`` is its text.
     """
 
-    kind: ClassVar[str] = "desync-report"
-    wording: ClassVar[str] = "printed a desync report"
-    is_alarm: ClassVar[bool] = True
     laggards: Ranks = Ranks()
     snapshot: str = ""
     op: str | None = None
     seq: int | None = None
 
 
-@kind
+@kind("collective-mismatch", wording="was told that calls differ")
 class CollectiveMismatch(Event):
     """Two ends of one call differ: fingerprints of ``TORCH_DISTRIBUTED_DEBUG=DETAIL``, or a transport that received another size
     than it expected (the rank that says so need not be the one that differs). Ranks are those inside the group. ``aspects`` are
@@ -177,8 +152,6 @@ class CollectiveMismatch(Event):
     ``op`` and ``seq`` are filled where both ends agree or only one is shown.
     """
 
-    kind: ClassVar[str] = "collective-mismatch"
-    wording: ClassVar[str] = "was told that calls differ"
     left_rank: int | None = None
     left: str = ""
     right_rank: int | None = None
@@ -192,16 +165,12 @@ class CollectiveMismatch(Event):
     right_seq: int | None = None
 
 
-@kind
+@kind("monitored-barrier", wording="monitored barrier gave up", symbol="timeout", is_alarm=True)
 class MonitoredBarrier(Event):
     """A monitored barrier names who did not come (``missing``) or only who did (``reached``), as ranks in the group.
     ``op`` and ``seq`` are those of the call that the debug wrapper guarded with it.
     """
 
-    kind: ClassVar[str] = "monitored-barrier"
-    wording: ClassVar[str] = "monitored barrier gave up"
-    symbol: ClassVar[str] = "timeout"
-    is_alarm: ClassVar[bool] = True
     missing: Ranks = Ranks()
     timeout_ms: int | None = None
     reached: Ranks = Ranks()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import CauseClass, StoryRole
 from nccldoctor.model.stack_frames import innermost
@@ -20,7 +18,7 @@ _ENDS = frozenset({C.DIED, C.RAISED, C.FROZEN, C.NOT_ARRIVED, C.INIT, C.UNDETERM
 _NONE: frozenset[CauseClass] = frozenset()
 
 
-@kind
+@kind("process-exit", writer=Writer.LAUNCHER, symbol="exit")
 class ProcessExit(Event):
     """A process ended, as its launcher saw it. ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
@@ -28,9 +26,6 @@ class ProcessExit(Event):
     global rank only where each task is one rank.
     """
 
-    kind: ClassVar[str] = "process-exit"
-    writer: ClassVar[Writer] = Writer.LAUNCHER
-    symbol: ClassVar[str] = "exit"
     exitcode: int | None = None
     signal: str | None = None
     local_rank: int | None = None
@@ -60,7 +55,7 @@ class ProcessExit(Event):
         return "ended" if self.exitcode is None else f"ended with exit code {self.exitcode}"
 
 
-@kind
+@kind("exception", symbol="exception", moot_after_end=True)
 class ExceptionRaised(Event):
     """A Python exception that was printed. ``origin`` is ``own`` for an error of this rank's own work, ``echo`` where it only reports
     that a collective, store or connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
@@ -68,9 +63,6 @@ class ExceptionRaised(Event):
     it, or lost just a thread. ``local_rank`` is the index a launcher gave; ``worker`` the data-loader worker it happened in.
     """
 
-    kind: ClassVar[str] = "exception"
-    symbol: ClassVar[str] = "exception"
-    moot_after_end: ClassVar[bool] = True
     type: str = ""
     message: str = ""
     frame: str | None = None
@@ -102,17 +94,12 @@ class ExceptionRaised(Event):
         return f"{name}{place}" + (f": {self.message}" if self.message and not place else "")
 
 
-@kind
+@kind("out-of-memory", symbol="trouble", wording="out of memory", worded_by="scope", causes=_ENDS | {C.NETWORK})
 class OutOfMemory(Event):
     """Memory ran out: ``scope`` is ``device`` or ``host``; ``process`` the command that was killed; ``device`` the index of the GPU
     inside the process.
     """
 
-    kind: ClassVar[str] = "out-of-memory"
-    symbol: ClassVar[str] = "trouble"
-    wording: ClassVar[str] = "out of memory"
-    worded_by: ClassVar[str] = "scope"
-    causes: ClassVar[frozenset[CauseClass]] = _ENDS | {C.NETWORK}
     scope: str = ""
     process: str | None = None
     device: int | None = None
@@ -123,33 +110,25 @@ class OutOfMemory(Event):
         return Writer.RANK if self.scope == "device" else Writer.KERNEL
 
 
-@kind
+@kind("nccl-error", symbol="trouble", wording="NCCL error", worded_by="code", is_reaction=True, moot_after_end=True)
 class NcclError(Event):
     """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older."""
 
-    kind: ClassVar[str] = "nccl-error"
-    symbol: ClassVar[str] = "trouble"
-    wording: ClassVar[str] = "NCCL error"
-    worded_by: ClassVar[str] = "code"
-    is_reaction: ClassVar[bool] = True
-    moot_after_end: ClassVar[bool] = True
     code: str | None = None
     message: str = ""
     last_error: str | None = None
 
 
-@kind
+@kind("nccl-warn", wording="NCCL warning")
 class NcclWarn(Event):
     """A warning in NCCL's own log."""
 
-    kind: ClassVar[str] = "nccl-warn"
-    wording: ClassVar[str] = "NCCL warning"
     message: str = ""
     file: str | None = None
     device: int | None = None
 
 
-@kind
+@kind("ib-error", symbol="trouble", host_matters=True, has_two_ends=True)
 class IbError(Event):
     """An InfiniBand, RoCE or EFA error. Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
     ``port`` (the port or adapter of *this* host failed), ``async`` (an event after which a queue is dead), ``notice``
@@ -159,10 +138,6 @@ class IbError(Event):
     plug-in). ``local_gid`` and ``remote_gid`` name the two ends of the connection, ``port`` the port of ``hca``.
     """
 
-    kind: ClassVar[str] = "ib-error"
-    symbol: ClassVar[str] = "trouble"
-    host_matters: ClassVar[bool] = True
-    has_two_ends: ClassVar[bool] = True
     peer: str | None = None
     status: int | None = None
     vendor_err: int | None = None
@@ -200,7 +175,7 @@ _FABRIC = {
 }
 
 
-@kind
+@kind("socket-error", symbol="trouble", has_two_ends=True, causes=_LINKS)
 class SocketError(Event):
     """A connection between ranks broke; ``echo`` is true for *closed by remote peer*, which follows another rank's end.
     ``how`` is ``closed``, ``reset`` (reset by peer, broken pipe: an echo too where the peer is known to have ended), ``timed-out``,
@@ -208,10 +183,6 @@ class SocketError(Event):
     ``other``. Gloo's are always echoes: it tells that a peer is gone, not why. ``peer`` is an address, or ``localRank 2`` of the same node.
     """
 
-    kind: ClassVar[str] = "socket-error"
-    symbol: ClassVar[str] = "trouble"
-    has_two_ends: ClassVar[bool] = True
-    causes: ClassVar[frozenset[CauseClass]] = _LINKS
     peer: str | None = None
     message: str = ""
     echo: bool = False
@@ -237,7 +208,7 @@ _CONNECTION = {
 }
 
 
-@kind
+@kind("gpu-error", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
 class GpuError(Event):
     """The driver, or CUDA, reports a fault of a GPU. ``xid`` (or ``sxid``) is NVIDIA's number; ``device`` the PCI address; ``software`` is
     true for what a faulty program causes (Xid 13, 31, 43, illegal access, device assert). ``weight`` is ``fault`` (of
@@ -245,10 +216,6 @@ class GpuError(Event):
     ``notice`` (no reason to stop). ``pid`` is that of the process the driver names.
     """
 
-    kind: ClassVar[str] = "gpu-error"
-    writer: ClassVar[Writer] = Writer.KERNEL
-    symbol: ClassVar[str] = "trouble"
-    host_matters: ClassVar[bool] = True
     xid: int | None = None
     sxid: int | None = None
     device: str | None = None
@@ -270,30 +237,21 @@ class GpuError(Event):
         return f"Xid {self.xid}" if self.xid is not None else f"device error: {self.message}"
 
 
-@kind
+@kind("cuda-error", wording="CUDA error", worded_by="message", causes=_DEVICE)
 class CudaError(Event):
     """A CUDA call failed in this process."""
 
-    kind: ClassVar[str] = "cuda-error"
-    wording: ClassVar[str] = "CUDA error"
-    worded_by: ClassVar[str] = "message"
-    causes: ClassVar[frozenset[CauseClass]] = _DEVICE
     message: str = ""
     software: bool = False
 
 
-@kind
+@kind("store-error", wording="store error", worded_by="operation", is_reaction=True, moot_after_end=True)
 class StoreError(Event):
     """The TCP store failed: ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
     barrier, connect, clients-missing, crowded (more came than belong), recv, send, set-up; ``key`` the key waited for; ``missing`` how
     many did not join. *recv* and *send* only say that the process that hosts the store is gone.
     """
 
-    kind: ClassVar[str] = "store-error"
-    wording: ClassVar[str] = "store error"
-    worded_by: ClassVar[str] = "operation"
-    is_reaction: ClassVar[bool] = True
-    moot_after_end: ClassVar[bool] = True
     operation: str = ""
     key: str | None = None
     missing: int | None = None
@@ -305,29 +263,20 @@ class StoreError(Event):
         return self.operation not in ("recv", "send")
 
 
-@kind
+@kind("rendezvous-error", writer=Writer.LAUNCHER, wording="the launcher's rendezvous failed")
 class RendezvousError(Event):
     """The launcher's rendezvous failed or lost a node."""
 
-    kind: ClassVar[str] = "rendezvous-error"
-    writer: ClassVar[Writer] = Writer.LAUNCHER
-    wording: ClassVar[str] = "the launcher's rendezvous failed"
     message: str = ""
     node: str | None = None
 
 
-@kind
+@kind("scheduler", wording="scheduler", worded_by="what", causes=_ENDS, writer=Writer.SCHEDULER, symbol="trouble")
 class SchedulerEvent(Event):
     """The scheduler acted: ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
     ``job`` is the id without that of a step.
     """
 
-    kind: ClassVar[str] = "scheduler"
-    wording: ClassVar[str] = "scheduler"
-    worded_by: ClassVar[str] = "what"
-    causes: ClassVar[frozenset[CauseClass]] = _ENDS
-    writer: ClassVar[Writer] = Writer.SCHEDULER
-    symbol: ClassVar[str] = "trouble"
     what: str = ""
     job: str | None = None
     detail: str = ""
@@ -343,19 +292,13 @@ class SchedulerEvent(Event):
         return StoryRole.TEAR_DOWN if self.what == "cancelled" else None
 
 
-@kind
+@kind("kernel", wording="kernel", worded_by="what", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
 class KernelEvent(Event):
     """Other kernel lines that matter: ``what`` is blocked-task, soft-lockup, nfs, lustre, link-down, link-up, nic (a network adapter in
     trouble), pcie (an uncorrected error), memory (an uncorrected error of host memory), disk, segfault, panic,
     reboot, oom-invoked (the killer was called; who died is *out-of-memory*), peermem.
     """
 
-    kind: ClassVar[str] = "kernel"
-    wording: ClassVar[str] = "kernel"
-    worded_by: ClassVar[str] = "what"
-    writer: ClassVar[Writer] = Writer.KERNEL
-    symbol: ClassVar[str] = "trouble"
-    host_matters: ClassVar[bool] = True
     what: str = ""
     detail: str = ""
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from nccldoctor.events.base import Event, kind
 from nccldoctor.model.stack_frames import innermost
 
 
-@kind
+@kind("heartbeat", symbol="life")
 class Heartbeat(Event):
     """A line in which a rank says that it lives and where it is."""
 
-    kind: ClassVar[str] = "heartbeat"
-    symbol: ClassVar[str] = "life"
     step: int | None = None
     epoch: int | None = None
 
@@ -21,12 +17,10 @@ class Heartbeat(Event):
         return _step(self.step)
 
 
-@kind
+@kind("progress", symbol="life")
 class Progress(Event):
     """A progress bar or trainer line. ``total`` steps, ``rate`` in steps per second, ``label`` what the bar is about."""
 
-    kind: ClassVar[str] = "progress"
-    symbol: ClassVar[str] = "life"
     step: int | None = None
     epoch: int | None = None
     total: int | None = None
@@ -41,14 +35,12 @@ def _step(step: int | None) -> str:
     return f"reported step {step}" if step is not None else "progress line"
 
 
-@kind
+@kind("phase", symbol="life")
 class Phase(Event):
     """A line that says what a rank is doing outside the step: ``what`` is checkpoint, evaluation, sampling, data,
     compile, epoch-end, finished, starting, ready.
     """
 
-    kind: ClassVar[str] = "phase"
-    symbol: ClassVar[str] = "life"
     what: str = ""
     detail: str = ""
 
@@ -56,14 +48,12 @@ class Phase(Event):
         return f"phase: {self.what}" if self.what else "another phase"
 
 
-@kind
+@kind("stack", symbol="stack")
 class Stack(Event):
     """The stack of one thread, innermost frame first, each ``function (file:line)``; ``main`` marks the main thread,
     ``state`` is idle, active or active+gil where the tool tells.
     """
 
-    kind: ClassVar[str] = "stack"
-    symbol: ClassVar[str] = "stack"
     thread: str | None = None
     frames: tuple[str, ...] = ()
     main: bool = False
@@ -74,11 +64,9 @@ class Stack(Event):
         return f"stack: in {innermost(self.frames)}" if self.frames else "stack"
 
 
-@kind
+@kind("setting", wording="printed a setting")
 class Setting(Event):
     """An environment variable, or a timeout in code, seen being set."""
 
-    kind: ClassVar[str] = "setting"
-    wording: ClassVar[str] = "printed a setting"
     name: str = ""
     value: str = ""

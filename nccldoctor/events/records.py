@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import CauseClass, StoryRole
 from nccldoctor.model.ranks import Ranks
 
 
-@kind
+@kind("comm-init")
 class CommInit(Event):
     """NCCL's INIT lines: which rank of a communicator is which host, process and GPU. ``what`` is start, complete, abort, destroy, revoke,
     bootstrap. ``comm`` is the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of
     a split (2.23 to 2.30 print no id for it) share ``split`` and the communicator behind their own ``parent`` pointer.
     """
 
-    kind: ClassVar[str] = "comm-init"
     what: str = ""
     comm: str | None = None
     comm_id: str | None = None
@@ -48,11 +45,10 @@ _COMM = {
 }
 
 
-@kind
+@kind("coll-call")
 class CollCall(Event):
     """NCCL's COLL lines: a call as it was made, with NCCL's own count (hex, per communicator)."""
 
-    kind: ClassVar[str] = "coll-call"
     op: str = ""
     op_count: int = 0
     numel: int | None = None
@@ -65,7 +61,7 @@ class CollCall(Event):
         return f"issued {self.op or 'a call'}"
 
 
-@kind
+@kind("ras", writer=Writer.RAS, wording="named by NCCL's RAS service")
 class RasStatus(Event):
     """One row or block of NCCL's RAS output, or one event of its monitor. ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
     the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), OUTLIER for a node with another number of processes, or TOTAL for
@@ -73,9 +69,6 @@ class RasStatus(Event):
     not list; ``processes`` are (rank inside, host, pid); a block belongs to the row with its ``table`` number, which has ``nranks``.
     """
 
-    kind: ClassVar[str] = "ras"
-    writer: ClassVar[Writer] = Writer.RAS
-    wording: ClassVar[str] = "named by NCCL's RAS service"
     what: str = ""
     missing: Ranks = Ranks()
     detail: str = ""
@@ -86,15 +79,13 @@ class RasStatus(Event):
     table: int | None = None
 
 
-@kind
+@kind("inspector", wording="finished a call that NCCL's Inspector saw")
 class InspectorRecord(Event):
     """The last call of a communicator that NCCL's Inspector saw finish in one process: ``group_rank`` of ``nranks`` in communicator
     ``comm_id``, the call's number ``op_count`` among ``calls`` (*coll* or *p2p*), its ``size`` in bytes and time in microseconds. Small
     calls are not recorded by default and a killed process may leave nothing: a low count is a lead, no proof.
     """
 
-    kind: ClassVar[str] = "inspector"
-    wording: ClassVar[str] = "finished a call that NCCL's Inspector saw"
     calls: str = ""
     op: str = ""
     op_count: int | None = None
@@ -104,15 +95,13 @@ class InspectorRecord(Event):
     micros: float | None = None
 
 
-@kind
+@kind("proxy-dump", wording="its proxy thread listed its transfers")
 class ProxyDump(Event):
     """The transfers that NCCL's proxy thread had under way when it was asked by signal: ``what`` is *waits-for-peer* (``peers`` are the
     ranks inside the communicators that it receives from or sends to: those, or the link to them), *waits-for-gpu* (this GPU does
     not run), *not-begun*, *mixed* or *idle*; ``states`` counts transfers by NCCL's letter.
     """
 
-    kind: ClassVar[str] = "proxy-dump"
-    wording: ClassVar[str] = "its proxy thread listed its transfers"
     what: str = ""
     peers: Ranks = Ranks()
     ops: int = 0
@@ -120,22 +109,18 @@ class ProxyDump(Event):
     detail: str = ""
 
 
-@kind
+@kind("version", wording="printed its versions")
 class Version(Event):
     """A version banner: ``of`` is torch, nccl, cuda, driver, python."""
 
-    kind: ClassVar[str] = "version"
-    wording: ClassVar[str] = "printed its versions"
     of: str = ""
     version: str = ""
 
 
-@kind
+@kind("fr-analysis", wording="an analysis of recorder dumps")
 class FrAnalysis(Event):
     """Output of PyTorch's own flight-recorder analyser found in the input."""
 
-    kind: ClassVar[str] = "fr-analysis"
-    wording: ClassVar[str] = "an analysis of recorder dumps"
     what: str = ""
     missing: Ranks = Ranks()
     op: str | None = None
@@ -143,11 +128,10 @@ class FrAnalysis(Event):
     detail: str = ""
 
 
-@kind
+@kind("note")
 class Note(Event):
     """Other lines worth quoting; ``what`` names them."""
 
-    kind: ClassVar[str] = "note"
     what: str = ""
     detail: str = ""
 

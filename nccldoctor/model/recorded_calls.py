@@ -26,31 +26,6 @@ Frame = tuple[str, str, int]
 Shape = tuple[tuple[int, ...], ...]
 """Sizes of several tensors."""
 
-_DTYPES: dict[str, str] = {
-    "dump": "int32",
-    "entry": "int32",
-    "record_id": "int64",
-    "pg_id": "int32",
-    "group": "int32",
-    "seq": "int64",
-    "p2p_seq": "int64",
-    "op_id": "int64",
-    "op": "int32",
-    "is_p2p": "bool",
-    "sizes": "int32",
-    "dtypes": "int32",
-    "numel_in": "int64",
-    "numel_out": "int64",
-    "state": "int8",
-    "retired": "bool",
-    "created_ns": "int64",
-    "started_ns": "int64",
-    "completed_ns": "int64",
-    "duration_ms": "float32",
-    "timeout_ms": "int64",
-    "stack": "int32",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -119,6 +94,9 @@ class Calls:
     def take(self, rows: npt.NDArray[Any]) -> Calls:
         """The rows selected by an index or mask."""
         return Calls(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+_DTYPES = {f.name: str(f.type).removeprefix("npt.NDArray[np.").rstrip("]_") for f in fields(Calls)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,13 +74,10 @@ def test_what_somebody_else_writes_is_no_sign_of_life() -> None:
 
 
 NEW_KIND = """
-from typing import ClassVar
 from nccldoctor.events import KINDS, Event, kind
-@kind
+@kind("flood", wording="water in the rack")
 class Flood(Event):
     "Water in the rack."
-    kind: ClassVar[str] = "flood"
-    wording: ClassVar[str] = "water in the rack"
     depth: int | None = None
 from nccldoctor.model import Place
 event = KINDS["flood"](place=Place(0, "a.log", 1), text="x", depth=3)
