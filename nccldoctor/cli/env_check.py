@@ -1,18 +1,18 @@
-"""What ``nccldoctor env check`` says of each variable that stands in files: who reads it, and what is the matter."""
+"""Judges each variable that is set in files, for ``nccldoctor env check``: who reads it, and what is the matter."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nccldoctor.events import Note, Setting
+from nccldoctor.events import Setting
 from nccldoctor.identify.case import Case
-from nccldoctor.prescribe.conditions import Context, survey_case
-from nccldoctor.prescribe.discouraged import assignment, avoid, settings_seen
+from nccldoctor.prescribe.conditions import Context, Survey, survey_case
+from nccldoctor.prescribe.discouraged import advice_against, assignment, judge_settings, settings_seen
 from nccldoctor.prescribe.setting_table import look_up
-from nccldoctor.prescribe.settings import Judgement, Kind, judge
+from nccldoctor.prescribe.settings import Judgement, Kind
 
 JUDGED = ("NCCL_", "TORCH_", "GLOO_")
 """Prefixes of the libraries that take part in a collective: each such name gets an answer, known or not."""
@@ -35,22 +35,20 @@ class Row:
 def check_case(case: Case, torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
     """A row for each distinct setting of the input, in its order; versions given here win over those seen."""
     survey = survey_case(case)
-    seen = settings_seen(survey)
-    readers = {note.detail: note.place for note in reversed(survey.events_of(Note)) if note.what == "reads-variable"}
     remarks: dict[tuple[str, str], list[Judgement]] = {}
-    for judgement in judge(seen, torch or case.torch, nccl or case.nccl, readers):
+    for judgement in judge_settings(survey, torch or case.torch, nccl or case.nccl):
         remarks.setdefault((judgement.name, judgement.value), []).append(judgement)
-    against = _discouraged(case)
+    against = _discouraged(survey)
     rows: dict[tuple[str, str], Row] = {}
-    for one in seen:
-        key = (one.name, one.value)
-        if key not in rows and (one.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
-            rows[key] = _verdict_row(one, remarks.get(key, []), against.get(assignment(*key)))
+    for setting in settings_seen(survey):
+        key = (setting.name, setting.value)
+        if key not in rows and (setting.name.startswith(JUDGED) or key in remarks or assignment(*key) in against):
+            rows[key] = _verdict_row(setting, remarks.get(key, []), against.get(assignment(*key)))
     return tuple(rows.values())
 
 
-def _discouraged(case: Case) -> dict[str, str]:
-    """What the catalogue says against what is seen, as far as that depends on no finding."""
+def _discouraged(survey: Survey) -> dict[str, str]:
+    """What the catalogue says against what is seen, where that depends on no finding."""
     from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
@@ -61,20 +59,20 @@ def _discouraged(case: Case) -> dict[str, str]:
         "no job was looked at",
         (Evidence(Place(0, ""), "", "settings alone"),),
     )
-    return {found.what: found.why for found in avoid([Context(nothing, survey_case(case))], in_use().catalogue, ())}
+    return {advice.what: advice.why for advice in advice_against([Context(nothing, survey)], in_use().catalogue, ())}
 
 
-def _verdict_row(one: Setting, remarks: list[Judgement], against: str | None) -> Row:
+def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None) -> Row:
     says = [remark.says for remark in remarks]
     if against is not None and not any(remark.avoid for remark in remarks):
         says = [*(text for text in says if not against.lower().startswith(text.lower())), against]
-    loud = any(remark.kind not in _QUIET for remark in remarks) or (against and one.name.startswith(JUDGED))
+    loud = any(remark.kind not in _QUIET for remark in remarks) or (against and setting.name.startswith(JUDGED))
     verdict = "fix" if loud else "note" if says else "fine"
     if not says:
-        row = look_up(one.name)
+        row = look_up(setting.name)
         says = [row.meaning] if row is not None else ["not a name we know; it may belong to the program"]
         verdict = "fine" if row is not None else "note"
-    return Row(one.name, one.value, str(one.place), verdict, tuple(says))
+    return Row(setting.name, setting.value, str(setting.place), verdict, tuple(says))
 
 
 def settings_text(rows: Sequence[Row]) -> str:
@@ -91,20 +89,13 @@ def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"
         yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
-    yield (
-        f"{len(rows)} setting{'' if len(rows) == 1 else 's'}: {counts}\n"
-        if rows
-        else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
-    )
+    summary = f"{len(rows)} setting{'' if len(rows) == 1 else 's'}: {counts}\n"
+    yield summary if rows else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
 
 
 def settings_json(rows: Sequence[Row]) -> str:
     """The same as a document: ``{"settings": [{name, value, place, verdict, says}]}``."""
-    held = [
-        {"name": row.name, "value": row.value, "place": row.place, "verdict": row.verdict, "says": list(row.says)}
-        for row in rows
-    ]
-    return json.dumps({"settings": held}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({"settings": list(map(asdict, rows))}, indent=2, ensure_ascii=False) + "\n"
 
 
 def check_files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:

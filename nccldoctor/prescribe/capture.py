@@ -23,6 +23,7 @@ DEFAULT, _LARGEST = 2000, 20_000
 """Recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
 (about 10 MB a rank).
 """
+_LOG_EACH_RANK = '--log-dir "$LOG_DIR" --redirects 3 --tee 3'
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,19 @@ def recorder_exports(torch: str | None, entries: int) -> tuple[Export, ...]:
     version = version_tuple(torch) if torch else None
     if version is not None and version < (2, 2, 0):
         return ()
-    old, new = version is not None and version < (2, 8, 0), version is not None and version >= (2, 10, 0)
-    sizes = [Export("TORCH_NCCL_TRACE_BUFFER_SIZE", str(entries))]
-    stems = [Export("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "$LOG_DIR/nccl_trace_rank_")]
-    if not old:
-        sizes.insert(0, Export("TORCH_FR_BUFFER_SIZE", str(entries)))
-        stems.insert(0, Export("TORCH_FR_DUMP_TEMP_FILE", "$LOG_DIR/nccl_trace_rank_"))
-    sizes[0] = Export(sizes[0].name, sizes[0].value, "which calls each rank issued and finished, and from which line")
-    stems[0] = Export(stems[0].name, stems[0].value, "on a disk that all nodes share; the rank is appended")
-    dump = Export("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "" if new else "off by default in early 2.x")
-    return (*sizes, dump, *stems)
+    is_old, is_new = version is not None and version < (2, 8, 0), version is not None and version >= (2, 10, 0)
+    sizes = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")[is_old:]
+    stems = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")[is_old:]
+    return (
+        *_under_each(sizes, str(entries), "which calls each rank issued and finished, and from which line"),
+        Export("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "" if is_new else "off by default in early 2.x"),
+        *_under_each(stems, "$LOG_DIR/nccl_trace_rank_", "on a disk that all nodes share; the rank is appended"),
+    )
+
+
+def _under_each(names: tuple[str, ...], value: str, why: str) -> list[Export]:
+    """One value under all names of a setting; the first says why."""
+    return [Export(name, value, "" if number else why) for number, name in enumerate(names)]
 
 
 def nccl_exports(nccl: str | None) -> tuple[Export, ...]:
@@ -74,11 +78,8 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     if not findings or findings[0].cause is CauseClass.NONE:
         return ()
     lines = [*_recorder(case), *_stacks(case), *_library(case)]
-    if any(
-        finding.cause in (CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED) for finding in findings
-    ):
-        lines += _ras(case)
-    return tuple(lines)
+    inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED}
+    return tuple(lines + (_ras(case) if inside & {finding.cause for finding in findings} else []))
 
 
 SPAN_S = 120
@@ -86,9 +87,7 @@ SPAN_S = 120
 
 
 def buffer_size(case: Case) -> int:
-    """Entries of the ring: at least the default, twice a ring that had wrapped, and :data:`SPAN_S` of this run's
-    calls.
-    """
+    """Entries of the ring: the default, twice a ring that had wrapped, or :data:`SPAN_S` of this run's calls."""
     wrapped = max((head.entries for head in case.dumps if head.wrapped), default=0) * 2
     size = max(DEFAULT, wrapped, math.ceil(call_rate(case) * SPAN_S / 1000) * 1000)
     return min(size, _LARGEST)
@@ -101,10 +100,10 @@ def call_rate(case: Case) -> float:
     """
     fastest = 0.0
     for _, rows in case.calls.by_dump():
-        made = np.sort(case.calls.created_ns[rows])
-        made = made[made > 0]
-        if len(made) > 10:
-            steady = made[: max(11, int(len(made) * 0.9))]
+        created = np.sort(case.calls.created_ns[rows])
+        created = created[created > 0]
+        if len(created) > 10:
+            steady = created[: max(11, int(len(created) * 0.9))]
             span = float(steady[-1] - steady[0]) / 1e9
             fastest = max(fastest, (len(steady) - 1) / span if span > 0.001 else 0.0)
     return fastest
@@ -139,9 +138,7 @@ def _library(case: Case) -> list[str]:
         lines += [export.line() for export in nccl_exports(case.nccl)]
     logs = {source.rank for source in case.sources if source.kind is SourceKind.LOG and source.rank is not None}
     if case.world and not logs >= set(case.world):
-        lines.append(
-            'torchrun --log-dir "$LOG_DIR" --redirects 3 --tee 3 …  # one log for each rank, the silent ones too'
-        )
+        lines.append(f"torchrun {_LOG_EACH_RANK} …  # one log for each rank, the silent ones too")
     return lines
 
 
@@ -164,34 +161,30 @@ def render(form: str, torch: str | None, nccl: str | None, entries: int, because
     notes = [f"for PyTorch {torch}" if torch else "for any PyTorch from 2.2 on", f"{entries} entries: {because}"]
     if torch and not recorder_exports(torch, entries):
         notes[1] = "this PyTorch has no flight recorder; the first release that has one is 2.2"
-    lines = {"shell": _shell, "slurm": _slurm, "kubernetes": _kubernetes}[form](wanted, notes)
-    return "".join(f"{line}\n" for line in lines)
+    lines = {"shell": _shell, "slurm": _slurm, "kubernetes": _kubernetes}[form](wanted)
+    return "".join(f"{line}\n" for line in (*(f"# {note}" for note in notes), *lines))
 
 
-def _exports(wanted: tuple[Export, ...]) -> Iterator[str]:
+def _shell(wanted: tuple[Export, ...]) -> Iterator[str]:
+    yield from _exports(wanted, "$PWD/logs", f"torchrun {_LOG_EACH_RANK} ...")
+
+
+def _slurm(wanted: tuple[Export, ...]) -> Iterator[str]:
+    yield "# in the batch script, below the #SBATCH lines"
+    run = 'srun --export=ALL --label --output="$LOG_DIR/%x-%j-%n-%t.out" ...'
+    yield from _exports(wanted, "$SLURM_SUBMIT_DIR/logs-$SLURM_JOB_ID", run)
+
+
+def _exports(wanted: tuple[Export, ...], folder: str, run: str) -> Iterator[str]:
+    yield f'export LOG_DIR="${{LOG_DIR:-{folder}}}"  # a folder that all nodes see'
     yield 'mkdir -p "$LOG_DIR"'
     yield f"unset {' '.join(BLOCKING_WAIT)}  # they turn off the watchdog, and with it every dump"
     yield from (export.line() for export in wanted)
+    yield f"# then: {run}"
 
 
-def _shell(wanted: tuple[Export, ...], notes: list[str]) -> Iterator[str]:
-    yield from (f"# {note}" for note in notes)
-    yield 'export LOG_DIR="${LOG_DIR:-$PWD/logs}"  # a folder that all nodes see'
-    yield from _exports(wanted)
-    yield '# then: torchrun --log-dir "$LOG_DIR" --redirects 3 --tee 3 ...'
-
-
-def _slurm(wanted: tuple[Export, ...], notes: list[str]) -> Iterator[str]:
-    yield from (f"# {note}" for note in notes)
-    yield "# in the batch script, below the #SBATCH lines"
-    yield 'export LOG_DIR="${LOG_DIR:-$SLURM_SUBMIT_DIR/logs-$SLURM_JOB_ID}"  # a folder that all nodes see'
-    yield from _exports(wanted)
-    yield '# then: srun --export=ALL --label --output="$LOG_DIR/%x-%j-%n-%t.out" ...'
-
-
-def _kubernetes(wanted: tuple[Export, ...], notes: list[str]) -> Iterator[str]:
+def _kubernetes(wanted: tuple[Export, ...]) -> Iterator[str]:
     """Under a container; ``$(NAME)`` is how a pod refers to a variable defined above."""
-    yield from (f"# {note}" for note in notes)
     yield f"# in each container of the job; remove {' and '.join(BLOCKING_WAIT)}: they turn off every dump"
     yield "env:"
     yield "  - name: LOG_DIR"

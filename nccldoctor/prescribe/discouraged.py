@@ -1,10 +1,8 @@
-"""Advice against what is seen in the input: popular settings and fixes that do nothing or harm, with the place they
-stand at.
-"""
+"""Advises against settings and popular fixes in the input that do nothing or harm, each with its place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,34 +10,39 @@ from nccldoctor.events import Note, Setting
 from nccldoctor.model import Avoid
 from nccldoctor.prescribe.conditions import Context, Met, Survey, ask
 from nccldoctor.prescribe.conditions.environment import is_assigned
-from nccldoctor.prescribe.settings import Judgement, Kind
+from nccldoctor.prescribe.settings import Judgement, Kind, judge
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
     from nccldoctor.prescribe.catalogue.remedy import Clause
 
 
-def avoid(contexts: list[Context], catalogue: Catalogue, judgements: tuple[Judgement, ...]) -> Iterator[Avoid]:
-    """Advice against what is seen in the input: folklore first, in its words, then what the settings say of
-    themselves.
-    """
+def advice_against(
+    contexts: list[Context], catalogue: Catalogue, judgements: tuple[Judgement, ...]
+) -> tuple[Avoid, ...]:
+    """One piece of advice for each thing seen: first in the words of the catalogue, then by the judgements."""
     own = {judgement.name for judgement in judgements if judgement.kind is Kind.OWN}
-    said: set[str] = set()
+    advice: dict[str, Avoid] = {}
     for entry in catalogue.entries:
-        if entry.topic == "folklore" and contexts:
+        if entry.is_discouraged:
             for name, what, place in _matches(entry, contexts):
-                if what not in said and name not in own:
-                    said.add(what)
-                    yield Avoid(what, entry.remedy.avoid[0].why, place)
+                if name not in own:
+                    advice.setdefault(what, Avoid(what, entry.remedy.avoid[0].why, place))
     for judgement in judgements:
-        what = assignment(judgement.name, judgement.value)
-        if judgement.avoid and what not in said:
-            said.add(what)
-            yield Avoid(what, judgement.says, str(judgement.place))
+        if judgement.avoid:
+            what = assignment(judgement.name, judgement.value)
+            advice.setdefault(what, Avoid(what, judgement.says, str(judgement.place)))
+    return tuple(advice.values())
+
+
+def judge_settings(survey: Survey, torch: str | None, nccl: str | None) -> tuple[Judgement, ...]:
+    """Every remark on the settings of the input, by the versions given (None: not known)."""
+    readers = {note.detail: note.place for note in reversed(survey.events_of(Note)) if note.what == "reads-variable"}
+    return judge(settings_seen(survey), torch, nccl, readers)
 
 
 def settings_seen(survey: Survey) -> tuple[Setting, ...]:
-    """What is set, each by the rank whose file shows it, and what notes in the input say to set."""
+    """The settings of the input, each with the rank whose file shows it, and those that notes advise."""
     advised = []
     for note in survey.events_of(Note):
         if note.what == "advice" and note.detail.isascii() and note.detail[:1].isupper():
@@ -59,26 +62,20 @@ def assignment(name: str, value: str) -> str:
 
 
 def _matches(entry: Entry, contexts: list[Context]) -> Iterator[tuple[str, str, str | None]]:
-    """Every distinct thing that a piece of folklore is about and that is seen: its name, its text, its first place."""
+    """Everything seen that an entry advises against: its name, its text, its place."""
     remedy = entry.remedy
-    context = next((s for s in contexts if all(_is_met(s, c) for c in remedy.clauses("all"))), None)
+    context = next((each for each in contexts if all(_is_met(each, c) for c in remedy.clauses("all"))), None)
     if context is None or any(_is_met(context, c) for c in remedy.clauses("none")):
         return
     for clause in (*remedy.clauses("all"), *remedy.clauses("any")):
         if clause.name == "setting":
-            names, wanted = _setting_arguments(clause.arguments)
-            for seen in settings_seen(context.survey):
-                if is_assigned(seen, names, wanted):
-                    yield seen.name, assignment(seen.name, seen.value), str(seen.place)
+            for setting in settings_seen(context.survey):
+                if is_assigned(setting, clause.arguments["name"], clause.arguments.get("value", ())):
+                    yield setting.name, assignment(setting.name, setting.value), str(setting.place)
         elif clause.name != "finding":
             answer = ask(context, clause.name, clause.arguments)
             if isinstance(answer, Met):
                 yield "", remedy.avoid[0].what, answer.where
-
-
-def _setting_arguments(arguments: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    names, wanted = arguments.get("name", ()), arguments.get("value", ())
-    return (names if isinstance(names, tuple) else ()), (wanted if isinstance(wanted, tuple) else ())
 
 
 def _is_met(context: Context, clause: Clause) -> bool:

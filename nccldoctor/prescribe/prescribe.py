@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nccldoctor.events import Note
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.ranks import names
 from nccldoctor.prescribe.capture import capture
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
-from nccldoctor.prescribe.catalogue.words import step_line, worded
+from nccldoctor.prescribe.catalogue.words import fill_in_words, step_line
 from nccldoctor.prescribe.conditions import (
     PREDICATES,
     Answer,
@@ -26,9 +25,8 @@ from nccldoctor.prescribe.conditions import (
     survey_case,
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
-from nccldoctor.prescribe.discouraged import avoid, settings_seen
+from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.restart import decide
-from nccldoctor.prescribe.settings import judge
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
@@ -79,11 +77,10 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
     """Match the catalogue against the findings; the same input gives the same answer, order included."""
     survey = survey_case(case)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
-    readers = {note.detail: note.place for note in reversed(survey.events_of(Note)) if note.what == "reads-variable"}
-    judgements = judge(settings_seen(survey), case.torch, case.nccl, readers)
+    judgements = judge_settings(survey, case.torch, case.nccl)
     return Prescription(
         tuple(_advice(fit, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
-        tuple(avoid(contexts, catalogue, judgements))[:_AVOID_SHOWN],
+        advice_against(contexts, catalogue, judgements)[:_AVOID_SHOWN],
         decide(findings, survey),
         capture(findings, case),
     )
@@ -131,11 +128,11 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
 
 
 def _fits(contexts: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
-    """The best fit of each remedy over all findings, best first; folklore is no remedy."""
+    """The best fit of each remedy over all findings, best first."""
     best: dict[str, Fit] = {}
     for context in contexts:
         for entry in catalogue.entries:
-            if entry.topic == "folklore":
+            if entry.is_discouraged:
                 continue
             fit = weigh(entry, context)
             known = best.get(entry.remedy.id)
@@ -239,9 +236,9 @@ def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
         confirm=tuple(step_line(step, known, in_words=True) for step in remedy.confirm),
         fix=tuple(step_line(step, known, in_words=True) for step in remedy.fix),
         prevent=tuple(step_line(step, known, in_words=True) for step in remedy.prevent),
-        avoid=tuple(Avoid(worded(warn.what, known), worded(warn.why, known)) for warn in remedy.avoid),
+        avoid=tuple(Avoid(fill_in_words(warn.what, known), fill_in_words(warn.why, known)) for warn in remedy.avoid),
         sources=tuple(source.url for source in remedy.sources),
-        summary=worded(remedy.summary, known),
+        summary=fill_in_words(remedy.summary, known),
         topic=fit.entry.topic,
         checks=fit.checks,
         origin=one_line(fit.entry.origin),

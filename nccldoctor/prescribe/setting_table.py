@@ -16,7 +16,11 @@ BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One row of ``settings.csv``; a name may end in ``*``."""
+    """One row of ``settings.csv``; a name may end in ``*``.
+
+    ``default`` is that of the source, ``last_seen`` the last release that read the variable, ``relevance`` (high, medium,
+    low) says how much it matters for hangs, ``same_on_all_ranks`` is ``yes`` or empty.
+    """
 
     name: str
     status: str
@@ -28,29 +32,19 @@ class Known:
     relevance: str
     notes: str
     unit: str
-    same_on_all_ranks: bool
+    same_on_all_ranks: str
+
+    @property
+    def is_same_on_all_ranks(self) -> bool:
+        """True where ranks with different values cannot work together."""
+        return self.same_on_all_ranks == "yes"
 
 
 @cache
 def known() -> Mapping[str, Known]:
     """The shipped table, by name."""
     text = (files("nccldoctor.prescribe") / "settings.csv").read_text(encoding="utf-8")
-    return {
-        row["name"]: Known(
-            row["name"],
-            row["status"],
-            row["read_by"],
-            row["first_seen"],
-            row["last_seen_if_removed"],
-            row["source_default"],
-            row["meaning"],
-            row["hang_relevance"],
-            row["notes"],
-            row["unit"],
-            row["same_on_all_ranks"] == "yes",
-        )
-        for row in csv.DictReader(text.splitlines())
-    }
+    return {row["name"]: Known(**row) for row in csv.DictReader(text.splitlines())}
 
 
 def look_up(name: str) -> Known | None:
@@ -82,4 +76,4 @@ def describe_setting(name: str) -> str | None:
     )
     lines = [f"# {name}", "", row.meaning[:1].upper() + row.meaning[1:] + ".", ""]
     lines += [f"- {label}: {text}" for label, text in rows if text or label in ("status", "read by")]
-    return "\n".join([*lines, *(["- must be equal on all ranks"] if row.same_on_all_ranks else []), ""])
+    return "\n".join([*lines, *(["- must be equal on all ranks"] if row.is_same_on_all_ranks else []), ""])

@@ -220,7 +220,7 @@ def _differences(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
     """Settings that must be equal on all ranks and are not, by the last value that each rank shows."""
     for name, assigned in by_name.items():
         row = look_up(name)
-        if row is None or not row.same_on_all_ranks:
+        if row is None or not row.is_same_on_all_ranks:
             continue
         last = {s.rank: s for s in assigned if s.rank is not None}
         values = sorted({s.value for s in last.values()})

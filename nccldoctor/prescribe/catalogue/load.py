@@ -33,13 +33,19 @@ _INLINE = re.compile(r"[{,]\s*([A-Za-z0-9_\-]{1,60})\s*=")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A remedy with its topic (its folder) and the name of the catalogue it comes from: where it changes another's,
-    ``ours, over built-in``.
+    """A remedy with its topic (its folder) and the name of its catalogue.
+
+    ``origin`` is ``ours, over built-in`` where one catalogue changes a remedy of another.
     """
 
     remedy: Remedy
     topic: str
     origin: str = BUILT_IN_NAME
+
+    @property
+    def is_discouraged(self) -> bool:
+        """True for popular advice that does nothing or harms: it is no remedy, and answered where it is seen."""
+        return self.topic == "folklore"
 
 
 @dataclass(frozen=True, slots=True)

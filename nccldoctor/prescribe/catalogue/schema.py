@@ -24,11 +24,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import Function, OneOf, catalogue_name
-
-PLACEHOLDERS = ("host", "hosts", "pid", "rank", "ranks", "device", "group", "op", "seq", "waiting_rank", "waiting_host")
-"""Names that may stand as ``{{ name }}`` in the texts and commands of a remedy."""
 
 _PLACEHOLDER = re.compile(r"\{\{(.{0,60}?)\}\}")
 

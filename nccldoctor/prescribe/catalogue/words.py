@@ -1,4 +1,4 @@
-"""The words of a remedy: placeholders filled in, steps as lines, the whole as CommonMark."""
+"""Fills in the texts of a remedy: placeholders, commands, steps as lines of CommonMark."""
 
 from __future__ import annotations
 
@@ -13,46 +13,43 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"\{\{\s*([a-z_]{1,40})\s*\}\}")
 _UNSAFE = re.compile(r"[^\w.:/@,+ ()%-]")
 _LONGEST = 120
-_NAMELESS = {
-    "rank": "the rank at fault",
-    "ranks": "the rank at fault",
+PLACEHOLDERS = {
     "host": "the host at fault",
     "hosts": "the hosts at fault",
     "pid": "its process",
+    "rank": "the rank at fault",
+    "ranks": "the rank at fault",
     "device": "its GPU",
-    "waiting_rank": "a waiting rank",
-    "waiting_host": "the host of a waiting rank",
     "group": "the group",
     "op": "the stalled call",
     "seq": "the stalled call",
+    "waiting_rank": "a waiting rank",
+    "waiting_host": "the host of a waiting rank",
 }
-"""What a sentence of a report says for a value that is not known."""
+"""Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
 _NAMED = re.compile(r"(?:\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
+
+
+def _blank(name: str) -> str:
+    return f"<{name.replace('_', ' ')}>"
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
     """``text`` with its placeholders replaced; a value that is not known leaves ``<host>``.
 
-    Values come from logs: characters that mean something to CommonMark are escaped, others that cannot be printed
-    dropped.
+    Values come from logs: what means something to CommonMark is escaped, what cannot be printed is dropped.
     """
-
-    def value(match: re.Match[str]) -> str:
-        held = values.get(match.group(1))
-        return as_text(held) if held else f"<{match.group(1).replace('_', ' ')}>"
-
-    return _PLACEHOLDER.sub(value, text)
+    return _PLACEHOLDER.sub(lambda m: as_text(values[m[1]]) if values.get(m[1]) else _blank(m[1]), text)
 
 
-def worded(text: str, values: Mapping[str, str]) -> str:
-    """A sentence for a report: as :func:`fill`, but what is not known is told in words, its noun included (``host
-    {{ host }}`` is *the host at fault*). A page of the catalogue keeps ``<host>``, which shows what is filled in.
+def fill_in_words(text: str, values: Mapping[str, str]) -> str:
+    """A sentence for a report: as :func:`fill`, but a value that is not known is put in words.
+
+    ``host {{ host }}`` becomes *the host at fault*, its noun included. A page of the catalogue keeps ``<host>``, which
+    shows what is filled in.
     """
-
-    def nameless(match: re.Match[str]) -> str:
-        return match.group() if values.get(match.group(1)) else _NAMELESS.get(match.group(1), match.group())
-
-    return fill(_NAMED.sub(nameless, text), values)
+    known = {name for name in values if values[name]}
+    return fill(_NAMED.sub(lambda m: m[0] if m[1] in known else PLACEHOLDERS.get(m[1], m[0]), text), values)
 
 
 def fill_command(command: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
@@ -60,16 +57,10 @@ def fill_command(command: str, values: Mapping[str, str]) -> tuple[str, tuple[st
 
     A host name from a log must not become a command.
     """
-    unknown: list[str] = []
-
-    def value(match: re.Match[str]) -> str:
-        held = _printable(values.get(match.group(1), ""))
-        if held:
-            return shlex.quote(held)
-        unknown.append(match.group(1))
-        return f"<{match.group(1).replace('_', ' ')}>"
-
-    return _PLACEHOLDER.sub(value, command), tuple(dict.fromkeys(unknown))
+    printable = {name: _printable(value) for name, value in values.items()}
+    unknown = [name for name in _PLACEHOLDER.findall(command) if not printable.get(name)]
+    filled = _PLACEHOLDER.sub(lambda m: _blank(m[1]) if m[1] in unknown else shlex.quote(printable[m[1]]), command)
+    return filled, tuple(dict.fromkeys(unknown))
 
 
 def _printable(text: str) -> str:
@@ -92,19 +83,19 @@ def code_span(text: str) -> str:
 
 def step_line(step: Step, values: Mapping[str, str], *, in_words: bool = False) -> str:
     """One step as a line of CommonMark: what to do, the command, where, what to expect. ``in_words`` as in
-    :func:`worded`; a command keeps its blanks, and says so.
+    :func:`fill_in_words`; a command keeps its blanks, and says so.
     """
-    told = worded if in_words else fill
-    parts = [told(step.text, values)] if step.text else []
+    fill_text = fill_in_words if in_words else fill
+    parts = [fill_text(step.text, values)] if step.text else []
     if step.command:
         command, unknown = fill_command(step.command, values)
-        where = f" on {told(step.where, values)}" if step.where else ""
-        blanks = ", ".join(f"<{name.replace('_', ' ')}>" for name in unknown)
+        where = f" on {fill_text(step.where, values)}" if step.where else ""
+        blanks = ", ".join(map(_blank, unknown))
         notes = ([f"fill in {blanks} first"] if blanks else []) + (
             [] if step.read_only else ["this changes the machine"]
         )
         parts.append(f"run {code_span(command)}{where}" + (f" ({'; '.join(notes)})" if notes else ""))
     if step.expect:
-        parts.append(f"expect {told(step.expect, values)}")
+        parts.append(f"expect {fill_text(step.expect, values)}")
     line = ": ".join(parts)
     return line[:1].upper() + line[1:]

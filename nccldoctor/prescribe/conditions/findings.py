@@ -44,13 +44,12 @@ def operation(name: str) -> str:
 
 
 Numel = Literal["one", "up-to-100", "up-to-10000", "more"]
-_MANY = {
-    "one": "one element",
-    "up-to-100": "2 to 100 elements",
-    "up-to-10000": "101 to 10,000 elements",
-    "more": "more than 10,000 elements",
+_NUMEL = {
+    "one": (1, 1, "one element"),
+    "up-to-100": (2, 100, "2 to 100 elements"),
+    "up-to-10000": (101, 10_000, "101 to 10,000 elements"),
+    "more": (10_001, 2**62, "more than 10,000 elements"),
 }
-_NUMEL = {"one": (1, 1), "up-to-100": (2, 100), "up-to-10000": (101, 10_000), "more": (10_001, 2**62)}
 
 
 @predicate(weight=0.25)
@@ -58,28 +57,22 @@ def stalled_call(
     context: Context, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
 ) -> Answer:
     """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
-    size = f" of {listed(_MANY[n] for n in numel)}" if numel else ""
+    size = f" of {listed(_NUMEL[n][2] for n in numel)}" if numel else ""
     asked = f"the others wait in {listed(op) or 'a call'}{size}" + (f", {listed(kind)}" if kind else "")
     call = context.finding.stalled
     if call is None:
         return NotCheckable(asked, "no stalled call is seen in the input")
-    count = (
-        "elements not told"
-        if call.numel_in is None
-        else f"{call.numel_in:,} element{'' if call.numel_in == 1 else 's'}"
-    )
-    says = f"{call.op or 'a call'} #{call.seq}, {count}"
+    count = call.numel_in
+    elements = "elements not told" if count is None else f"{count:,} element{'' if count == 1 else 's'}"
+    says = f"{call.op or 'a call'} #{call.seq}, {elements}"
     if op and call.op is None:
         return NotCheckable(asked, "the operation of the stalled call is not known")
-    if op and call.op is not None and operation(call.op) not in {operation(o) for o in op}:
+    if (op and operation(call.op or "") not in map(operation, op)) or (kind and call.kind not in kind):
         return Unmet(asked, says)
-    if kind and call.kind not in kind:
+    if numel and count is None:
+        return NotCheckable(asked, "the number of elements is not printed: old PyTorch, or a cut line")
+    if numel and not any(_NUMEL[n][0] <= (count or 0) <= _NUMEL[n][1] for n in numel):
         return Unmet(asked, says)
-    if numel:
-        if call.numel_in is None:
-            return NotCheckable(asked, "the number of elements is not printed: old PyTorch, or a cut line")
-        if not any(low <= call.numel_in <= high for low, high in (_NUMEL[n] for n in numel)):
-            return Unmet(asked, says)
     return Met(asked, says, _first_place(context.finding.evidence))
 
 
@@ -97,13 +90,13 @@ def group(context: Context, *, description: tuple[str, ...]) -> Answer:
 
 @predicate(weight=0.2)
 def waiting(context: Context, *, are: Literal["all-but-one", "some", "all"]) -> Answer:
-    """How many of the group's members wait: all but one, some (two or more are missing), or all of them."""
+    """The number of members that wait: all but one, some (two or more are missing), or all of them."""
     asked = {"all-but-one": "all members but one wait", "some": "two or more members are missing"}.get(
         are, "all members are in the call"
     )
     call = context.finding.stalled
-    told = bool(context.finding.ranks) or context.finding.family is Family.INSIDE
-    if call is None or not call.entered or not told:
+    is_known = bool(context.finding.ranks) or context.finding.family is Family.INSIDE
+    if call is None or not call.entered or not is_known:
         return NotCheckable(asked, "who is in the stalled call and who is not: dumps or logs of all ranks")
     seen = "all-but-one" if len(call.missing) == 1 else "some" if call.missing else "all"
     says = f"in it: {call.entered}; missing: {call.missing or 'nobody'}"
@@ -133,24 +126,19 @@ def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]
     if not culprits or not set(culprits) <= set(survey.case.rank_host):
         return NotCheckable(asked, "which rank ran on which host: launcher or NCCL INFO lines")
     hosts = survey.hosts_of(culprits)
-    there = {rank for rank, host in survey.case.rank_host.items() if host in hosts}
-    whole = (
-        len(hosts) == 1
-        and len(culprits) > 1
-        and there == set(culprits)
-        and len(set(survey.case.rank_host.values())) > 1
-    )
+    met = len(hosts) > 1
+    if are == "one-host":
+        of_hosts = {rank for rank, host in survey.case.rank_host.items() if host in hosts}
+        others = len(survey.case.rank_host) > len(of_hosts)
+        met = len(hosts) == 1 and len(culprits) > 1 and of_hosts == set(culprits) and others
     says = f"{context.describe('culprit')} on {listed(hosts)}"
-    met = whole if are == "one-host" else len(hosts) > 1
     return Met(asked, says) if met else Unmet(asked, says)
 
 
 @predicate(weight=0.1)
 def world_size(context: Context, *, at_least: int = 0, at_most: int = 2**31) -> Answer:
-    """How many ranks the job has."""
-    asked = (
-        f"the job has {at_least} ranks or more" if at_most == 2**31 else f"the job has {at_least} to {at_most} ranks"
-    )
+    """The number of ranks of the job lies between these."""
+    asked = f"the job has {at_least} {'ranks or more' if at_most == 2**31 else f'to {at_most} ranks'}"
     size = context.survey.case.world_size
     if size is None:
         return NotCheckable(asked, "the number of ranks")
@@ -168,7 +156,7 @@ _MOMENTS = {
 
 @predicate(weight=0.25)
 def moment(context: Context, *, is_: Moment) -> Answer:
-    """When in the job's life it stalled: at the first call, within the first steps, at an epoch's end, or late.
+    """The job stalled at the first call, within the first steps, at an epoch's end, or late.
 
     The first call is sequence number 1 or 2; the first steps end at call 100 or step 20; *late* is past call 1,000 or
     step 200.
@@ -217,8 +205,8 @@ _DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
 
 @predicate(weight=0.7)
 def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
-    """The ranks were seen to differ in this: operation, size, dtype, order of groups, count of calls, or a peer of a
-    send or receive. Unlike *finding* this is the cause itself, and so carries a strong fit.
+    """The ranks differ in operation, size, dtype, order of groups, count of calls, or a peer of a send or receive.
+    Unlike *finding* this is the cause itself, and so carries a strong fit.
     """
     asked = f"the ranks differ in {listed(in_)}"
     cause = context.finding.cause

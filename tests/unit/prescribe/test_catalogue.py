@@ -21,7 +21,7 @@ from nccldoctor.prescribe.catalogue.load import BUILT_IN, line_of, load_catalogu
 from nccldoctor.prescribe.catalogue.pages import remedy_page
 from nccldoctor.prescribe.catalogue.remedy import TOPICS, Step, remedy_of
 from nccldoctor.prescribe.catalogue.schema import clause
-from nccldoctor.prescribe.catalogue.words import code_span, fill, fill_command, step_line, worded
+from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, code_span, fill, fill_command, fill_in_words, step_line
 from nccldoctor.prescribe.conditions.base import catalogue_name
 from nccldoctor.prescribe.setting_table import look_up
 
@@ -214,14 +214,16 @@ def test_a_value_does_not_become_markup():
 
 
 def test_a_sentence_of_a_report_has_no_blanks():
-    assert worded("drain {{ host }} and ask call {{ seq }} of {{ group }}", {"group": "dp"}) == (
+    assert fill_in_words("drain {{ host }} and ask call {{ seq }} of {{ group }}", {"group": "dp"}) == (
         "drain the host at fault and ask the stalled call of dp"
     )
-    assert worded("see rank {{ rank }} on host {{ host }}", {"rank": "5", "host": "n1"}) == "see rank 5 on host n1"
+    assert (
+        fill_in_words("see rank {{ rank }} on host {{ host }}", {"rank": "5", "host": "n1"}) == "see rank 5 on host n1"
+    )
 
 
 def test_every_placeholder_has_its_words():
-    assert "<" not in worded(" ".join(f"{{{{ {name} }}}}" for name in schema.PLACEHOLDERS), {})
+    assert "<" not in fill_in_words(" ".join(f"{{{{ {name} }}}}" for name in PLACEHOLDERS), {})
 
 
 def test_a_step_reads_as_one_line():
