@@ -76,7 +76,18 @@ class RankActivity:
     def has_finished_cleanly(self) -> bool:
         """True when it finished, complained of nothing, and no stack shows it waiting."""
         troubled = self.alarms or self.own_exceptions or any(e.exitcode for e in self.exits)
-        return self.has_finished and not troubled and not any(s.main and is_waiting(s.frames) for s in self.stacks)
+        return self.has_finished and not troubled and self.waiting_stack is None
+
+    @property
+    def waiting_stack(self) -> Stack | None:
+        """The first main stack that waits for a peer, if one was taken."""
+        return next((s for s in self.stacks if s.main and is_waiting(s.frames)), None)
+
+    @property
+    def busy_stack(self) -> Stack | None:
+        """The first main stack, if one was taken and it is outside every collective."""
+        main = next((s for s in self.stacks if s.main), None)
+        return main if main is not None and not is_waiting(main.frames) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
 from nccldoctor.diagnose.nccl_counters_check import heard
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.rules import load
-from nccldoctor.diagnose.signs.absence import outside_by_stack, waits_by_stack
-from nccldoctor.diagnose.signs.silence import stood_still
+from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import still_open, went_on
 from nccldoctor.events import CommInit, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
@@ -82,7 +81,11 @@ def _quiet(facts: Facts) -> bool:
         or any(s.exits and any(e.exitcode for e in s.exits) for s in facts.liveness.by_rank.values())
     )
     return (
-        logged and not troubled and not _unborn(facts) and not stood_still(facts) and not has_lagging_coll_lines(facts)
+        logged
+        and not troubled
+        and not _unborn(facts)
+        and not has_dumped_while_stalled(facts)
+        and not has_lagging_coll_lines(facts)
     )
 
 
@@ -90,8 +93,8 @@ def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
     """Whether stacks alone bear a stall out: a rank inside the call waits, and never finished, and one outside it does something else."""
     inside = stall.call.inside if stall.call is not None else Ranks()
     signs = facts.liveness.activity
-    return any(waits_by_stack(signs(r)) and not signs(r).has_finished for r in inside) and any(
-        outside_by_stack(signs(r)) for r in stall.ranks if r not in inside
+    return any(signs(r).waiting_stack and not signs(r).has_finished for r in inside) and any(
+        signs(r).busy_stack for r in stall.ranks if r not in inside
     )
 
 

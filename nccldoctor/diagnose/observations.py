@@ -10,10 +10,14 @@ from typing import TypeVar
 from nccldoctor.align.descriptions import describe, describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch
+from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.citations import Citation
+from nccldoctor.diagnose.citations import Citation, Line, is_cited
+from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs import absence, call_order, recorded_diffs, silence, still_running
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.identify.nccl_counters import NcclCounters
+from nccldoctor.model import Confidence
+from nccldoctor.model.ranks import Ranks, names, verb
 
 _T = TypeVar("_T")
 
@@ -56,44 +60,87 @@ class ObservedStall(Stall):
         return describe_missing(self.facts, self.call)
 
     @cached_property
+    def counters(self) -> NcclCounters | None:
+        """What NCCL's own observers count of the stalled call; None where PyTorch's numbers are known."""
+        return counters_of(self.facts, self.call)
+
+    @cached_property
     def named(self) -> Ranks:
-        """The ranks that may be named as absent: proven, or the only ones that are left."""
-        return absence.nameable(self.facts, self)
+        """The ranks that may be named as absent: proven, or the only ones left."""
+        return absence.nameable_ranks(self.facts, self)
 
     @cached_property
     def is_accounted(self) -> bool:
         """True when every member of the call is known to be inside or outside."""
-        return absence.accounted(self.facts, self)
+        return absence.is_every_member_known(self.facts, self)
 
     @cached_property
     def outside(self) -> ByRank[list[Citation]]:
         """What shows each rank outside the call."""
-        return ByRank(lambda rank: absence.shown_outside(self.facts, self.call, rank))
+        return ByRank(lambda rank: absence.show_outside(self.facts, self.call, rank))
 
     @cached_property
     def alive(self) -> ByRank[list[Citation]]:
         """What shows each rank alive after the stall began; empty where nothing does."""
-        return ByRank(lambda rank: absence.lives(self.facts, rank))
+        return ByRank(lambda rank: absence.show_alive(self.facts, rank))
 
     @cached_property
     def busy(self) -> ByRank[tuple[str, list[Citation]]]:
         """What each rank does instead, in words, and what shows it; "" where nothing does."""
-        return ByRank(lambda rank: absence.busy_with(self.facts, rank))
+        return ByRank(lambda rank: absence.show_activity(self.facts, rank))
+
+    def common_host(self, ranks: Ranks) -> str | None:
+        """The host whose ranks these are, all of them and no others; None where there is none."""
+        return absence.common_host(self.facts, ranks)
 
     @cached_property
-    def holdouts(self) -> silence.Unheard | None:
+    def quiet(self) -> silence.QuietRanks | None:
         """The few ranks that did not give up where all others did."""
-        return silence.unheard(self.facts, self)
+        return silence.find_quiet_ranks(self.facts, self)
+
+    def shows_life(self, rank: int) -> bool:
+        """True when a dump, a phase, a stack or the way it was closed shows that the rank was alive."""
+        return bool(self.alive[rank] or self.busy[rank][0])
+
+    def conclude_quiet(self, quiet: silence.QuietRanks, says: str) -> Hypothesis:
+        """The hypothesis about quiet ranks; ``says`` is what became of them, in the words of one class."""
+        ranks = quiet.ranks
+        citations: list[Citation] = [Line(e, f"rank {e.rank} waited until it gave up") for e in quiet.complaints[:3]]
+        activity, is_explained = "", False
+        for rank in list(ranks)[:3]:
+            words, shown = self.busy[rank]
+            activity = activity or words
+            is_explained = is_explained or bool(words) or bool(absence.manual_dumps(self.facts, rank))
+            citations += [*shown, *(citation for citation in self.alive[rank] if not is_cited(citation, shown))]
+            event = self.facts.liveness.activity(rank).last_event
+            last = Line(event, f"the last line of rank {rank}: no complaint") if event is not None else None
+            if last is not None and not is_cited(last, citations):
+                citations.append(last)
+        doing = f"; {'it ' if len(ranks) == 1 else ''}{activity}" if activity else ""
+        alone = f"all others gave up waiting, {verb(ranks, 'it', 'they')} alone did not"
+        sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
+        return Hypothesis(
+            f"{names(ranks).capitalize()} {says}: {alone}{doing}",
+            citations,
+            Confidence.HIGH if sure else Confidence.MEDIUM,
+            ranks=ranks,
+            refuted_by="a complaint of that rank about a call, or other calls of it than its peers'",
+        )
 
     @cached_property
     def broke_first(self) -> bool:
         """True when a connection broke before anybody had waited until the limit."""
-        return silence.broke_first(self.facts)
+        return silence.has_connection_broken_first(self.facts)
 
     @cached_property
     def is_scattered(self) -> bool:
         """True when waiting ends in several unrelated places and nobody complains, as in a running job."""
-        return still_running.scattered(self.facts)
+        return still_running.is_scattered(self.facts)
+
+    @cached_property
+    def is_on_gloo(self) -> bool:
+        """True when all dumps are of gloo, which records no sends and receives."""
+        return still_running.has_only_gloo_dumps(self.facts)
 
     @cached_property
     def mismatch(self) -> Mismatch | None:

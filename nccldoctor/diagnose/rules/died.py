@@ -19,8 +19,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import one_host
-from nccldoctor.diagnose.signs.silence import draft, lost_by_peers
+from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -105,7 +104,7 @@ def lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     call, gone = stall.call, _left_nothing(facts, stall)
     if call is None or not gone:
         return None
-    host = one_host(facts, gone)
+    host = stall.common_host(gone)
     named = host is not None
     evidence: list[Citation] = [Waiting(stall.call)]
     collected = bool(gone & facts.liveness.logged) or any(
@@ -139,7 +138,7 @@ def _left_nothing(facts: Facts, stall: ObservedStall) -> Ranks:
     for gone in (Ranks() if few else call.unknown, together):
         if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive[r] for r in gone):
             continue
-        if one_host(facts, gone) is not None or block(gone):
+        if stall.common_host(gone) is not None or block(gone):
             return gone
     return Ranks()
 
@@ -181,10 +180,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 def _unheard(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
-    gone = stall.holdouts
-    if gone is None or not gone.broken or any(stall.alive[r] for r in gone.ranks):
+    gone = stall.quiet
+    if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
-    return draft(facts, gone, "ended without a word")
+    return stall.conclude_quiet(gone, "ended without a word")
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
@@ -210,7 +209,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [Line(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
     evidence.append(Waiting(stall.call))
-    evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + lost_by_peers(facts, ranks)
+    evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + show_lost_connections(facts, ranks)
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else process(first.events[0])
     end = first.events[0]

@@ -20,8 +20,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import waits_by_stack
-from nccldoctor.diagnose.signs.silence import draft, shows_life, still_connected
+from nccldoctor.diagnose.signs.silence import show_kept_connections
 from nccldoctor.events import (
     DumpNote,
     DumpSignal,
@@ -45,14 +44,14 @@ GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        found = stall.holdouts
-        silent = found is not None and not found.broken and not any(shows_life(facts, r) for r in found.ranks)
-        return draft(facts, found, "left no sign of life") if found is not None and silent else None
+        found = stall.quiet
+        silent = found is not None and not found.connection_broke and not any(stall.shows_life(r) for r in found.ranks)
+        return stall.conclude_quiet(found, "left no sign of life") if found is not None and silent else None
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
     damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one
-    ranks = Ranks(r for r in stall.named if waits_by_stack(facts.liveness.activity(r)) is None) - damaged
+    ranks = Ranks(r for r in stall.named if facts.liveness.activity(r).waiting_stack is None) - damaged
     if not ranks:
         return None
     others = facts.case.groups[stall.call.group].members - ranks
@@ -74,7 +73,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             for e in facts.liveness.activity(other).exits[:1]
         ]
     own_log = bool(ranks & facts.liveness.logged)
-    connected = still_connected(facts, stall.call) if own_log else []
+    connected = show_kept_connections(facts, stall.call) if own_log else []
     evidence += connected
     short = _cut_short(facts)
     if not (no_exit or own_log) and (_uncollected(facts, spoke) or short or not _only_stall(facts, stall)):

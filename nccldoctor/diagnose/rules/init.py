@@ -17,7 +17,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import seen_in
+from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
@@ -175,7 +175,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
-    inside = {r: e for r in facts.case.world if (e := seen_in(facts, r, MAKING)) is not None}
+    inside = {r: e for r in facts.case.world if (e := show_inside_function(facts, r, MAKING)) is not None}
     outside = facts.case.world - inside
     ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
     lines = (

@@ -15,8 +15,8 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import broken_off, over
-from nccldoctor.diagnose.signs.silence import stood_still
-from nccldoctor.diagnose.signs.still_running import on_gloo
+from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
+from nccldoctor.diagnose.signs.still_running import has_only_gloo_dumps
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Gap
 
@@ -34,7 +34,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     in_flight = passed or stall.is_scattered
     if not (stall.kind is StallKind.NOTHING or in_flight) or facts.liveness.first_alarm is not None or facts.failures:
         return None
-    if any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit)) or stood_still(facts) or _ras_errs(facts):
+    if (
+        any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit))
+        or has_dumped_while_stalled(facts)
+        or _ras_errs(facts)
+    ):
         return None
     evidence = _well(facts)
     if not evidence or broken_off(facts)[0]:
@@ -47,7 +51,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     done = over(facts)
     ended = bool(facts.liveness.logged) and (done or (frozenset(world) <= facts.liveness.dumped and idle))
     # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
-    told = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not on_gloo(facts)
+    told = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not has_only_gloo_dumps(facts)
     ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
     head = (
         "Some calls were in flight when the dumps were written, as in any running job; nobody complains"

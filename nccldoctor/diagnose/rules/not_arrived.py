@@ -1,6 +1,7 @@
 """A rank is alive and never issued the call that the others wait in.
 
-What it means: it is busy or blocked elsewhere: data, a checkpoint, evaluation, a lock, another phase.
+What it means: it is busy or blocked elsewhere: data, a checkpoint, evaluation, a lock, another phase. Ranks 0-6 wait in ALLREDUCE #18,
+rank 7 last enqueued #17 and its stack is in ``save_checkpoint``.
 How we know: its dump or its counters stop before the call, or it is the only member not in it; and it shows life after the stall
 began: a dump, an answer to the dump signal, a line, a stack, death by the closing SIGTERM.
 What would refute it: a record of the call on that rank, or an earlier end of it.
@@ -9,198 +10,199 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import (
-    one_host,
-    outside_by_stack,
-    waits_by_stack,
-)
-from nccldoctor.diagnose.signs.silence import draft, shows_life
-from nccldoctor.diagnose.signs.still_running import on_gloo
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 
-def may_wait_unseen(facts: Facts, ranks: Ranks) -> bool:
-    """Whether nothing but dumps of gloo speaks of them: those note no sends and receives, so that they may wait in one."""
-    seen = any(facts.liveness.activity(r).stacks or facts.liveness.activity(r).logged for r in ranks)
-    return on_gloo(facts) and not seen
+@rule(CauseClass.NOT_ARRIVED, refuted_by="a record of the call on that rank, or an end of it before the stall")
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks outside the call that show life; else those that a report names."""
+    if stall.kind is not StallKind.ABSENT:
+        return _named_by_report(facts, stall) or _only_quiet(stall)
+    if stall.is_scattered:
+        return None
+    absent = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
+    logged = _absent_by_coll_lines(facts, stall)
+    alive = Ranks(
+        rank
+        for rank in absent | _without_dump(facts, stall)
+        if (stall.alive[rank] or rank in logged)
+        and (rank in stall.proven_absent or not facts.liveness.activity(rank).waiting_stack)
+    )
+    return _never_issued(facts, stall, alive) if alive else None
 
 
-def in_doubtful_company(facts: Facts, ranks: Ranks) -> bool:
-    """Whether the last call of one of them was in a group that a rank without a dump belongs to, or may belong to: it may have failed
-    because that one was gone, and counts as done.
+def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesis:
+    citations: list[Citation] = []
+    activity = ""
+    for rank in list(alive)[:3]:
+        words, shown = stall.busy[rank]
+        activity = activity or words
+        citations += [*stall.outside[rank], *shown]
+        citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
+    doing = f"; {'it ' if len(alive) == 1 else ''}{activity}" if activity else ""
+    unrecorded = _may_wait_unrecorded(facts, stall, alive)
+    doubtful = unrecorded and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
+    everyone_known = stall.is_accounted or alive >= stall.ranks
+    if stall.inferred or doubtful or (unrecorded and len(facts.case.groups) > 1):
+        ceiling = Confidence.LOW
+    elif everyone_known and _is_few(facts, stall, alive) and (activity or _cannot_wait_elsewhere(facts, stall, alive)):
+        ceiling = Confidence.HIGH
+    else:
+        ceiling = Confidence.MEDIUM
+    return Hypothesis(
+        f"{names(alive).capitalize()} never issued {stall.owed}{doing}",
+        [*citations, Waiting(stall.call)],
+        ceiling,
+        ranks=Ranks() if doubtful else alive,
+        suspects=alive if doubtful else (stall.ranks - alive) if not everyone_known else Ranks(),
+        call=stall.call,
+    )
+
+
+def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
+    """True when they are proven absent or a third of the job at most.
+
+    False for a transfer of a group whose members are assumed: then a grid that nobody recorded says whose other end it is.
     """
-    silent = facts.case.world - facts.liveness.dumped
+    call = stall.call
+    if call is not None and call.pair is not None and facts.case.groups[call.group].learned == "assumed":
+        return False
+    return bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
+
+
+def _cannot_wait_elsewhere(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
+    """True when their logs were read, and they cannot be in a call of another group, with a longer limit, instead of this one."""
+    return bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
+
+
+def _may_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
+    """True when all that is known of the ranks are dumps of gloo, which record no sends and receives."""
+    activities = [facts.liveness.activity(rank) for rank in ranks]
+    return stall.is_on_gloo and not any(activity.stacks or activity.logged for activity in activities)
+
+
+def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:
+    """True when the last call of one of them was in a group with a member, or a possible member, that left no dump.
+
+    Example: ranks 2 and 3 share a group, rank 3 left no dump, and rank 2 recorded BROADCAST #9 as completed. Gloo retires a call that
+    fails as well, so that #9 may have failed because rank 3 was gone.
+    """
+    without_dump = facts.case.world - facts.liveness.dumped
     for rank in ranks:
         row = facts.progress.last_row.get(rank)
         group = facts.case.groups[facts.case.call_group[row]] if row is not None else None
         if group is None or group.desc == "default_pg":
             continue
-        sisters = [g.members for g in facts.case.groups if g.desc == group.desc]
-        unplaced = silent - (r for members in sisters for r in members)
-        if silent & group.members or (group.learned == "entries" and unplaced):
+        placed = {r for sister in facts.case.groups if sister.desc == group.desc for r in sister.members}
+        if without_dump & group.members or (group.learned == "entries" and without_dump - placed):
             return True
     return False
 
 
-def split_evenly(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
-    """Whether as many members are outside the call as in it, and both may be where they should not: no majority tells."""
-    group = facts.case.groups[stall.call.group].members if stall.call is not None else Ranks()
-    return len(group) > 2 and 2 * len(ranks) >= len(group)
+def _is_split_evenly(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
+    """True when as many members are outside the call as inside: no majority says which half is where it should be."""
+    members = facts.case.groups[stall.call.group].members if stall.call is not None else Ranks()
+    return len(members) > 2 and 2 * len(ranks) >= len(members)
 
 
-CAUSE = CauseClass.NOT_ARRIVED
-REFUTED = "a record of the call on that rank, or an end of it before the stall"
-
-
-@rule(CAUSE, refuted_by=REFUTED)
-def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Ranks outside the call that show life; else those that a report names."""
-    if stall.kind is not StallKind.ABSENT:
-        return _named_by_report(facts, stall) or _unheard(facts, stall)
-    if stall.is_scattered:
-        return None
-    ranks = stall.named or _by_stack(facts, stall) or _closed(facts, stall)
-    ranks |= _silent_too(facts, stall)
-    lines = _logs_calls(facts, stall)
-    alive = Ranks(
-        r
-        for r in ranks
-        if (stall.alive[r] or r in lines)
-        and (r in stall.proven_absent or waits_by_stack(facts.liveness.activity(r)) is None)
-    )
-    if not alive:
-        return None
-    evidence: list[Citation] = []
-    said = ""
-    for rank in list(alive)[:3]:
-        evidence += stall.outside[rank]
-        doing, more = stall.busy[rank]
-        said = said or doing
-        evidence += more
-        evidence += [e for e in stall.alive[rank] if not is_cited(e, evidence)]
-    evidence.append(Waiting(stall.call))
-    doing = f"; it {said}" if said and len(alive) == 1 else f"; {said}" if said else ""
-    closed = (bool(alive & facts.liveness.logged) and _told_apart(facts, stall)) or bool(said)
-    whole = stall.is_accounted or alive >= stall.ranks
-    few = bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
-    if (
-        stall.call is not None
-        and stall.call.pair is not None
-        and facts.case.groups[stall.call.group].learned == "assumed"
-    ):
-        few = False  # whose other end it is was told from a grid that nobody recorded
-    unseen = may_wait_unseen(facts, alive)
-    apart = unseen and (split_evenly(facts, stall, alive) or in_doubtful_company(facts, alive))
-    open_ = stall.inferred or apart or (unseen and len(facts.case.groups) > 1)
-    ceiling = Confidence.LOW if open_ else Confidence.HIGH if closed and whole and few else Confidence.MEDIUM
-    return Hypothesis(
-        f"{names(alive).capitalize()} never issued {stall.owed}{doing}",
-        evidence,
-        ceiling,
-        ranks=Ranks() if apart else alive,
-        suspects=alive if apart else (stall.ranks - alive) if not whole else Ranks(),
-        call=stall.call,
-    )
-
-
-def _told_apart(facts: Facts, stall: ObservedStall) -> bool:
-    """Whether a rank that never complained cannot be in a call of another group, with a limit of its own, because it skipped this one."""
-    return bool(stall.proven_absent) or len(facts.case.groups) == 1
-
-
-def _logs_calls(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Ranks whose COLL lines stop before the call, where most others are as silent: whether they froze there, nothing tells."""
-    one = counters_of(facts, stall.call)
-    if one is None or one.observer == "ras" or stall.call is None:
+def _absent_by_coll_lines(facts: Facts, stall: ObservedStall) -> Ranks:
+    """Ranks whose COLL lines stop before the call, where most others are as silent: nothing says that they froze there."""
+    counters, call = stall.counters, stall.call
+    if call is None or counters is None or counters.observer == "ras":
         return Ranks()
-    spoke = [
-        r for r in stall.call.inside if facts.liveness.activity(r).alarms or facts.liveness.activity(r).secondary_errors
-    ]
-    return stall.proven_absent if 2 * len(spoke) < len(stall.call.inside) else Ranks()
+    activities = [facts.liveness.activity(rank) for rank in call.inside]
+    complaining = [activity for activity in activities if activity.alarms or activity.secondary_errors]
+    return stall.proven_absent if 2 * len(complaining) < len(call.inside) else Ranks()
 
 
-def _closed(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Silent ranks that the launcher closed, where all others gave up by themselves: they alone had nothing to give up on.
+def _busy_by_stack(facts: Facts, stall: ObservedStall) -> Ranks:
+    """Among several silent ranks, those whose stack shows them outside every collective."""
+    return Ranks(rank for rank in stall.ranks if facts.liveness.activity(rank).busy_stack)
+
+
+def _closed_by_launcher(facts: Facts, stall: ObservedStall) -> Ranks:
+    """Silent ranks that the launcher closed, where all others gave up by themselves: they had nothing to give up on.
 
     More than a third of the job may merely have been closed before they printed it, unless they are just the ranks of one host.
     """
     call, case = stall.call, facts.case
     if call is None or call.missing or case.world_size is None:
         return Ranks()
-    if 3 * len(call.unknown) > len(case.world) and not one_host(facts, call.unknown):
+    if 3 * len(call.unknown) > len(case.world) and not stall.common_host(call.unknown):
         return Ranks()
-    signs = facts.liveness.activity
-    closed = all(any(e.was_closed for e in signs(r).exits) for r in call.unknown)
-    covered = frozenset(case.world) <= call.entered | call.unknown
-    others = all(signs(r).alarms for r in (call.inside if covered else case.world - call.unknown))
-    return call.unknown if closed and others else Ranks()
+    activity = facts.liveness.activity
+    closed = all(any(e.was_closed for e in activity(rank).exits) for rank in call.unknown)
+    is_whole_job = frozenset(case.world) <= call.entered | call.unknown
+    others = call.inside if is_whole_job else case.world - call.unknown
+    return call.unknown if closed and all(activity(rank).alarms for rank in others) else Ranks()
 
 
-def _silent_too(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Beside ranks that their dumps show outside: those whose dump is lost, whose lines go on, and who did not give up as every rank
-    in the call did.
+def _without_dump(facts: Facts, stall: ObservedStall) -> Ranks:
+    """Ranks whose dump is lost, who answered the dump signal and did not give up, as every rank in the call did.
+
+    They join ranks that are proven absent: rank 6 has no record of ALLREDUCE #18 in its dump, and the dump of rank 7 is lost.
     """
-    call, signs = stall.call, facts.liveness.activity
-    if call is None or not stall.proven_absent or not all(signs(r).alarms for r in call.entered):
+    call, activity = stall.call, facts.liveness.activity
+    if call is None or not stall.proven_absent or not all(activity(rank).alarms for rank in call.entered):
         return Ranks()
-    return Ranks(r for r in call.unknown if signs(r).dump_replies and not signs(r).alarms)
-
-
-def _by_stack(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Among several silent ranks, those whose stack shows them outside every collective, if stacks of the others do not."""
-    return Ranks(r for r in stall.ranks if outside_by_stack(facts.liveness.activity(r)) is not None)
+    return Ranks(rank for rank in call.unknown if activity(rank).dump_replies and not activity(rank).alarms)
 
 
 def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A monitored barrier, a desync report or a rank's own counters name who did not come; no dump says otherwise.
+    """A monitored barrier, a desync report or PyTorch's analyser names who did not come, and no dump says otherwise.
 
     A monitored barrier is no call that a recorder notes, so that nothing in the dumps seems to wait.
     """
-    barriers = [e for e in facts.case.of(MonitoredBarrier) if e.missing]
-    idle = bool(barriers) and stall.kind in (StallKind.NOTHING, StallKind.CRASH)
-    if stall.kind is StallKind.CYCLE or (facts.progress.recorded_ranks and not idle):
+    case = facts.case
+    barriers = [e for e in case.of(MonitoredBarrier) if e.missing]
+    is_idle = bool(barriers) and stall.kind in (StallKind.NOTHING, StallKind.CRASH)
+    if stall.kind is StallKind.CYCLE or (facts.progress.recorded_ranks and not is_idle):
         return None
-    reports = [e for e in facts.case.of(DesyncReport) if e.laggards]
-    analysed = [e for e in facts.case.of(FrAnalysis) if e.missing]
-    named = [e.missing for e in barriers] + [e.missing for e in analysed]
-    ranks = Ranks(r for found in named for r in found) or Ranks(
-        r for e in reports for r in e.laggards if not facts.wait_graph.waits_in.get(r)
-    )
-    if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
-        return _idle(facts) if stall.kind is StallKind.NOTHING else None
-    evidence: list[Citation] = [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
-    evidence += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
-    evidence += [Line(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
-    what = "the monitored barrier" if barriers else "the collective that the report is about"
+    reports = [e for e in case.of(DesyncReport) if e.laggards]
+    analysed = [e for e in case.of(FrAnalysis) if e.missing]
+    missing = [e.missing for e in barriers] + [e.missing for e in analysed]
+    ranks = Ranks(rank for ranks in missing for rank in ranks)
+    ranks = ranks or Ranks(r for e in reports for r in e.laggards if not facts.wait_graph.waits_in.get(r))
+    if not ranks or 2 * len(ranks) > max(2, len(case.world)):
+        return _nothing_outstanding(facts) if stall.kind is StallKind.NOTHING else None
+    citations: list[Citation] = [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
+    citations += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
+    citations += [Line(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
+    citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
     calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
-    stalled = Stalled(*calls[0], missing=ranks) if calls else None
-    head = f"{names(ranks).capitalize()} never came to {what}"
-    alive = [e for r in list(ranks)[:3] for e in stall.alive[r][:2]]
-    there = Ranks(e.rank for e in facts.case.of(MonitoredBarrier) if e.rank is not None)
-    sure = bool(barriers) and frozenset(facts.case.world) <= there | ranks and all(stall.alive[r] for r in ranks)
-    ceiling = Confidence.HIGH if sure else Confidence.MEDIUM
-    return Hypothesis(head, (*evidence, *alive), ceiling, ranks=ranks, stalled=stalled)
+    entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
+    sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
+    what = "the monitored barrier" if barriers else "the collective that the report is about"
+    return Hypothesis(
+        f"{names(ranks).capitalize()} never came to {what}",
+        citations,
+        Confidence.HIGH if sure else Confidence.MEDIUM,
+        ranks=ranks,
+        stalled=Stalled(*calls[0], missing=ranks) if calls else None,
+    )
 
 
-def _unheard(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _only_quiet(stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show life."""
-    found = stall.holdouts
-    if found is None or found.broken or not all(shows_life(facts, r) for r in found.ranks):
+    quiet = stall.quiet
+    if quiet is None or quiet.connection_broke or not all(stall.shows_life(rank) for rank in quiet.ranks):
         return None
-    return draft(facts, found, "never came to what the others waited in")
+    return stall.conclude_quiet(quiet, "never came to what the others waited in")
 
 
-def _idle(facts: Facts) -> Hypothesis | None:
-    """Ranks that report nothing outstanding while another rank's watchdog fired; only where they are few and no other group is known."""
+def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
+    """Ranks whose counters report nothing outstanding while the watchdog of another rank fired.
+
+    Only where they are few and no other group is known: their last call in another group would be finished as well.
+    """
     signals = [
         e
         for e in facts.case.of(DumpSignal)
@@ -215,14 +217,10 @@ def _idle(facts: Facts) -> Hypothesis | None:
     busy = Ranks(e.rank for e in signals if e.rank is not None) - idle
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
         return None
-    evidence = [
-        Line(e, f"rank {e.rank} has nothing outstanding, although {names(fired)} gave up on a call")
-        for e in signals
-        if e.rank in idle
-    ][:3]
+    says = f"has nothing outstanding, although {names(fired)} gave up on a call"
     return Hypothesis(
         f"{names(idle).capitalize()} is not in the call that {names(fired)} gave up on",
-        evidence,
+        [Line(e, f"rank {e.rank} {says}") for e in signals if e.rank in idle][:3],
         Confidence.LOW,
         ranks=idle,
     )

@@ -19,7 +19,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.silence import lost_by_peers, silent
+from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -59,7 +59,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ]
         evidence += stall.outside[rank]
     evidence.append(Waiting(stall.call))
-    missed = lost_by_peers(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
+    missed = show_lost_connections(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
     evidence += missed
     error = first.events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
@@ -70,7 +70,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         evidence,
         _ceiling(facts, stall, first, bool(missed), joined),
         ranks=ranks,
-        suspects=Ranks() if ranks else silent(facts),
+        suspects=Ranks() if ranks else ranks_without_alarm(facts),
         call=stall.call,
     )
 

@@ -18,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import broken_off
-from nccldoctor.diagnose.signs.silence import silent
+from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
@@ -45,7 +45,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     if not evidence:
         evidence = [_nothing(facts)]
     victims = call.inside if call is not None else Ranks()
-    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else silent(facts)
+    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts)
     if call is not None:
         waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
         head = f"{waiting}; what was read does not tell for whom"

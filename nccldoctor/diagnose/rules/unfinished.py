@@ -16,7 +16,7 @@ from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.still_running import on_gloo
+from nccldoctor.diagnose.signs.still_running import has_only_gloo_dumps
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence
@@ -51,7 +51,7 @@ def _other_calls(facts: Facts, call: StuckCall) -> bool:
 
 def _may_run(facts: Facts) -> bool:
     """Whether nobody complains in lines that were read, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
-    return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or on_gloo(facts))
+    return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or has_only_gloo_dumps(facts))
 
 
 @rule(CAUSE, refuted_by="a member that did not issue the call, or issued another; an error of a link or a board")

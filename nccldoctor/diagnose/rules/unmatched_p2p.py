@@ -15,7 +15,7 @@ from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import seen_in
+from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, transfers_short, usual
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -85,7 +85,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Gloo notes no sends and receives: stacks and tracebacks tell that the ranks at the end of all waiting are in one."""
-    evidence: list[Citation] = [e for r in list(stall.ranks)[:4] if (e := seen_in(facts, r, TRANSFERS)) is not None]
+    evidence: list[Citation] = [
+        e for r in list(stall.ranks)[:4] if (e := show_inside_function(facts, r, TRANSFERS)) is not None
+    ]
     if not evidence:
         return None
     evidence.append(Waiting(stall.call))

@@ -15,12 +15,12 @@ MARGIN = 1.0
 """Seconds behind a call from which on a line of a rank in it shows that the call came to an end."""
 
 
-def on_gloo(facts: Facts) -> bool:
+def has_only_gloo_dumps(facts: Facts) -> bool:
     """Whether all dumps are of gloo."""
     return bool(facts.case.dumps) and all(d.backend == "gloo" for d in facts.case.dumps)
 
 
-def scattered(facts: Facts) -> bool:
+def is_scattered(facts: Facts) -> bool:
     """Whether the waiting ends in several places without common members, nobody complains, and every rank at such an end left a dump:
     each would need a cause of its own, and a network that all of them share is none of gloo's.
     """
@@ -28,7 +28,7 @@ def scattered(facts: Facts) -> bool:
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    return on_gloo(facts) and quiet and told and len(_parts(facts)) > 1
+    return has_only_gloo_dumps(facts) and quiet and told and len(_parts(facts)) > 1
 
 
 def _parts(facts: Facts) -> list[Ranks]:

@@ -13,7 +13,7 @@ from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.signs.silence import broke_first
+from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names
@@ -28,7 +28,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded_ranks or facts.failures:
         return None
     waits = {r: e for r in case.world if (e := _wait(facts, r)) is not None}
-    if case.world_size is None or len(waits) < max(3, len(case.world)) or broke_first(facts):
+    if case.world_size is None or len(waits) < max(3, len(case.world)) or has_connection_broken_first(facts):
         return None
     places: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank, event in waits.items():
