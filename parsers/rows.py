@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 from nccldoctor.events import KINDS, Event, Note
@@ -21,26 +23,53 @@ class Row:
 
     The line is looked at where it holds ``literal`` (or one of several). A group of the pattern that is named like a
     field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, or a
-    function of the match. Without ``event`` the row gives what most rows of its table give.
+    function of the match. Without ``event`` the row gives what most rows of its table give. A row without a literal is
+    looked for wherever its parser is offered a line.
     """
 
     def __init__(
         self, literal: str | tuple[str, ...], pattern: str, event: type[Event] | None = None, **values: Any
     ) -> None:
-        self.literals = (literal,) if isinstance(literal, str) else literal
+        self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else literal
         self.pattern = lazy(pattern)
         self.event = event
         self.values = values
 
     def find(self, text: str) -> re.Match[str] | None:
         """The first place where the text has this wording."""
-        return self.pattern.search(text) if any(literal in text for literal in self.literals) else None
+        if self.literals and not any(literal in text for literal in self.literals):
+            return None
+        return self.pattern.search(text)
 
     def read(self, hit: re.Match[str], event: type[Event]) -> dict[str, Any]:
         """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out."""
         types = _field_types(event.kind)
         told = {name: types[name](text) for name, text in hit.groupdict().items() if text is not None and name in types}
         return told | {name: value(hit) if callable(value) else value for name, value in self.values.items()}
+
+
+class Table:
+    """The TOML file beside a module: ``Table(__file__)`` in ``memory.py`` reads ``memory.toml``.
+
+    ``literals`` are those of the file and of its ``rows``; ``data`` is all that it holds.
+    """
+
+    def __init__(self, module_file: str) -> None:
+        self.data: dict[str, Any] = tomllib.loads(Path(module_file).with_suffix(".toml").read_text(encoding="utf-8"))
+        self.rows = self.list_of("rows")
+        self.literals = (*self.data.get("literals", ()), *(literal for row in self.rows for literal in row.literals))
+
+    def list_of(self, name: str) -> tuple[Row, ...]:
+        """The rows of the list with this name, in their order; none where there is no such list."""
+        return tuple(Row(row.get("literal", ""), **_without_literal(row)) for row in self.data.get(name, ()))
+
+    def first(self, text: str) -> str | None:
+        """The ``what`` of the first row that fits, None where none does."""
+        return next((str(row.values["what"]) for row in self.rows if row.find(text)), None)
+
+
+def _without_literal(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "literal"}
 
 
 @cache

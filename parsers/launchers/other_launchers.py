@@ -1,140 +1,73 @@
-"""Ends of processes as other parents than torchrun and Slurm tell them.
+"""Ends of processes as launchers other than torchrun and Slurm, and shells, print them.
 
 Sources: torch ``multiprocessing/spawn.py`` (1.8 to 2.13), DeepSpeed ``launcher/launch.py``, Open MPI and MPICH
 ``mpirun``, Lightning ``strategies/launchers/subprocess_script.py``, Horovod ``runner``, Ray ``gcs`` and
-``exceptions.py``, vLLM ``multiproc_worker_utils.py``, Accelerate ``commands/launch.py``. The command that DeepSpeed
-and Accelerate quote is the last one they started, not the one that failed: its ``--local_rank`` is not read.
+``exceptions.py``, vLLM ``multiproc_worker_utils.py``, Accelerate ``commands/launch.py``, bash ``jobs.c``, dash, zsh.
+The command that DeepSpeed and Accelerate quote is the last one they started, not the one that failed: its
+``--local_rank`` is not read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
+from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named, signal_of
+from nccldoctor.parsers.rows import Row, Table
 from nccldoctor.patterns import lazy
 
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One wording. Its groups: code or signal, pid, rank (global), local (index on this host), host."""
-
-    reporter: str
-    pattern: str
-    first: bool = False
-
-
-_SCRIPT = r"CalledProcessError: Command '\[.{0,2000}?(?:\.py|torchrun|torch\.distributed).{0,2000}\]' "
-_MPI = r"(?:mpi\w{3,4}|prte?run) noticed that process rank (?P<rank>\d{1,7}) with PID (?P<pid>\d{1,10}) on node (?P<host>\S{1,99})"
-_RAY = r"A worker died or was killed while executing a task by an unexpected system error"
-
-_FORMS = (
-    _Form("spawn", r"process (?P<local>\d{1,7}) terminated with signal (?P<signal>\w{1,20})", True),
-    _Form("spawn", r"process (?P<local>\d{1,7}) terminated with exit code (?P<code>-?\d{1,6})", True),
-    _Form("spawn", r"-- Process (?P<local>\d{1,7}) terminated with the following error:", True),
-    _Form("mpirun", _MPI + r" exited on signal (?P<signal>\d{1,2})", True),
-    _Form("mpirun", r"Process name: \[\[\d{1,9},\d{1,9}\],\s?(?P<rank>\d{1,7})\]", True),
-    _Form("mpirun", r"PID (?P<pid>\d{1,10}) RUNNING AT (?P<host>[\w.-]{1,200})"),
-    _Form("deepspeed", r"\] exits with return code = (?P<code>-?\d{1,6})", True),
-    _Form(
-        "lightning", r"Child process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,6})\. Forcef", True
-    ),
-    _Form("horovod", r"Process (?P<rank>\d{1,7}) exit with status code (?P<code>-?\d{1,6})", True),
-    _Form("vllm", r"Worker \S{1,100} pid (?P<pid>\d{1,10}) died, exit code: (?P<code>-?\d{1,6})", True),
-    _Form("vllm", r"Worker proc [A-Za-z]\w{0,60}-(?P<rank>\d{1,5}) died unexpectedly"),
-    _Form("vllm", r"Engine core proc \S{1,100} died unexpectedly"),
-    _Form("ray", _RAY + r".{0,600}?worker with pid (?P<pid>\d{1,10})"),
-    _Form("ray", _RAY + r".{0,600}?Worker IP address: (?P<host>\S{1,64}).{0,60}?Worker PID: (?P<pid>\d{1,10})"),
-    _Form("ray", _RAY + r"|The actor is dead because its worker process has died"),
-    _Form("accelerate", _SCRIPT + r"returned non-zero exit status (?P<code>\d{1,3})"),
-    _Form("accelerate", _SCRIPT + r"died with <Signals\.(?P<signal>SIG\w{2,6}):"),
-)
-
-
-_PATTERNS = tuple((form, lazy(form.pattern)) for form in _FORMS)
-
-
+_TABLE = Table(__file__)
 _KILLING = lazy(r"Killing subprocess (\d{1,10})")
 _EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE): {1,6}(-?\d{1,6})")
 
 
 @line_parser
-class Spawners(LineParser):
+class OtherLaunchers(LineParser):
     """One *process-exit* for each process that a parent saw end; the index of a spawned process is a local one."""
 
-    literals = (
-        " terminated with signal ",
-        " terminated with exit code ",
-        " terminated with the following error",
-        " noticed that process rank ",
-        "Process name: [[",
-        " RUNNING AT ",
-        "exits with return code = ",
-        " terminated with code ",
-        " exit with status code ",
-        " died, exit code: ",
-        "died unexpectedly",
-        "by an unexpected system error",
-        "its worker process has died",
-        "returned non-zero exit status ",
-        "' died with <Signals.",
-        "Killing subprocess ",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
         if killed := _KILLING.search(line.body):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
             return
-        for form, pattern in _PATTERNS:
-            if match := pattern.search(line.body):
-                yield _exit(line, form, match)
+        for row in _TABLE.rows:
+            if match := row.find(line.body):
+                yield _exit(line, row, match)
                 return
 
 
-def _exit(line: Line, form: _Form, match: re.Match[str]) -> Event:
-    told: dict[str, str] = {name: value for name, value in match.groupdict().items() if value is not None}
-    code = int(told["code"]) if "code" in told else None
-    if code is None and form.reporter == "mpirun" and "signal" not in told:
+def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
+    told = row.read(match, ProcessExit)
+    reporter, code = told["reporter"], told.get("exitcode")
+    if code is None and reporter == "mpirun" and "signal" not in told:
         code = _code_below(line)
     signal = signal_named(told["signal"]) if "signal" in told else signal_of(code) if code is not None else None
     if code is None and signal is not None:
         number = number_of(signal)
         code = -number if number is not None else None
-    if form.reporter == "spawn" and "following error" in match[0]:
+    if reporter == "spawn" and "following error" in match[0]:
         code = 1
-    fields: dict[str, Any] = {"pid": None}  # the line's own is the parent's
-    if form.reporter == "ray" and not told:
+    if reporter == "ray" and not match.groupdict().keys() & told.keys():
         told |= _actor_above(line)
-    for name in ("rank", "pid"):
-        if name in told:
-            fields[name] = int(told[name])
-    if "host" in told:
-        fields["host"] = told["host"]
-    return ProcessExit(
-        **common(line, **fields),
-        exitcode=code,
-        signal=signal,
-        local_rank=int(told["local"]) if "local" in told else None,
-        first=form.first,
-        reporter=form.reporter,
-    )
+    # the line's own process is the parent
+    return ProcessExit(**common(line) | {"pid": None} | told | {"exitcode": code, "signal": signal})
 
 
 _ACTOR_FIELD = lazy(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
 
 
-def _actor_above(line: Line) -> dict[str, str]:
+def _actor_above(line: Line) -> dict[str, Any]:
     """The process and the address of an actor, which Ray lists above the sentence that it died."""
-    out: dict[str, str] = {}
+    actor: dict[str, Any] = {}
     for above in line.preceding(8):
         if match := _ACTOR_FIELD.match(above.body):
-            out["pid" if match["pid"] else "host"] = match[2] or match[4]
-    return out
+            actor |= {"pid": int(match[2])} if match["pid"] else {"host": match[4]}
+    return actor
 
 
 def _code_below(line: Line) -> int | None:
@@ -142,3 +75,35 @@ def _code_below(line: Line) -> int | None:
         if match := _EXIT_CODE.search(below.body):
             return int(match[1])
     return None
+
+
+_SHELL = lazy(
+    rf"(?:: line \d{{1,7}}: {{1,6}}(?P<pid>\d{{1,10}}) (?P<signal>{WORDS})\b"
+    rf"|^(?:\S{{1,100}}: )?(?P<alone>{WORDS})(?: \(core dumped\))?\s*$)"
+)
+
+
+@line_parser
+class Shell(LineParser):
+    """What a shell prints when a command died by a signal; *Killed* alone is often the host's memory."""
+
+    literals = (
+        "Killed",
+        "Aborted",
+        "Segmentation fault",
+        "Bus error",
+        "Illegal instruction",
+        "Floating point exception",
+        "Terminated",
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """See :class:`LineParser`."""
+        match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
+        if match is None:
+            return
+        signal = signal_named(match["signal"] or match["alone"])
+        number = number_of(signal) if signal else None
+        pid = int(match["pid"]) if match["pid"] else None
+        code = 128 + number if number is not None else None
+        yield ProcessExit(**common(line, pid=pid), exitcode=code, signal=signal, reporter="shell")

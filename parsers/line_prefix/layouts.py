@@ -40,8 +40,6 @@ class PartialMark:
             self.time = when
 
 
-_NUMBERS = frozenset(("rank", "local_rank", "task", "pid", "line"))
-_TEXTS = frozenset(("host", "pod", "file", "severity"))
 _LETTERS = {"N": "I", "C": "F", "S": "I", "T": "V", "D": "V"}
 
 LEVELS = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS)"
@@ -52,19 +50,22 @@ def severity(level: str) -> str:
     return _LETTERS.get(level[0], level[0])
 
 
+_FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
+    **{name: (name, int) for name in ("rank", "local_rank", "task", "pid", "line")},
+    **{name: (name, str) for name in ("host", "pod", "file", "severity")},
+    "level": ("severity", severity),
+}
+"""The fields of a mark by the names of groups, and how to read them."""
+
+
 def note_groups(mark: PartialMark, m: re.Match[str]) -> None:
     """Note every named group: fields of the mark by their names, ``level`` as its severity, and the time."""
     groups = m.groupdict()
     for name, text in groups.items():
-        if text is None:
-            continue
-        if name in _NUMBERS:
-            setattr(mark, name, int(text))
-        elif name in _TEXTS:
-            setattr(mark, name, text)
-        elif name == "level":
-            mark.severity = severity(text)
-    if "hms" in groups or "seconds" in groups:
+        if text is not None and name in _FIELDS:
+            field_name, read = _FIELDS[name]
+            setattr(mark, field_name, read(text))
+    if groups.get("hms") or "seconds" in groups:
         mark.stamp(printed_time(groups))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _DEVICE = lazy(
@@ -27,30 +28,7 @@ _HOST = lazy(
     r"allocate memory"
 )
 
-_RESOURCES = (
-    (
-        "shm-exhausted",
-        r"DataLoader worker \(pid \d{1,10}\) is killed by signal: Bus error|insufficient shared "
-        r"memory|/dev/shm.{0,200}No space left"
-        r"|No space left on device.{0,200}/dev/shm|unable to open shared memory object|failed to extend /dev/shm/"
-        r"|[Ee]rror while creating shared memory segment|unable to (?:allocate|resize) shared memory",
-    ),
-    ("fd-exhausted", r"[Tt]oo many open files|received 0 items of ancdata|VFS: file-max limit \d{1,12} reached"),
-    ("disk-full", r"[Nn]o space left on device|[Dd]isk quota exceeded|\[Errno 28\]|\[Errno 122\]"),
-    ("process-limit", r"can't start new thread|[Rr]esource temporarily unavailable|pthread_create failed"),
-    (
-        "worker-crashed",
-        r"DataLoader worker \(pid \d{1,10}\) is killed by signal: (?:Segmentation fault|Aborted|Illegal|Floating)",
-    ),
-    (
-        "worker-gone",
-        r"DataLoader worker \(pid\(s\) [\d, ]{1,400}\) exited unexpectedly|Pin memory thread exited unexpectedly",
-    ),
-    ("loader-timeout", r"DataLoader timed out after \d{1,9} seconds"),
-)
-
-
-_RESOURCE_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _RESOURCES)
+_TABLE = Table(__file__)
 
 
 @line_parser
@@ -59,34 +37,7 @@ class Memory(LineParser):
     data-loader worker that was killed by SIGKILL is taken for a victim of the host's memory: nothing else kills it so.
     """
 
-    literals = (
-        "out of memory",
-        "CUDA_ERROR_OUT_OF_MEMORY",
-        "CUBLAS_STATUS_ALLOC_FAILED",
-        "cudaErrorMemoryAllocation",
-        "DataLoader worker (pid",
-        "DefaultCPUAllocator",
-        "std::bad_alloc",
-        "annot allocate memory",
-        "MemoryError",
-        "Unable to allocate ",
-        " due to memory pressure",
-        "node running low on memory",
-        "insufficient shared memory",
-        "shared memory object",
-        "shared memory segment",
-        "failed to extend /dev/shm",
-        "o space left on device",
-        "quota exceeded",
-        "oo many open files",
-        "items of ancdata",
-        "file-max limit",
-        "can't start new thread",
-        "esource temporarily unavailable",
-        "pthread_create failed",
-        "Pin memory thread exited",
-        "DataLoader timed out after",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
@@ -100,7 +51,5 @@ class Memory(LineParser):
             worker = match["worker"]
             pid = int(worker) if worker else line.mark.pid
             yield OutOfMemory(**common(line, pid=pid), scope="host", process="DataLoader worker" if worker else None)
-        else:
-            what = next((name for name, pattern in _RESOURCE_PATTERNS if pattern.search(body)), None)
-            if what is not None:
-                yield Note(**common(line), what=what, detail=body.strip()[:300])
+        elif what := _TABLE.first(body):
+            yield Note(**common(line), what=what, detail=body.strip()[:300])

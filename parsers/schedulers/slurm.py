@@ -16,6 +16,7 @@ from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _TASKS = 4096
@@ -37,36 +38,10 @@ _SLURM_OOM = lazy(
 _KILLING = lazy(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
 _NODE_FAILURE = lazy(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
 
-_REASONS = (
-    ("time-limit", r"DUE TO TIME LIMIT|TERM_RUNLIMIT|PBS: job killed: walltime"),
-    (
-        "preempted",
-        r"DUE TO (?:\w{1,20} )?PREEMPT|TERM_PREEMPT|[Ii]nstance was preempted"
-        r"|[Ss]pot [Ii]nstance (?:interruption|termination)",
-    ),
-    ("node-failure", r"DUE TO NODE FAIL"),
-    ("requeue", r"DUE TO JOB REQUEUE|TERM_REQUEUE"),
-    ("oom", r"TERM_MEMLIMIT|PBS: job killed: mem"),
-    ("cancelled", r"TERM_OWNER|TERM_ADMIN"),
-)
+_TABLE = Table(__file__)
+_STATES: dict[str, str] = _TABLE.data["states"]
 
 _STEP_ENDS = ("Job step aborted", "forcing job termination", "error: Killing step ")
-
-_STATES = {
-    "OUT_OF_MEMORY": "oom",
-    "OUT_OF_ME+": "oom",
-    "NODE_FAIL": "node-failure",
-    "BOOT_FAIL": "node-failure",
-    "PREEMPTED": "preempted",
-    "TIMEOUT": "time-limit",
-    "DEADLINE": "time-limit",
-    "CANCELLED": "cancelled",
-    "REQUEUED": "requeue",
-}
-
-
-_REASON_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _REASONS)
-
 
 _STATE = lazy(
     r"^\s{0,8}(?P<job>\d{1,12}(?:[_.+]\w{1,20}){0,2})[\s|](?:.{0,300}[\s|])?"
@@ -80,24 +55,7 @@ class Scheduler(LineParser):
     right after a task failed is tear-down, not a cause.
     """
 
-    literals = (
-        "srun: error: ",
-        " CANCELLED AT ",
-        "oom-kill event",
-        "oom_kill event",
-        "memory limit",
-        "cgroup out-of-memory handler",
-        "Node failure on",
-        "Job step aborted",
-        "forcing job termination",
-        "error: Killing step ",
-        "TERM_",
-        "PBS: job killed",
-        "nstance was preempted",
-        "pot Instance ",
-        "pot instance ",
-        *(name for name in _STATES if name != "DEADLINE"),
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """See :class:`LineParser`."""
@@ -106,7 +64,7 @@ class Scheduler(LineParser):
             yield from _tasks(line, match)
         elif match := _CANCELLED.search(body):
             why = match["why"].strip()
-            what = next((name for name, pattern in _REASON_PATTERNS if pattern.search(why)), "cancelled")
+            what = _TABLE.first(why) or "cancelled"
             fields: dict[str, Any] = {"host": match["host"], "time": _time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
             yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
@@ -124,8 +82,8 @@ class Scheduler(LineParser):
             yield SchedulerEvent(
                 **_common(line), what=_STATES[match["state"]], job=_job(match["job"]), detail=match["state"]
             )
-        elif named := next((name for name, pattern in _REASON_PATTERNS if pattern.search(body)), None):
-            yield SchedulerEvent(**_common(line), what=named, detail=body.strip()[:300])
+        elif reason := _TABLE.first(body):
+            yield SchedulerEvent(**_common(line), what=reason, detail=body.strip()[:300])
 
 
 def _common(line: Line, **more: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _MOST = 40
@@ -28,54 +29,20 @@ _ADVISED = lazy(
 )
 _SET_TO = lazy(r"^[:\s]{0,4}(?:[Ss]et to|[Ii]ncreased? to|=) (?P<value>[\w.]{1,20})")
 
-_TOPICS: tuple[tuple[str, str], ...] = (
-    (
-        "barrier",
-        r"(?i:\badd(?:ed|ing)?\b[^.\n]{0,60}\bbarriers?\b|\b(?:more|extra|explicit)\b[^.\n]{0,40}\bbarriers?\b)",
-    ),
-    ("copy", r"(?i:(?:use|replace|chang\w{1,3}|avoid)\b[^\n]{0,60}`\.?(?:expand|repeat|contiguous|clone)\(\)?)"),
-    ("nccl-version", r"(?i:\b(?:down|up)grad(?:e|ed|ing)\b[^.\n]{0,30}\bNCCL\b)"),
-    ("try-except", r"(?i:\badd(?:ed|ing)?\b[^.\n]{0,40}\btry[-/ ](?:catch|except)\b)"),
-    ("smaller-batch", r"(?i:\breduc(?:e|ed|ing)\b[^.\n]{0,20}\b(?:batch size|(?:data ?loader )?workers)\b)"),
-)
-
-
-_TOPIC_PATTERNS = tuple((what, lazy(pattern)) for what, pattern in _TOPICS)
+_TABLE = Table(__file__)
 
 
 @line_parser
 class AdviceParser(LineParser):
     """Variables and remedies that a note recommends: ``detail`` is ``NCCL_TIMEOUT=1200000`` or the remedy's name."""
 
-    literals = (
-        "`NCCL_",
-        "`TORCH_NCCL_",
-        "`export NCCL_",
-        "`export TORCH_NCCL_",
-        "barriers",
-        "a barrier",
-        "`.expand(",
-        "`.repeat(",
-        "`.contiguous(",
-        "`.clone(",
-        "grade NCCL",
-        "graded NCCL",
-        "try-catch",
-        "try/except",
-        "try-except",
-        "educe Batch Size",
-        "educe batch size",
-        "educed batch size",
-        "data loader workers",
-        "Dataloader Workers",
-        "dataloader workers",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each piece of advice on the line."""
         if _logged(line):
             return
-        details = [what for what, pattern in _TOPIC_PATTERNS if pattern.search(line.body[:2000])]
+        details = [str(row.values["what"]) for row in _TABLE.rows if row.find(line.body[:2000])]
         for match in _ADVISED.finditer(line.body[:4000]):
             value = match["value"] or (told["value"] if (told := _SET_TO.search(match["rest"])) else "")
             details.append(f"{match['name']}={value}" if value else match["name"])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, TearDown
-from nccldoctor.parsers.launchers.other_launchers import Spawners
+from nccldoctor.parsers.launchers.other_launchers import OtherLaunchers
 from nccldoctor.parsers.python.crash import Crashes
 
 
@@ -88,29 +88,37 @@ def test_aborts_and_orders_to_stop_are_consequences(text: str) -> None:
     ],
 )
 def test_what_parents_say(text: str, expected: tuple[object, ...]) -> None:
-    (event,) = events_of(Spawners(), text)
+    (event,) = events_of(OtherLaunchers(), text)
     assert isinstance(event, ProcessExit)
     assert (event.reporter, event.rank, event.local_rank, event.exitcode, event.signal, event.pid) == expected
 
 
 def test_deepspeed_stops_the_others() -> None:
     (event,) = events_of(
-        Spawners(), "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
+        OtherLaunchers(), "[2026-01-01 12:00:00,000] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 4711"
     )
     assert isinstance(event, TearDown)
     assert (event.what, event.pid) == ("closing-signal", 4711)
 
 
 def test_other_exits_are_no_events() -> None:
-    assert events_of(Spawners(), "thread pool exits with return code = ok\nthe run terminated with code review") == []
-    assert events_of(Spawners(), "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.") == []
+    assert (
+        events_of(OtherLaunchers(), "thread pool exits with return code = ok\nthe run terminated with code review")
+        == []
+    )
+    assert (
+        events_of(OtherLaunchers(), "CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.")
+        == []
+    )
     assert events_of(Crashes(), "Signal: strong\nSIGNAL 5\nwe caught signal early") == []
 
 
 @given(
-    st.lists(st.one_of(st.sampled_from(list(Crashes.literals + Spawners.literals)), st.text(max_size=40)), max_size=10)
+    st.lists(
+        st.one_of(st.sampled_from(list(Crashes.literals + OtherLaunchers.literals)), st.text(max_size=40)), max_size=10
+    )
 )
 @settings(max_examples=40, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     events_of(Crashes(), "".join(pieces))
-    events_of(Spawners(), "".join(pieces))
+    events_of(OtherLaunchers(), "".join(pieces))

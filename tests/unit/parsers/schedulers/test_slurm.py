@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.events import ProcessExit, SchedulerEvent
-from nccldoctor.parsers.launchers.shell import Shell
+from nccldoctor.parsers.launchers.other_launchers import Shell
 from nccldoctor.parsers.schedulers.kubernetes import Kubernetes
 from nccldoctor.parsers.schedulers.slurm import Scheduler
 
