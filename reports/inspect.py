@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ from nccldoctor.reports.parts.sanitize import is_secret, line
 
 TEXT_ROWS = 200
 """Files listed in the terminal; the JSON lists all."""
+
+TEXT_GAPS = 24
 
 
 class Inspected(Protocol):
@@ -78,7 +81,7 @@ def to_json(case: Inspected) -> str:
 
 def document(case: Inspected) -> dict[str, Any]:
     """The same as plain dictionaries and lists."""
-    paths = {source.id: source.path for source in case.sources}
+    paths: dict[int | None, str] = {source.id: source.path for source in case.sources}
     return {
         "schema_version": json_document.SCHEMA_VERSION,
         "sources": [
@@ -86,43 +89,48 @@ def document(case: Inspected) -> dict[str, Any]:
             for source, reading in _read(case)
         ],
         "events": list(_events(case)),
-        "gaps": [
-            json_fields.plain(
-                GapRow(gap.what, gap.why, gap.ranks, None if gap.source is None else paths.get(gap.source))
-            )
-            for gap in case.gaps
-        ],
+        "gaps": [json_fields.plain(GapRow(gap.what, gap.why, gap.ranks, paths.get(gap.source))) for gap in case.gaps],
     }
 
 
 def to_text(case: Inspected) -> str:
     """One line for each file: kind, rank, host, how much of it was understood; then what was not."""
-    counts, calls = _counts(case), _calls(case)
-    head = ["file", "kind", "rank", "host", "lines", "understood", "events", "from", "to", "known by"]
-    rows = [head]
-    for source, reading in list(_read(case))[:TEXT_ROWS]:
-        rank = "" if source.rank is None else str(source.rank)
-        row = [line(source.path, 60), source.kind.value, rank, line(source.host or "", 30)]
-        if source.id in calls:
-            row += ["", wording.plural(calls[source.id], "call")]
-        else:
-            row += [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"] if reading else ["", ""]
-        row.append(f"{counts.get(source.id, 0):,}")
-        row += [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]
-        rows.append([*row, line(source.why, 60)])
-    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
-    out = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    files = list(_read(case))[:TEXT_ROWS]
+    lines = _table(case, files)
     if len(case.sources) > TEXT_ROWS:
-        out.append(f"and {wording.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
-    out += ["", *_kinds(case)]
-    unknown = [r for _, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.first_unknown]
-    out += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown]
-    silent = [s.path for s, r in list(_read(case))[:TEXT_ROWS] if r is not None and r.lines and not counts.get(s.id)]
-    out += [f"nothing known in {line(path, 80)}" for path in silent]
-    out += [f"gap  {line(g.what, 120)}: {line(g.why, 160)}" for g in case.gaps[:24]]
-    if len(case.gaps) > 24:
-        out.append(f"and {wording.plural(len(case.gaps) - 24, 'gap')} more")
-    return "\n".join(out).rstrip() + "\n"
+        lines.append(f"and {wording.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
+    kinds = Counter(event.kind for event in case.events) + Counter({"recorder-dump": len(case.dumps)})
+    lines += ["", *([f"{name}  {kinds[name]:,}" for name in sorted(kinds)] or ["no events"])]
+    unknown = [reading for _, reading in files if reading is not None and reading.first_unknown]
+    lines += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown]
+    events = _events_by_file(case)
+    silent = [source for source, reading in files if reading is not None and reading.lines and not events[source.id]]
+    lines += [f"nothing known in {line(source.path, 80)}" for source in silent]
+    lines += [f"gap  {line(gap.what, 120)}: {line(gap.why, 160)}" for gap in case.gaps[:TEXT_GAPS]]
+    if len(case.gaps) > TEXT_GAPS:
+        lines.append(f"and {wording.plural(len(case.gaps) - TEXT_GAPS, 'gap')} more")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(case: Inspected, files: Sequence[tuple[Source, Any]]) -> list[str]:
+    """The files as aligned lines; those of dumps count calls, others lines."""
+    events = _events_by_file(case)
+    calls = {dump.source: 0 for dump in case.dumps}
+    for dump in case.dumps:
+        calls[dump.source] += dump.entries
+    rows = [["file", "kind", "rank", "host", "lines", "understood", "events", "from", "to", "known by"]]
+    for source, reading in files:
+        understood = ["", ""]
+        if source.id in calls:
+            understood = ["", wording.plural(calls[source.id], "call")]
+        elif reading:
+            understood = [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"]
+        times = [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]
+        rank = "" if source.rank is None else str(source.rank)
+        what = [line(source.path, 60), source.kind.value, rank, line(source.host or "", 30)]
+        rows.append([*what, *understood, f"{events[source.id]:,}", *times, line(source.why, 60)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _read(case: Inspected) -> Iterator[tuple[Source, Any]]:
@@ -131,30 +139,9 @@ def _read(case: Inspected) -> Iterator[tuple[Source, Any]]:
         yield source, readings.get(source.id)
 
 
-def _counts(case: Inspected) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for event in case.events:
-        out[event.place.source] = out.get(event.place.source, 0) + 1
-    for dump in case.dumps:
-        out[dump.source] = out.get(dump.source, 0) + 1
-    return out
-
-
-def _calls(case: Inspected) -> dict[int, int]:
-    """How many calls the dumps of each file hold."""
-    out: dict[int, int] = {}
-    for dump in case.dumps:
-        out[dump.source] = out.get(dump.source, 0) + dump.entries
-    return out
-
-
-def _kinds(case: Inspected) -> list[str]:
-    out: dict[str, int] = {}
-    for event in case.events:
-        out[event.kind] = out.get(event.kind, 0) + 1
-    if case.dumps:
-        out["recorder-dump"] = len(case.dumps)
-    return [f"{name}  {out[name]:,}" for name in sorted(out)] or ["no events"]
+def _events_by_file(case: Inspected) -> Counter[int]:
+    """The number of events of each file; a dump is one."""
+    return Counter([*(event.place.source for event in case.events), *(dump.source for dump in case.dumps)])
 
 
 def _events(case: Inspected) -> Iterator[dict[str, Any]]:

@@ -10,64 +10,40 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, get_type_hints
 
 from nccldoctor.events import Event, GroupRef
-from nccldoctor.model import (
-    Action,
-    Alarm,
-    Avoid,
-    Condition,
-    Diagnosis,
-    Finding,
-    Group,
-    Job,
-    Place,
-    RemedyAdvice,
-    Source,
-    StoryEvent,
-)
-from nccldoctor.model.figures import (
-    NEVER,
-    UNKNOWN,
-    LateRow,
-    Mark,
-    RunUp,
-    StackSide,
-    StreamPair,
-    StreamRow,
-    Stretch,
-    Timeline,
-    TwoStacks,
-)
+from nccldoctor.model import diagnosis, figures, findings, inputs
+from nccldoctor.model.diagnosis import Diagnosis
+from nccldoctor.model.inputs import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead, GroupConfig
 from nccldoctor.reports.parts import rank_rows
 from nccldoctor.reports.parts.sanitize import text
 
 FIELDS: dict[type, str] = {
-    Action: "restart cordon why",
-    Alarm: "rank time where",
-    Condition: "condition=text met says where",
+    diagnosis.Action: "restart cordon why",
+    diagnosis.Alarm: "rank time where",
+    findings.Condition: "condition=text met says where",
     Diagnosis: "verdict findings remedies avoid job notices coverage action ranks ruled_out capture alarm story "
     "input=sources run_up timeline stacks streams",
     DumpHead: "entries version wrapped groups=config form backend problem",
     Event: "kind rank group_rank group time where=place host pid text",
-    Finding: "id family class=cause confidence headline ranks suspects victims stalled chain evidence refuted_by",
-    Group: "id=uid description=desc members",
+    findings.Finding: "id family class=cause confidence headline ranks suspects victims stalled chain evidence refuted_by",
+    inputs.Group: "id=uid description=desc members",
     GroupConfig: "id=uid description=desc members=ranks",
-    Job: "world_size world_guessed hosts torch nccl groups",
-    RunUp: "group seqs ops ranks clocks=corrected correction_ms rows",
-    Source: "path kind size rank local_rank host attempt why",
-    StackSide: "rank what where left_out=cut frames",
-    StoryEvent: "role cause kind says ranks host time where count",
-    StreamPair: "left right left_out_before=before left_out_after=after rows",
-    StreamRow: "kind left right",
-    Timeline: "start end zone hidden rows",
+    diagnosis.Job: "world_size world_guessed hosts torch nccl groups",
+    figures.RunUp: "group seqs ops ranks clocks=corrected correction_ms rows",
+    inputs.Source: "path kind size rank local_rank host attempt why",
+    figures.StackSide: "rank what where left_out=cut frames",
+    diagnosis.StoryEvent: "role cause kind says ranks host time where count",
+    figures.StreamPair: "left right left_out_before=before left_out_after=after rows",
+    figures.StreamRow: "kind left right",
+    figures.Timeline: "start end zone hidden rows",
 }
 """Classes whose fields are not simply listed in order; ``id=uid`` publishes ``uid`` as ``id``."""
 
@@ -99,30 +75,30 @@ class Input:
     kinds: Mapping[str, int]
 
 
-def _ruled_out(conditions: Iterable[Condition]) -> tuple[RuledOut, ...]:
-    return tuple(RuledOut(c.text, c.met is False, c.says, c.where) for c in conditions)
-
-
-def _input(sources: tuple[Source, ...]) -> Input:
+def _input(sources: tuple[inputs.Source, ...]) -> Input:
     kinds = Counter(source.kind.value for source in sources)
     return Input(len(sources), sum(source.size for source in sources), dict(sorted(kinds.items())))
 
 
-def _sides(stacks: TwoStacks | None) -> tuple[StackSide, ...]:
+def _ruled_out(conditions: tuple[findings.Condition, ...]) -> tuple[RuledOut, ...]:
+    return tuple(RuledOut(c.text, c.met is False, c.says, c.where) for c in conditions)
+
+
+def _sides(stacks: figures.TwoStacks | None) -> tuple[figures.StackSide, ...]:
     return tuple(side for side in (stacks.culprit, stacks.peer) if side is not None) if stacks else ()
 
 
 def _late(values: tuple[float, ...]) -> tuple[float | Literal["never"] | None, ...]:
     """Milliseconds, ``never`` where the call was not issued, None where it is not recorded."""
-    return tuple("never" if value == NEVER else None if value == UNKNOWN else value for value in values)
+    return tuple({figures.NEVER: "never", figures.UNKNOWN: None}.get(value, value) for value in values)
 
 
-def _warned(items: tuple[Avoid, ...]) -> tuple[Warned, ...]:
+def _warned(items: tuple[findings.Avoid, ...]) -> tuple[Warned, ...]:
     return tuple(Warned(item.what, item.why) for item in items)
 
 
-def _seconds(value: float) -> float:
-    return round(value, 6)
+def _microseconds(seconds: float) -> float:
+    return round(seconds, 6)
 
 
 def _or_null(value: str) -> str | None:
@@ -139,15 +115,12 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Diagnosis, "sources"): _input,
     (Diagnosis, "stacks"): _sides,
     (GroupConfig, "ranks"): _ranks,
-    (LateRow, "late_ms"): _late,
-    (Mark, "at"): _seconds,
-    (Mark, "where"): _or_null,
-    (RemedyAdvice, "avoid"): _warned,
-    (Stretch, "start"): _seconds,
-    (Stretch, "end"): _seconds,
-    (Timeline, "start"): _seconds,
-    (Timeline, "end"): _seconds,
-    (Timeline, "zone"): _or_null,
+    (figures.LateRow, "late_ms"): _late,
+    (figures.Mark, "where"): _or_null,
+    (figures.Timeline, "zone"): _or_null,
+    (findings.RemedyAdvice, "avoid"): _warned,
+    **dict.fromkeys(((figures.Stretch, "start"), (figures.Stretch, "end"), (figures.Mark, "at")), _microseconds),
+    **dict.fromkeys(((figures.Timeline, "start"), (figures.Timeline, "end")), _microseconds),
 }
 """Fields that are published in another form; what the function returns is also their type in the schema."""
 

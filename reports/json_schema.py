@@ -15,9 +15,9 @@ from enum import StrEnum
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
-from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, Field, RootModel, create_model
+from pydantic import Field, RootModel, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from nccldoctor.events import KINDS, Event, GroupRef
@@ -63,24 +63,15 @@ CHOICES: dict[tuple[type, str], Iterable[str]] = {
 
 NOTES: dict[tuple[type, str], str] = {
     (Diagnosis, "verdict"): "The first of the findings, repeated.",
-    (
-        Diagnosis,
-        "notices",
-    ): "What of the input the answer does not rest on: files of other runs, files that could not be read.",
-    (Diagnosis, "ranks"): "Where ranks stand; ranks that stand alike share a row. A field is null where they differ.",
-    (
-        Diagnosis,
-        "ruled_out",
-    ): "Hypotheses that were looked at; ruled_out is false where an input that would tell is missing.",
+    (Diagnosis, "notices"): "Input that the answer does not rest on: other runs, files that could not be read.",
+    (Diagnosis, "ranks"): "Ranks that stand alike share a row; a field is null where they differ.",
+    (Diagnosis, "ruled_out"): "Hypotheses; ruled_out is false where an input that would tell is missing.",
     (Diagnosis, "alarm"): "Who complained first; most often a victim.",
-    (Diagnosis, "story"): "What happened, in order, with the role of each event; at most one row is the first cause.",
-    (
-        Diagnosis,
-        "run_up",
-    ): "How late each rank issued each of the last recorded calls, in milliseconds behind the first.",
-    (Diagnosis, "timeline"): "What ranks did around the stall; seconds since the epoch on the clock of the job.",
-    (Diagnosis, "stacks"): "Where a culprit is, then where a peer is; frames innermost first.",
-    (Diagnosis, "streams"): "The calls of a culprit (left) beside those of a peer (right) around the first difference.",
+    (Diagnosis, "story"): "Events in order, each with its role; at most one is the first cause.",
+    (Diagnosis, "run_up"): "Lateness of each rank in the last recorded calls, in ms behind the first rank.",
+    (Diagnosis, "timeline"): "The time around the stall; seconds since the epoch on the clock of the job.",
+    (Diagnosis, "stacks"): "The stack of a culprit, then that of a peer; frames innermost first.",
+    (Diagnosis, "streams"): "The calls of a culprit (left) and a peer (right) around the first difference.",
     (LateRow, "late_ms"): "never: not issued; null: not recorded.",
     (Event, "rank"): "The global rank; null until it is known.",
     (Event, "group_rank"): "The rank inside group.",
@@ -123,38 +114,33 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def _analyze() -> list[type[BaseModel]]:
+def _analyze() -> list[Any]:
     tool = _model("Tool", {"name": Literal["nccldoctor"], "version": str, "catalogue": str | None})
     return [_model("Document", {"schema_version": Literal[SCHEMA_VERSION], "tool": tool, **_fields(Diagnosis)})]
 
 
-def _inspect() -> list[type[BaseModel]]:
-    source: Any = _model("Source", _fields(Source) | _fields(Understood))
+def _inspect() -> list[Any]:
+    source = _model("Source", _fields(Source) | _fields(Understood))
     only_lines = {"clock": (str, ""), "host": (str | None, None), "pid": (int | None, None), "text": (str, "")}
-    event: Any = _model("Event", _fields(Event) | only_lines)
-    gap: Any = _of(GapRow)
-    lists = {"sources": list[source], "events": list[event], "gaps": list[gap]}
+    event = _model("Event", _fields(Event) | only_lines)
+    lists = {"sources": list[source], "events": list[event], "gaps": list[_of(GapRow)]}  # type: ignore[valid-type,misc]
     return [_model("Document", {"schema_version": Literal[SCHEMA_VERSION], **lists}), *_kinds().values()]
 
 
-def _kinds() -> dict[str, type[BaseModel]]:
+def _kinds() -> dict[str, Any]:
     """The own fields of each kind of event, and those of a recorder dump."""
     common = {field.name for field in dataclasses.fields(Event)}
-    kinds = {
-        name: _model(name, {field: form for field, form in _fields(kind).items() if field not in common})
-        for name, kind in sorted(KINDS.items())
-    }
-    return {**kinds, "recorder-dump": _model("recorder-dump", _fields(DumpHead))}
+    own = {name: {f: form for f, form in _fields(kind).items() if f not in common} for name, kind in KINDS.items()}
+    return {name: _model(name, forms) for name, forms in sorted((own | {"recorder-dump": _fields(DumpHead)}).items())}
 
 
-def _model(name: str, forms: dict[str, Any]) -> type[BaseModel]:
+def _model(name: str, forms: dict[str, Any]) -> Any:
     fields: Any = {field: form if isinstance(form, tuple) else (form, ...) for field, form in forms.items()}
-    model: type[BaseModel] = create_model(name, **fields)
-    return model
+    return create_model(name, **fields)
 
 
 @cache
-def _of(kind: type) -> type[BaseModel]:
+def _of(kind: Any) -> Any:
     return _model(kind.__name__, _fields(kind))
 
 
@@ -173,8 +159,8 @@ def _published(form: Any) -> Any:
     """A type of ours as the type that its JSON has."""
     if form in FORMS:
         return FORMS[form]
-    if dataclasses.is_dataclass(form):
-        return _of(cast(type, form))
+    if isinstance(form, type) and dataclasses.is_dataclass(form):
+        return _of(form)
     if isinstance(form, type) and issubclass(form, StrEnum):
         return Literal[tuple(sorted(member.value for member in form))]
     parts = tuple(_published(part) for part in get_args(form))
