@@ -1,8 +1,8 @@
-"""How many calls each member of a communicator issued, as NCCL's own observers count them.
+"""Counts the calls that each member of a communicator issued, as NCCL's own observers report them.
 
-RAS counts the calls that were launched, by operation; COLL lines carry ``opCount``; dumps of communicators number their calls. None of
-these numbers is the sequence number of PyTorch, and numbers of two observers are never compared. A query of RAS proves nothing alone:
-hosts run ahead of each other in every healthy job. Two that are equal do.
+RAS counts launched calls by operation, COLL lines carry ``opCount``, and dumps of communicators number their calls. None of these is
+the sequence number of PyTorch, and numbers of two observers are never compared. One RAS query proves nothing: hosts run ahead of
+each other in every healthy job. Two queries with equal counts prove a stall.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import CommState, DumpHead
 
 UNEVEN = frozenset({"Send", "Recv", "AlltoAll", "AllToAll", "SendRecv", "PutSignal", "Signal", "WaitSignal"})
-"""Operations that only some members issue, or that are made of such: a communicator with them counts differently on each rank."""
+"""Operations that only some members issue: a communicator with them counts differently on each rank."""
 
 
 def counters_from_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterator[NcclCounters]:
-    """Communicators that all their members dumped."""
-    found: dict[str, dict[int, tuple[CommState, CollCall]]] = defaultdict(dict)
+    """The counters of communicators that all their members dumped."""
+    members: dict[str, dict[int, tuple[CommState, CollCall]]] = defaultdict(dict)
     for rank, dump in dumps:
         for state in dump.comms if rank is not None else ():
             state_of = f"{state.op} #{state.unfinished} not finished" if state.unfinished >= 0 else "all finished"
@@ -33,8 +33,8 @@ def counters_from_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterato
                 op_count=state.newest if state.unfinished < 0 else state.unfinished,
                 numel=state.numel if state.numel >= 0 else None, dtype=state.dtype or None, comm=state.comm,
             )  # fmt: skip
-            found[state.comm].setdefault(rank or 0, (state, call))
-    for comm, by_rank in sorted(found.items()):
+            members[state.comm].setdefault(rank or 0, (state, call))
+    for comm, by_rank in sorted(members.items()):
         states = [state for state, _ in by_rank.values()]
         if len(states) < 2 or any(s.uneven or s.nranks != len(states) for s in states):
             continue
@@ -58,18 +58,18 @@ def counters_from_dumps(dumps: Iterable[tuple[int | None, DumpHead]]) -> Iterato
 
 
 def calls_by_communicator(inits: Iterable[CommInit], lines: Iterable[CollCall]) -> dict[str, list[CollCall]]:
-    """COLL lines of ranks by the communicator that they mean; its pointer is private to its process."""
+    """COLL lines by communicator; a pointer is private to its process, so that names come from INIT lines."""
     calls = [call for call in lines if call.rank is not None and call.comm is not None]
     if not calls:
         return {}
     names = _names(inits)
-    names |= _only_ones(calls, names)
-    out: dict[str, list[CollCall]] = defaultdict(list)
+    names |= _names_by_size(calls, names)
+    by_name: dict[str, list[CollCall]] = defaultdict(list)
     for call in calls:
         name = names.get((call.rank, call.comm))
         if name is not None:
-            out[name].append(call)
-    return out
+            by_name[name].append(call)
+    return by_name
 
 
 Local = tuple[int | None, str | None]
@@ -77,38 +77,41 @@ Local = tuple[int | None, str | None]
 
 
 def _names(inits: Iterable[CommInit]) -> dict[Local, str]:
-    """One name for a communicator on all its members: its id; of a split its parent's name, the count and the colour."""
-    out: dict[Local, str] = {}
+    """One name for each communicator on all its members: its id, or for a split its parent's name and the split."""
+    names: dict[Local, str] = {}
     for event in inits:
         if event.what not in ("start", "complete") or event.rank is None or event.comm is None:
             continue
-        parent = out.get((event.rank, event.parent)) if event.parent else None
+        parent = names.get((event.rank, event.parent)) if event.parent else None
         if event.comm_id is not None:
-            out[event.rank, event.comm] = event.comm_id.lower()
+            names[event.rank, event.comm] = event.comm_id.lower()
         elif parent is not None and event.split is not None:
-            out[event.rank, event.comm] = f"{parent}/{event.split}"
-    return out
+            names[event.rank, event.comm] = f"{parent}/{event.split}"
+    return names
 
 
-def _only_ones(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Local, str]:
-    """Without INIT lines: the one communicator of as many ranks as were heard, where each of them calls in only one of that size."""
+def _names_by_size(calls: Iterable[CollCall], names: Mapping[Local, str]) -> dict[Local, str]:
+    """Names without INIT lines, where every rank calls in only one communicator of a size, and as many ranks do.
+
+    Eight ranks each print one pointer with ``nranks 8``: these pointers are one communicator.
+    """
     pointers: dict[int, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for call in calls:
         if call.nranks is not None and call.rank is not None and call.comm is not None:
             pointers[call.nranks][call.rank].add(call.comm)
-    out: dict[Local, str] = {}
+    by_size: dict[Local, str] = {}
     for size, by_rank in pointers.items():
-        alone = all(len(found) == 1 for found in by_rank.values())
-        if size == len(by_rank) and alone and not any((r, p) in names for r, f in by_rank.items() for p in f):
-            out |= {(rank, pointer): f"of {size} ranks" for rank, found in by_rank.items() for pointer in found}
-    return out
+        places = [(rank, pointer) for rank, of_rank in by_rank.items() for pointer in of_rank]
+        if size == len(by_rank) == len(places) and not any(place in names for place in places):
+            by_size |= dict.fromkeys(places, f"of {size} ranks")
+    return by_size
 
 
 def counters_from_lines(events: Iterable[Event]) -> Iterator[NcclCounters]:
-    """Communicators of which all members' COLL lines were read."""
-    told = [e for e in events if isinstance(e, CollCall | CommInit)]
-    lines = [e for e in told if isinstance(e, CollCall)]
-    inits = [e for e in told if isinstance(e, CommInit)] if lines else []
+    """The counters of communicators of which the COLL lines of all members were read."""
+    of_comms = [e for e in events if isinstance(e, CollCall | CommInit)]
+    lines = [e for e in of_comms if isinstance(e, CollCall)]
+    inits = [e for e in of_comms if isinstance(e, CommInit)] if lines else []
     sizes = {e.comm_id.lower(): e.nranks for e in inits if e.comm_id and e.nranks}
     logging = {e.rank for e in lines}
     joined: dict[str, set[int]] = defaultdict(set)
@@ -173,7 +176,7 @@ class NcclCounters:
     totals: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find once who did not come as far as the furthest, and how many calls each issued of all operations together."""
+        """Computes ``lagging`` and ``totals`` once."""
         most = max(self.last.values(), default=0)
         object.__setattr__(self, "lagging", Ranks(r for r, n in self.last.items() if n < most))
         counts = {r: sum(by_kind.values()) for r, by_kind in self.by_op.items()}
@@ -181,5 +184,5 @@ class NcclCounters:
 
     @property
     def is_moving(self) -> bool:
-        """Whether those who are behind, or all, had come further the second time: then nobody waits for them."""
+        """True when a lagging member (or any, if none lags) advanced between two queries: then no rank is stuck on it."""
         return bool((self.lagging or self.members) & self.advanced)

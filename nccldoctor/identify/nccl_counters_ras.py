@@ -1,4 +1,4 @@
-"""Launches by the reports of RAS: one query after the other, in global ranks."""
+"""Counts the calls of communicators by the reports of NCCL RAS, in global ranks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model.ranks import Ranks
 
 APART = timedelta(seconds=5)
-"""Time between two queries after which a job that goes on has moved."""
+"""Time between two queries after which a running job has advanced."""
 
 MOST_MEMBERS = 1 << 22
-"""Members of all communicators that are looked at: strangers write how many there are."""
+"""Members of all communicators that are read: the number comes from untrusted text."""
 
 Seats = Callable[[str | None, int], int | None]
 """Finds the global rank of a process by host and process id."""
@@ -23,51 +23,51 @@ Seats = Callable[[str | None, int], int | None]
 
 @dataclass(slots=True)
 class _Report:
-    """What one query said of one communicator, by ranks inside it. Rank -1 stands for those that are not listed."""
+    """One query's answer about one communicator, by rank inside it; rank -1 stands for those that are not listed."""
 
     size: int | None = None
     when: datetime | None = None
     counts: dict[str, dict[int, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    said: dict[int, Event] = field(default_factory=dict)
+    lines: dict[int, Event] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
     processes: dict[int, tuple[str, int]] = field(default_factory=dict)
 
-    def of(self, rank: int) -> dict[str, int] | None:
-        """Counts of one member; None where the text does not tell them."""
-        out = {}
+    def counts_of(self, rank: int) -> dict[str, int] | None:
+        """The counts of one member by operation; None where the text gives none, or several."""
+        by_op = {}
         for op, by_rank in self.counts.items():
-            found = by_rank.get(rank) or by_rank.get(-1, [])
-            if len(found) != 1:
+            counts = by_rank.get(rank) or by_rank.get(-1, [])
+            if len(counts) != 1:
                 return None
-            out[op] = found[0]
-        return out
+            by_op[op] = counts[0]
+        return by_op
 
 
 def counters_from_ras(events: Sequence[RasStatus], seats: Seats, world: int | None) -> Iterator[NcclCounters]:
-    """Communicators whose members are known as ranks of the job, by their newest report beside the one before."""
+    """The counters of communicators with known global ranks: the newest report, compared with the one before."""
     asked: dict[str, list[_Report]] = defaultdict(list)
     for report in sorted(_reports(events), key=lambda r: _stamp(r[0])):
         for comm, one in _communicators(report).items():
             asked[comm].append(one)
     room = MOST_MEMBERS
-    for comm, found in sorted(asked.items()):
-        room -= 2 * (found[-1].size or 0)
+    for comm, reports in sorted(asked.items()):
+        room -= 2 * (reports[-1].size or 0)
         if room < 0:
             return
-        newest = _counted(comm, found[-1], seats, world)
+        newest = _in_global_ranks(comm, reports[-1], seats, world)
         if newest is None:
             continue
-        before = _counted(comm, found[-2], seats, world) if len(found) > 1 else None
-        yield _compared(newest, before)
+        before = _in_global_ranks(comm, reports[-2], seats, world) if len(reports) > 1 else None
+        yield _with_advance(newest, before)
 
 
 def _stamp(event: RasStatus) -> tuple[bool, str]:
-    """Reports without a time stay in the order of the input, before those with one."""
+    """A sort key: reports without a time come first, in the order of the input."""
     return event.time is not None, event.time.isoformat() if event.time is not None else ""
 
 
 def _reports(events: Iterable[RasStatus]) -> Iterator[list[RasStatus]]:
-    """The queries of each file: what says the same thing a second time begins another one."""
+    """Splits the lines of each file into queries: a line of a kind that was already read begins the next one."""
     report: list[RasStatus] = []
     seen: set[tuple[object, ...]] = set()
     for event in events:
@@ -95,19 +95,19 @@ def _communicators(report: Sequence[RasStatus]) -> dict[str, _Report]:
         one = out[event.comm_id]
         one.size = event.nranks or sizes.get(event.table) or one.size
         one.when = event.time
-        one.said[-1] = event
+        one.lines[-1] = event
         for rank, op, count in event.counts:
             one.counts[op][rank].append(count)
             if rank in event.missing:
-                one.said[rank] = event
+                one.lines[rank] = event
         one.processes |= {rank: (host, pid) for rank, host, pid in event.processes}
         if event.what == "INCOMPLETE" or event.nranks is not None:
             one.silent |= set(event.missing)
     return out
 
 
-def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> NcclCounters | None:
-    """The report in global ranks; None where they are not known, or it tells neither counts nor who is silent."""
+def _in_global_ranks(comm: str, report: _Report, seats: Seats, world: int | None) -> NcclCounters | None:
+    """The report in global ranks; None where they are not known, or it holds neither counts nor silent ranks."""
     if not report.size or report.size < 2 or (report.size != world and len(report.processes) < report.size):
         return None
     ranks = {inside: _global(inside, report, seats, world) for inside in range(report.size)}
@@ -115,40 +115,38 @@ def _counted(comm: str, report: _Report, seats: Seats, world: int | None) -> Ncc
     if len(at) < len(ranks):
         return None
     silent = Ranks(at[inside] for inside in report.silent if inside in at)
-    kinds = {at[n]: told for n in at if n not in report.silent and (told := report.of(n))}
-    differ = [op for op in report.counts if len({told[op] for told in kinds.values()}) > 1]
-    total = {rank: sum(told.values()) for rank, told in kinds.items()}
-    last = {rank: told[differ[0]] for rank, told in kinds.items()} if len(differ) == 1 else total
-    said = {rank: report.said.get(n, report.said[-1]) for n, rank in at.items() if rank in (last or silent)}
-    return (
-        NcclCounters(
-            "ras",
-            comm,
-            Ranks(at.values()),
-            last,
-            said,
-            op=differ[0] if len(differ) == 1 else None,
-            first=min(last.values(), default=0) + (1 if differ else 0),
-            silent=silent,
-            when=report.when,
-            by_op=kinds,
-        )
-        if said
-        else None
+    by_op_of = {at[n]: by_op for n in at if n not in report.silent and (by_op := report.counts_of(n))}
+    differ = [op for op in report.counts if len({by_op[op] for by_op in by_op_of.values()}) > 1]
+    total = {rank: sum(by_op.values()) for rank, by_op in by_op_of.items()}
+    last = {rank: by_op[differ[0]] for rank, by_op in by_op_of.items()} if len(differ) == 1 else total
+    lines = {rank: report.lines.get(n, report.lines[-1]) for n, rank in at.items() if rank in (last or silent)}
+    if not lines:
+        return None
+    return NcclCounters(
+        "ras",
+        comm,
+        Ranks(at.values()),
+        last,
+        lines,
+        op=differ[0] if len(differ) == 1 else None,
+        first=min(last.values(), default=0) + (1 if differ else 0),
+        silent=silent,
+        when=report.when,
+        by_op=by_op_of,
     )
 
 
 def _global(inside: int, report: _Report, seats: Seats, world: int | None) -> int | None:
-    """The rank in the job: by its process, else by its number where the communicator holds the whole job."""
+    """The global rank: the number itself where the communicator holds the whole job, else by host and process id."""
     if report.size == world:
         return inside
     host, pid = report.processes.get(inside, (None, -1))
     return seats(host, pid)
 
 
-def _compared(newest: NcclCounters, before: NcclCounters | None) -> NcclCounters:
+def _with_advance(newest: NcclCounters, before: NcclCounters | None) -> NcclCounters:
+    """The newest counts with what changed since the query before, unless that was moments ago."""
     if before is None or (newest.when and before.when and newest.when - before.when < APART):
         return newest
-    steady = newest.by_op == before.by_op
-    rose = Ranks(r for r in newest.totals if newest.totals[r] > before.totals.get(r, newest.totals[r]))
-    return replace(newest, is_steady=steady, advanced=rose)
+    advanced = Ranks(r for r in newest.totals if newest.totals[r] > before.totals.get(r, newest.totals[r]))
+    return replace(newest, is_steady=newest.by_op == before.by_op, advanced=advanced)
