@@ -1,4 +1,4 @@
-"""Several JSON objects in one file, one behind the other, with or without line ends between them."""
+"""Reads several JSON objects in one file, one behind the other, and checks single values of them."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         item, at = decoder.raw_decode(text, at)
         if isinstance(item, dict):
             yield line, item
+
+
+def whole_number(value: Any) -> int | None:
+    """The value where it is an integer, which neither ``true`` nor ``false`` is."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

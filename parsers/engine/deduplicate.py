@@ -16,10 +16,8 @@ from nccldoctor.events import CallTimeout, CollectiveTimeout, DumpSignal, Event,
 
 _TOLD_ONCE = (CallTimeout, WorkStatus, DumpSignal, HeartbeatStuck)
 
-
 _LOOKED_AT = 64
 """Records of one call that a further one is compared with: bounds the work where nothing tells them apart."""
-
 
 _ONE_FAILURE = timedelta(minutes=15)
 _ONE_PLACE = 1_000  # lines, where no times tell

@@ -14,23 +14,24 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.line_prefix.timestamps import printed_time
 from nccldoctor.patterns import lazy
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-"""English whatever the locale: the kernel's tools do not translate them."""
-
-_ASC = lazy(
-    r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
-    r" (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) (?P<year>\d{4})\]"
+_FORMS = (
+    lazy(
+        r"\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2})"
+        r" (?P<hms>\d\d:\d\d:\d\d) (?P<year>\d{4})\]"
+    ),
+    lazy(
+        r"(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4}) )?(?P<hms>\d\d:\d\d:\d\d)(?:\.\d{1,9})?"
+        r" (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
+    ),
+    lazy(
+        r"(?P<date>\d{4}-\d\d-\d\d)T(?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+        r"(?: (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
+    ),
 )
-_SYSLOG = lazy(
-    r"(?P<mon>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?:(?P<year>\d{4})"
-    r" )?(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.\d{1,9})? (?P<host>[\w.\-]{1,120}) (?:kernel|\[?\d{0,12}\.)"
-)
-_ISO = lazy(
-    r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?(?:"
-    r" (?P<host>[A-Za-z][\w.\-]{0,120}) kernel\b)?"
-)
+"""``dmesg -T``, syslog and journal, ISO."""
 
 
 def fields(line: Line, **more: Any) -> dict[str, Any]:
@@ -47,37 +48,10 @@ def fields(line: Line, **more: Any) -> dict[str, Any]:
 
 
 def _time_and_host(front: str) -> tuple[datetime | None, str | None]:
-    if hit := _ASC.search(front):
-        return _clock(hit), None
-    if hit := _SYSLOG.search(front):
-        return _clock(hit), _real_host(hit["host"])
-    if hit := _ISO.search(front):
-        zone = (hit["zone"] or "").replace("Z", "+00:00")
-        try:
-            time = datetime.fromisoformat(f"{hit['stamp']}.{(hit['frac'] or '0')[:6].ljust(6, '0')}{zone}")
-        except ValueError:
-            time = None
-        return time, _real_host(hit["host"])
-    return None, None
-
-
-def _clock(hit: re.Match[str]) -> datetime | None:
-    """Syslog has no year: 1900 stands for it."""
-    try:
-        return datetime(
-            int(hit["year"] or 1900),
-            _MONTHS.index(hit["mon"]) + 1,
-            int(hit["day"]),
-            int(hit["h"]),
-            int(hit["m"]),
-            int(hit["s"]),
-        )
-    except ValueError:
-        return None
-
-
-def _real_host(name: str | None) -> str | None:
-    return name if name and name not in ("localhost", "kernel") else None
+    """The time and the host before a message; syslog has no year, 1900 stands for it."""
+    groups = next((hit.groupdict() for form in _FORMS if (hit := form.search(front))), {})
+    host = groups.get("host")
+    return printed_time(groups), host if host not in ("localhost", "kernel") else None
 
 
 _LOG_WORDS = lazy(

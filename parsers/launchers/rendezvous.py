@@ -14,7 +14,6 @@ from nccldoctor.patterns import lazy
 _NAME = r"Rendezvous(?:Timeout|Closed|Connection|State|GracefulExit|Infra)?(?:Error|Exception|ExitError)"
 _RAISED = lazy(rf"\b(?:{_NAME}: \S.{{0,400}}|(?<=api\.){_NAME}:?\s*$)")
 
-
 _SAID = lazy(
     r"The node '(?P<node>[^']{1,200})' has failed to (?:send a keep-alive heartbeat|shutdown the "
     r"rendezvous|close the rendezvous)"

@@ -36,6 +36,14 @@ def printed_time(groups: Mapping[str, str | None]) -> datetime | None:
         return None
 
 
+def iso_time(text: object) -> datetime | None:
+    """The time of an ISO 8601 text; None for anything else."""
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
 def time_since_1970(number: float) -> str:
     """A number of seconds, or milliseconds, since 1970 as an ISO time; "" where it is none of these centuries."""
     seconds = number / 1000 if number > 1e11 else number

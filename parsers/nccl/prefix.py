@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from nccldoctor.parsers.base import Line, Mark, common
+from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.patterns import lazy
 
 MOST_MESSAGES = 16
@@ -74,18 +75,8 @@ def _message(hit: re.Match[str], head: re.Match[str] | None, text: str) -> NcclM
         pid=int(part["pid"]) if part.get("pid") else None,
         device=int(part["dev"]) if part.get("dev") else None,
         file=part.get("file"),
-        time=_time(part.get("time")),
+        time=iso_time(part.get("time")),
     )
-
-
-def _time(text: str | None) -> datetime | None:
-    """The default format of 2.26 and later (``%F %T``), with or without a fraction; the user's own formats are left
-    alone.
-    """
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
 
 
 def fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:

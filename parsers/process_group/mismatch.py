@@ -54,7 +54,6 @@ def fingerprints(text: str) -> list[tuple[int | None, Fingerprint]]:
 
 _JOINED = 6000
 
-
 _ASPECTS = (
     ("sequence", lazy(r"Sequence number:")),
     ("op", lazy(r"Op type:")),

@@ -56,7 +56,6 @@ def work_fields(text: str) -> dict[str, Any]:
 
 _SAME = lazy(r"(?:at work(?: sequence id)?|at NCCL work): (\d{1,20})\b|SeqNum=(\d{1,20}), ")
 
-
 _BEHIND = (
     "Exception (either an error or timeout) detected by watchdog at work: ",
     "failure detected by watchdog at work sequence id: ",

@@ -75,7 +75,6 @@ _TORCH = (
 )
 _PYTHON = r"/lib(?:64)?/python[\d.]{1,8}/(?!site-packages|dist-packages)|^<frozen |^<string>$|/bin/[\w.-]{1,60}$"
 
-
 _NOT_USER_CODE = (
     lazy(rf"(?:site|dist)-packages/|/lib(?:64)?/python\d|/Lib/|{_TORCH}|{_PYTHON}"),
     lazy(f"{_TORCH}|{_PYTHON}"),
@@ -132,7 +131,6 @@ class Raised:
 _NAME = r"[A-Za-z_]\w{0,100}"
 _DOTTED = rf"{_NAME}(?:\.{_NAME}){{0,15}}"
 _EXCEPTION = lazy(rf"(?P<type>{_DOTTED}(?:Error\({_DOTTED}\))?)(?::(?:\s(?P<message>.*))?|\s*)$")
-
 
 _ERROR_NAME = lazy(
     r"(?:Error|Exception|Interrupt|Exit|Expired|Timeout|Warning|StopIteration|StopAsyncIteration|Failure|Fault|Abort(?:ed)?"

@@ -15,7 +15,6 @@ from nccldoctor.patterns import lazy
 MOST_RANKS = 1 << 20
 """No communicator has more ranks; larger numbers in a report are a known fault of it."""
 
-
 _BLOCK = 600
 """Lines of a block that are read."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.json_stream import whole_number
+from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.nccl.prefix import host_part
 from nccldoctor.patterns import lazy
 
@@ -70,20 +71,13 @@ def _lifecycle_event(line: Line, text: str) -> Iterator[Event]:
     if not isinstance(name, str) or told.get("group") not in ("LIFECYCLE", "TRACE"):
         return
     peer = peer if isinstance(peer, dict) else {}
-    host, pid = peer.get("host"), peer.get("pid")
+    host = peer.get("host")
     fields: dict[str, Any] = common(
         line,
         rank=None,
         host=host[:200] if isinstance(host, str) else None,
-        pid=pid if isinstance(pid, int) and not isinstance(pid, bool) else None,
+        pid=whole_number(peer.get("pid")),
     )
-    fields["time"] = _time(told.get("timestamp")) or fields["time"]
+    fields["time"] = iso_time(told.get("timestamp")) or fields["time"]
     detail = f"{told['group']} {name} {told.get('details') or ''}".strip()
     yield RasStatus(**fields, what=name[:60].removeprefix("PEER_"), detail=detail[:300])
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

@@ -6,14 +6,14 @@ Source: NVIDIA/nccl ``src/ras/client_support.cc``, v2.28.7 to v2.30.7.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from nccldoctor.events import Event, RasStatus, Version
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import FileParser, Parsed, file_parser
-from nccldoctor.parsers.json_stream import objects
+from nccldoctor.parsers.json_stream import objects, whole_number
+from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.ras.blocks import MOST_RANKS, comm_id_of
 
 RESULTS = {
@@ -56,7 +56,7 @@ class RasJsonParser(FileParser):
 
 
 def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
-    common: dict[str, Any] = {"place": Place(source.id, source.path), "time": _time(report.get("timestamp"))}
+    common: dict[str, Any] = {"place": Place(source.id, source.path), "time": iso_time(report.get("timestamp"))}
     version = report.get("nccl_version")
     if isinstance(version, str):
         yield Version(**common, text=f"nccl_version {version}"[:500], of="nccl", version=version[:60])
@@ -117,8 +117,8 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
 
 
 def _process(rank: dict[str, Any]) -> tuple[int, str, int] | None:
-    number, host, pid = _rank(rank), rank.get("host"), rank.get("pid")
-    if number is None or not isinstance(host, str) or not isinstance(pid, int) or isinstance(pid, bool):
+    number, host, pid = _rank(rank), rank.get("host"), whole_number(rank.get("pid"))
+    if number is None or not isinstance(host, str) or pid is None:
         return None
     return number, host[:200], pid
 
@@ -129,7 +129,7 @@ def _device_of_rank(rank: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
-    host, pid = rank.get("host"), rank.get("pid")
+    host = rank.get("host")
     return RasStatus(
         **common,
         text=told,
@@ -137,7 +137,7 @@ def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, told: s
         detail=told,
         group_rank=_rank(rank),
         host=host[:200] if isinstance(host, str) else None,
-        pid=pid if isinstance(pid, int) and not isinstance(pid, bool) else None,
+        pid=whole_number(rank.get("pid")),
     )
 
 
@@ -146,8 +146,8 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _rank(rank: dict[str, Any]) -> int | None:
-    number = rank.get("rank")
-    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < MOST_RANKS else None
+    number = whole_number(rank.get("rank"))
+    return number if number is not None and 0 <= number < MOST_RANKS else None
 
 
 def _status(rank: dict[str, Any]) -> dict[str, Any]:
@@ -159,11 +159,4 @@ def _counts(rank: dict[str, Any]) -> list[tuple[str, int]]:
     counts = rank.get("collective_counts")
     if not isinstance(counts, dict):
         return []
-    return [(op, n) for op, n in list(counts.items())[:32] if isinstance(n, int) and not isinstance(n, bool)]
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
+    return [(op, n) for op, n in list(counts.items())[:32] if whole_number(n) is not None]

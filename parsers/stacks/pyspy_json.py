@@ -8,6 +8,7 @@ from typing import Any
 from nccldoctor.events import Stack
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Parsed, file_parser
+from nccldoctor.parsers.json_stream import whole_number
 from nccldoctor.parsers.stacks.frames import MOST_FRAMES
 
 _MOST_THREADS = 4096
@@ -38,8 +39,7 @@ class PySpyJsonParser(FileParser):
 
 
 def _stack(source: Source, thread: dict[str, Any]) -> Stack:
-    name, pid = thread.get("thread_name"), thread.get("pid")
-    pid = pid if isinstance(pid, int) and not isinstance(pid, bool) else None
+    name, pid = thread.get("thread_name"), whole_number(thread.get("pid"))
     frames = thread.get("frames")
     read = tuple(_frame(f) for f in frames[:MOST_FRAMES] if isinstance(f, dict)) if isinstance(frames, list) else ()
     main = name == "MainThread" or (name is None and pid is not None and thread.get("os_thread_id") == pid)
