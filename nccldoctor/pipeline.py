@@ -17,12 +17,12 @@ from nccldoctor.identify.separate_jobs import one_job
 from nccldoctor.identify.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import collector_off, ingest
 from nccldoctor.model import Diagnosis
-from nccldoctor.summarise.call_diff import call_excerpt
+from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
-from nccldoctor.summarise.event_sequence import story
-from nccldoctor.summarise.lateness import run_up
-from nccldoctor.summarise.rank_table import alarm, job, notices, roster
-from nccldoctor.summarise.stack_diff import two_stacks
+from nccldoctor.summarise.event_sequence import event_sequence
+from nccldoctor.summarise.lateness import lateness
+from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
+from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.timeline import timeline
 
 if TYPE_CHECKING:
@@ -88,17 +88,17 @@ def analyze(
             job=job(facts),
             coverage=(*coverage(facts), *left_out(known.mistakes)),
             action=prescription.action,
-            ranks=roster(facts, findings),
+            ranks=rank_table(facts, findings),
             sources=case.sources,
             ruled_out=ruled_out(facts, findings[0]),
             capture=prescription.capture,
             alarm=alarm(facts),
             catalogue=f"{len(remedies.entries)} remedies",
-            run_up=run_up(facts, findings),
+            run_up=lateness(facts, findings),
             timeline=timeline(facts, findings),
-            stacks=two_stacks(facts, findings),
-            streams=call_excerpt(facts, findings),
-            story=story(facts, findings),
+            stacks=stack_diff(facts, findings),
+            streams=call_diff(facts, findings),
+            story=event_sequence(facts, findings),
             notices=notices(facts),
         ),
         case,

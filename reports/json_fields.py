@@ -37,12 +37,12 @@ FIELDS: dict[type, str] = {
     inputs.Group: "id=uid description=desc members",
     GroupConfig: "id=uid description=desc members=ranks",
     diagnosis.Job: "world_size world_guessed hosts torch nccl groups",
-    figures.RunUp: "group seqs ops ranks clocks=corrected correction_ms rows",
+    figures.Lateness: "group seqs ops ranks clocks=corrected correction_ms rows",
     inputs.Source: "path kind size rank local_rank host attempt why",
     figures.StackSide: "rank what where left_out=cut frames",
-    diagnosis.StoryEvent: "role cause kind says ranks host time where count",
-    figures.StreamPair: "left right left_out_before=before left_out_after=after rows",
-    figures.StreamRow: "kind left right",
+    diagnosis.IncidentEvent: "role cause kind says ranks host time where count",
+    figures.CallDiff: "left right left_out_before=before left_out_after=after rows",
+    figures.CallDiffRow: "kind left right",
     figures.Timeline: "start end zone hidden rows",
 }
 """Classes whose fields are not simply listed in order; ``id=uid`` publishes ``uid`` as ``id``."""
@@ -84,7 +84,7 @@ def _ruled_out(conditions: tuple[findings.Condition, ...]) -> tuple[RuledOut, ..
     return tuple(RuledOut(c.text, c.met is False, c.says, c.where) for c in conditions)
 
 
-def _sides(stacks: figures.TwoStacks | None) -> tuple[figures.StackSide, ...]:
+def _sides(stacks: figures.StackDiff | None) -> tuple[figures.StackSide, ...]:
     return tuple(side for side in (stacks.culprit, stacks.peer) if side is not None) if stacks else ()
 
 
@@ -115,7 +115,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Diagnosis, "sources"): _input,
     (Diagnosis, "stacks"): _sides,
     (GroupConfig, "ranks"): _ranks,
-    (figures.LateRow, "late_ms"): _late,
+    (figures.RankLateness, "late_ms"): _late,
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
     (findings.RemedyAdvice, "avoid"): _warned,

@@ -22,7 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from nccldoctor.events import KINDS, Event, GroupRef
 from nccldoctor.model import Action, Diagnosis, Place, RemedyAdvice, Source, Stalled
-from nccldoctor.model.figures import LateRow, Mark, StreamRow, Stretch
+from nccldoctor.model.figures import CallDiffRow, Mark, RankLateness, Stretch
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.reports import json_fields
@@ -56,7 +56,7 @@ CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (Mark, "kind"): symbols.PATHS,
     (RemedyAdvice, "fit"): ("strong", "possible", "weak"),
     (Stalled, "kind"): ("collective", "p2p"),
-    (StreamRow, "kind"): ("same", "differs", "left-only", "right-only"),
+    (CallDiffRow, "kind"): ("same", "differs", "left-only", "right-only"),
     (Stretch, "kind"): ("work", "call", "waiting", "outside"),
 }
 """Texts that are one of a few words."""
@@ -72,7 +72,7 @@ NOTES: dict[tuple[type, str], str] = {
     (Diagnosis, "timeline"): "The time around the stall; seconds since the epoch on the clock of the job.",
     (Diagnosis, "stacks"): "The stack of a culprit, then that of a peer; frames innermost first.",
     (Diagnosis, "streams"): "The calls of a culprit (left) and a peer (right) around the first difference.",
-    (LateRow, "late_ms"): "never: not issued; null: not recorded.",
+    (RankLateness, "late_ms"): "never: not issued; null: not recorded.",
     (Event, "rank"): "The global rank; null until it is known.",
     (Event, "group_rank"): "The rank inside group.",
 }

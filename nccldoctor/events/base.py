@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
-from nccldoctor.model import CauseClass, Place, StoryRole
+from nccldoctor.model import CauseClass, EventRole, Place
 
 CHARACTERS = 120
 """Length of a phrase at most."""
@@ -122,9 +122,9 @@ class Event:
         return False
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """The part of an event that only ever follows a cause: cascade or tear-down. None where it may be the cause."""
-        return StoryRole.CASCADE if self.is_alarm or self.is_reaction else None
+        return EventRole.CASCADE if self.is_alarm or self.is_reaction else None
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:

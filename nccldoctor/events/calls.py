@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nccldoctor.events.base import Event, kind
-from nccldoctor.model import StoryRole
+from nccldoctor.model import EventRole
 from nccldoctor.model.ranks import Ranks
 
 
@@ -104,9 +104,9 @@ class TearDown(Event):
         return self.what not in ("closing-signal", "death-signal", "forced-kill")
 
     @property
-    def consequence(self) -> StoryRole:
+    def consequence(self) -> EventRole:
         """It is what takes a job down."""
-        return StoryRole.TEAR_DOWN
+        return EventRole.TEAR_DOWN
 
     def _phrase(self) -> str:
         return _TEAR_DOWN.get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nccldoctor.events.base import Event, Writer, kind
-from nccldoctor.model import CauseClass, StoryRole
+from nccldoctor.model import CauseClass, EventRole
 from nccldoctor.model.stack_frames import innermost
 
 C = CauseClass
@@ -39,10 +39,10 @@ class ProcessExit(Event):
         return self.exitcode in (-15, 143, -2, 130, -1, 129)
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """Tear-down where a signal ended it with which launchers close siblings, or the abort of a watchdog."""
         closed = self.was_closed or self.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
-        return StoryRole.TEAR_DOWN if closed else None
+        return EventRole.TEAR_DOWN if closed else None
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:
@@ -79,9 +79,9 @@ class ExceptionRaised(Event):
         return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """An echo follows what a peer, the store or a connection did."""
-        return StoryRole.CASCADE if self.origin == "echo" else None
+        return EventRole.CASCADE if self.origin == "echo" else None
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:
@@ -189,9 +189,9 @@ class SocketError(Event):
     how: str = ""
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """An echo follows the end of the peer."""
-        return StoryRole.CASCADE if self.echo else None
+        return EventRole.CASCADE if self.echo else None
 
     def _phrase(self) -> str:
         return _CONNECTION.get(self.how, "a connection failed")
@@ -224,9 +224,9 @@ class GpuError(Event):
     weight: str = "fault"
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """By its weight."""
-        return StoryRole.CASCADE if self.weight == "consequence" else None
+        return EventRole.CASCADE if self.weight == "consequence" else None
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:
@@ -287,9 +287,9 @@ class SchedulerEvent(Event):
         return self.what in ("preempted", "time-limit")
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """Who cancels a job does so after it stood still."""
-        return StoryRole.TEAR_DOWN if self.what == "cancelled" else None
+        return EventRole.TEAR_DOWN if self.what == "cancelled" else None
 
 
 @kind("kernel", wording="kernel", worded_by="what", writer=Writer.KERNEL, symbol="trouble", host_matters=True)

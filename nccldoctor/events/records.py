@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nccldoctor.events.base import Event, Writer, kind
-from nccldoctor.model import CauseClass, StoryRole
+from nccldoctor.model import CauseClass, EventRole
 from nccldoctor.model.ranks import Ranks
 
 
@@ -26,9 +26,9 @@ class CommInit(Event):
     address: str | None = None
 
     @property
-    def consequence(self) -> StoryRole | None:
+    def consequence(self) -> EventRole | None:
         """Tear-down where a communicator is given up."""
-        return StoryRole.TEAR_DOWN if self.what in ("abort", "revoke") else None
+        return EventRole.TEAR_DOWN if self.what in ("abort", "revoke") else None
 
     def _phrase(self) -> str:
         words = _COMM.get(self.what, "told of a communicator{}")

@@ -7,7 +7,17 @@ Field names of :class:`Finding`, :class:`RemedyAdvice`, :class:`Job`, :class:`Co
 from __future__ import annotations
 
 from nccldoctor.model.causes import CauseClass, Confidence, Family
-from nccldoctor.model.diagnosis import Action, Alarm, Coverage, Diagnosis, Job, RankState, Role, StoryEvent, StoryRole
+from nccldoctor.model.diagnosis import (
+    Action,
+    Alarm,
+    Coverage,
+    Diagnosis,
+    EventRole,
+    IncidentEvent,
+    Job,
+    RankState,
+    Role,
+)
 from nccldoctor.model.findings import Avoid, Condition, Evidence, Finding, Link, RemedyAdvice, Stalled
 from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind
 
@@ -20,11 +30,13 @@ __all__ = [
     "Confidence",
     "Coverage",
     "Diagnosis",
+    "EventRole",
     "Evidence",
     "Family",
     "Finding",
     "Gap",
     "Group",
+    "IncidentEvent",
     "Job",
     "Link",
     "Place",
@@ -34,6 +46,4 @@ __all__ = [
     "Source",
     "SourceKind",
     "Stalled",
-    "StoryEvent",
-    "StoryRole",
 ]

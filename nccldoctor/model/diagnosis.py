@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from nccldoctor.model.figures import RunUp, StreamPair, Timeline, TwoStacks
+from nccldoctor.model.figures import CallDiff, Lateness, StackDiff, Timeline
 from nccldoctor.model.findings import Avoid, Condition, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
@@ -86,7 +86,7 @@ class Alarm:
     time: datetime | None = None
 
 
-class StoryRole(StrEnum):
+class EventRole(StrEnum):
     """What an event is in the story of an incident."""
 
     INITIATING = "initiating"
@@ -96,14 +96,14 @@ class StoryRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StoryEvent:
+class IncidentEvent:
     """One row of the story: an event, or several that say the same of ``ranks`` (``count`` of them, ``where`` the first).
 
     ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, but for a host whose
     clock was found wrong and set right.
     """
 
-    role: StoryRole
+    role: EventRole
     kind: str
     says: str
     where: Place
@@ -138,11 +138,11 @@ class Diagnosis:
     capture: tuple[str, ...] = ()
     alarm: Alarm | None = None
     catalogue: str = ""
-    run_up: RunUp | None = None
+    run_up: Lateness | None = None
     timeline: Timeline | None = None
-    stacks: TwoStacks | None = None
-    streams: StreamPair | None = None
-    story: tuple[StoryEvent, ...] = ()
+    stacks: StackDiff | None = None
+    streams: CallDiff | None = None
+    story: tuple[IncidentEvent, ...] = ()
     notices: tuple[str, ...] = ()
 
     @property

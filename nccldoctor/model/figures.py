@@ -35,7 +35,7 @@ def level(late_ms: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRow:
+class RankLateness:
     """One rank in the run-up: ``late_ms`` for each call, and in how many of them it came ``last``."""
 
     rank: int
@@ -44,7 +44,7 @@ class LateRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RunUp:
+class Lateness:
     """How late each rank issued each of the last recorded calls of the stalled group and its sister groups; where a
     transfer stalls, of the group in which both its ends issued most collectives.
 
@@ -56,7 +56,7 @@ class RunUp:
     group: str
     seqs: tuple[int, ...]
     ops: tuple[str, ...]
-    rows: tuple[LateRow, ...]
+    rows: tuple[RankLateness, ...]
     ranks: Ranks
     levels: bytes
     correction_ms: float = 0.0
@@ -88,7 +88,7 @@ class StackSide:
 
 
 @dataclass(frozen=True, slots=True)
-class TwoStacks:
+class StackDiff:
     """A culprit's stack beside a peer's; ``peer`` is None where no peer left one."""
 
     culprit: StackSide
@@ -96,7 +96,7 @@ class TwoStacks:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamCall:
+class IssuedCall:
     """One call as a rank issued it; ``done`` whether it completed."""
 
     op: str
@@ -108,23 +108,23 @@ class StreamCall:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamRow:
+class CallDiffRow:
     """The same place in two streams; ``kind`` is same, differs, left-only, right-only."""
 
-    left: StreamCall | None
-    right: StreamCall | None
+    left: IssuedCall | None
+    right: IssuedCall | None
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPair:
+class CallDiff:
     """The calls of a culprit (left) beside a peer's (right) around the first difference; ``before`` equal rows were
     left out.
     """
 
     left: int
     right: int
-    rows: tuple[StreamRow, ...]
+    rows: tuple[CallDiffRow, ...]
     before: int = 0
     after: int = 0
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.facts import Facts
 from nccldoctor.model import Finding
-from nccldoctor.model.figures import StreamCall, StreamPair, StreamRow
+from nccldoctor.model.figures import CallDiff, CallDiffRow, IssuedCall
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 
@@ -36,7 +36,7 @@ Ints = npt.NDArray[np.int64]
 Step = tuple[int | None, int | None, str]
 
 
-def call_excerpt(facts: Facts, findings: tuple[Finding, ...]) -> StreamPair | None:
+def call_diff(facts: Facts, findings: tuple[Finding, ...]) -> CallDiff | None:
     """The two streams; None where no culprit, or no peer of one, has recorded calls."""
     verdict = findings[0]
     for rank in list(verdict.ranks or verdict.suspects)[:PEERS]:
@@ -86,20 +86,20 @@ def _number(facts: Facts, row: int) -> int:
     return int(calls.p2p_seq[row]) if calls.is_p2p[row] and calls.p2p_seq[row] >= 0 else int(calls.seq[row])
 
 
-def _excerpt(facts: Facts, rank: int, peer: int, left: Ints, right: Ints) -> StreamPair:
+def _excerpt(facts: Facts, rank: int, peer: int, left: Ints, right: Ints) -> CallDiff:
     labels = facts.sequences.labels
     steps = aligned(labels[left].tolist(), labels[right].tolist())
     at = next((n for n, step in enumerate(steps) if step[2] != "same"), len(steps) - 1)
     begin, end = max(at - BEFORE, 0), min(at + AFTER + 1, len(steps))
     rows = tuple(
-        StreamRow(
+        CallDiffRow(
             _call(facts, int(left[a])) if a is not None else None,
             _call(facts, int(right[b])) if b is not None else None,
             kind,
         )
         for a, b, kind in steps[begin:end]
     )
-    return StreamPair(rank, peer, rows, before=begin, after=len(steps) - end)
+    return CallDiff(rank, peer, rows, before=begin, after=len(steps) - end)
 
 
 def aligned(left: Sequence[int], right: Sequence[int]) -> list[Step]:
@@ -134,10 +134,10 @@ def _resumes(left: Sequence[int], right: Sequence[int], a: int, b: int) -> tuple
     return 1, 1
 
 
-def _call(facts: Facts, row: int) -> StreamCall:
+def _call(facts: Facts, row: int) -> IssuedCall:
     case, calls = facts.case, facts.case.calls
     inputs = case.vocabulary.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
-    return StreamCall(
+    return IssuedCall(
         op=op_type(case.vocabulary.ops[calls.op[row]]),
         group=case.groups[case.call_group[row]].label,
         seq=_number(facts, row),

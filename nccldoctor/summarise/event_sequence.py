@@ -20,23 +20,23 @@ import numpy as np
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CommInit, Event, IbError, ProcessExit
-from nccldoctor.model import CauseClass, Finding, StoryEvent, StoryRole
+from nccldoctor.model import CauseClass, EventRole, Finding, IncidentEvent
 from nccldoctor.model.hosts import is_same_host
 from nccldoctor.model.ranks import Ranks
 
 MOST = 60
 """Rows of a story; equal events of many ranks are one row."""
 
-_ROLES = (StoryRole.INITIATING, StoryRole.CASCADE, StoryRole.TEAR_DOWN, StoryRole.UNRELATED)
+_ROLES = (EventRole.INITIATING, EventRole.CASCADE, EventRole.TEAR_DOWN, EventRole.UNRELATED)
 
 
-def story(facts: Facts, findings: tuple[Finding, ...]) -> tuple[StoryEvent, ...]:
+def event_sequence(facts: Facts, findings: tuple[Finding, ...]) -> tuple[IncidentEvent, ...]:
     """The events that matter, earliest first, at most :data:`MOST` rows; the first cause is marked."""
     if not findings:
         return ()
     scene = _Scene.of(facts, findings)
     order = _order(facts)
-    rows: dict[tuple[StoryRole, str, str, str | None], list[int]] = {}
+    rows: dict[tuple[EventRole, str, str, str | None], list[int]] = {}
     for at, event in enumerate(facts.case.events):
         role = scene.role(event)
         if role is not None:
@@ -51,7 +51,7 @@ def story(facts: Facts, findings: tuple[Finding, ...]) -> tuple[StoryEvent, ...]
 @dataclass(frozen=True, slots=True)
 class _Row:
     at: tuple[float, int, int]
-    event: StoryEvent
+    event: IncidentEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,17 @@ class _Scene:
         hosts = frozenset(h for r in ranks if (h := facts.case.rank_host.get(r)) is not None)
         return cls(facts, verdict.cause, ranks, hosts, shared_endpoint(facts))
 
-    def role(self, event: Event) -> StoryRole | None:
+    def role(self, event: Event) -> EventRole | None:
         """The role of one event; None for what is no part of any story (progress, settings, stacks)."""
         if event.consequence is not None:
             return event.consequence
         if not event.can_cause:
             return None
         if not can_precede_alarm(self.facts.liveness, event):
-            return StoryRole.CASCADE if self._here(event) else StoryRole.UNRELATED
+            return EventRole.CASCADE if self._here(event) else EventRole.UNRELATED
         if self.cause in event.can_cause and self._here(event):
-            return StoryRole.INITIATING
-        return StoryRole.CASCADE if isinstance(event, ProcessExit) else StoryRole.UNRELATED
+            return EventRole.INITIATING
+        return EventRole.CASCADE if isinstance(event, ProcessExit) else EventRole.UNRELATED
 
     def _here(self, event: Event) -> bool:
         """Whether it happened at the culprit: its rank, its host, or the endpoint that failed connections share."""
@@ -124,7 +124,7 @@ def _order(facts: Facts) -> list[tuple[float, int, int]]:
     return out
 
 
-def _row(facts: Facts, role: StoryRole, members: Iterable[int], order: list[tuple[float, int, int]]) -> _Row:
+def _row(facts: Facts, role: EventRole, members: Iterable[int], order: list[tuple[float, int, int]]) -> _Row:
     events = facts.case.events
     first, *others = sorted(members, key=lambda at: order[at])
     event = events[first]
@@ -134,7 +134,7 @@ def _row(facts: Facts, role: StoryRole, members: Iterable[int], order: list[tupl
     hosts = {e.host or facts.case.rank_host.get(-1 if e.rank is None else e.rank) for e in alike}
     return _Row(
         order[first],
-        StoryEvent(
+        IncidentEvent(
             role=role,
             kind=event.kind,
             says=event.phrase() + _clock(off),
@@ -152,9 +152,9 @@ def _clock(off: float) -> str:
     return f" (its clock was {abs(off):.1f} s {'ahead' if off > 0 else 'behind'}, set right here)" if off else ""
 
 
-def _marked(rows: list[StoryEvent], scene: _Scene) -> list[StoryEvent]:
+def _marked(rows: list[IncidentEvent], scene: _Scene) -> list[IncidentEvent]:
     """The first of the initiating events is the first cause; of failed connections the one at the shared end."""
-    causes = [row for row in rows if row.role is StoryRole.INITIATING]
+    causes = [row for row in rows if row.role is EventRole.INITIATING]
     if not causes:
         return rows
     at_end = [r for r in causes if scene.endpoint and r.host is not None and is_same_host(r.host, scene.endpoint)]
@@ -162,11 +162,11 @@ def _marked(rows: list[StoryEvent], scene: _Scene) -> list[StoryEvent]:
     return [_cause(row) if row is first else row for row in rows]
 
 
-def _cause(row: StoryEvent) -> StoryEvent:
-    return StoryEvent(row.role, row.kind, row.says, row.where, row.time, row.ranks, row.host, row.count, cause=True)
+def _cause(row: IncidentEvent) -> IncidentEvent:
+    return IncidentEvent(row.role, row.kind, row.says, row.where, row.time, row.ranks, row.host, row.count, cause=True)
 
 
-def _bounded(rows: list[StoryEvent]) -> tuple[StoryEvent, ...]:
+def _bounded(rows: list[IncidentEvent]) -> tuple[IncidentEvent, ...]:
     """At most :data:`MOST` rows: what began it goes in first, what has nothing to do with it last."""
     if len(rows) <= MOST:
         return tuple(rows)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.model import Finding, Group
-from nccldoctor.model.figures import NEVER, UNKNOWN, LateRow, RunUp, level
+from nccldoctor.model.figures import NEVER, UNKNOWN, Lateness, RankLateness, level
 from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 
@@ -48,7 +48,7 @@ class _Window:
     ops: tuple[str, ...]
 
 
-def run_up(facts: Facts, findings: tuple[Finding, ...]) -> RunUp | None:
+def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
     """The run-up to the verdict's stalled call; None where no such call, or no time of it, was recorded."""
     stalled = findings[0].stalled
     if stalled is None or stalled.seq is None:
@@ -169,7 +169,7 @@ def _lateness(window: _Window, created: Floats) -> Floats:
 
 def _bounded(
     facts: Facts, findings: tuple[Finding, ...], group: Group, window: _Window, late: Floats, shift: Floats
-) -> RunUp:
+) -> Lateness:
     shown = _shown(findings, window, late)
     last = _last(window, late)
     place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
@@ -181,12 +181,12 @@ def _bounded(
         why = "clocks agree on calls that completed together, no correction was needed"
     else:
         why = "clocks as recorded: no completion was recorded that would align them"
-    return RunUp(
+    return Lateness(
         group=group.label,
         seqs=tuple(window.seqs.tolist()),
         ops=window.ops,
         rows=tuple(
-            LateRow(rank, tuple(round(v, 1) for v in late[place[rank]].tolist()), int(last[place[rank]]))
+            RankLateness(rank, tuple(round(v, 1) for v in late[place[rank]].tolist()), int(last[place[rank]]))
             for rank in shown
         ),
         ranks=Ranks(window.ranks.tolist()),

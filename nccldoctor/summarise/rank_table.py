@@ -18,7 +18,7 @@ NOTICES = 3
 """Gaps that are told at the top."""
 
 
-def roster(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]:
+def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, ...]:
     """One row for each rank of the job, by rank."""
     culprits = Ranks(r for f in findings for r in f.ranks)
     suspects = Ranks(r for f in findings[:1] for r in f.suspects)

@@ -13,7 +13,7 @@ from nccldoctor.align.descriptions import entry_text
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import Stack
 from nccldoctor.model import Finding, Place
-from nccldoctor.model.figures import StackLine, StackSide, TwoStacks
+from nccldoctor.model.figures import StackDiff, StackLine, StackSide
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import is_library, parse_frame
 
@@ -27,7 +27,7 @@ PEERS = 32
 """Ranks that are asked for a stack, in their order."""
 
 
-def two_stacks(facts: Facts, findings: tuple[Finding, ...]) -> TwoStacks | None:
+def stack_diff(facts: Facts, findings: tuple[Finding, ...]) -> StackDiff | None:
     """The stacks of the first culprit (or suspect) that left one, and of a rank that waits for it; None where none
     did.
     """
@@ -37,9 +37,9 @@ def two_stacks(facts: Facts, findings: tuple[Finding, ...]) -> TwoStacks | None:
         return None
     peer = next(_sides(facts, _peers(verdict) - Ranks([culprit.rank])), None)
     if peer is None:
-        return TwoStacks(_cut(culprit, None), None)
+        return StackDiff(_cut(culprit, None), None)
     first, second = _parting(culprit.frames, peer.frames)
-    return TwoStacks(_cut(_marked(culprit, first), first), _cut(_marked(peer, second), second))
+    return StackDiff(_cut(_marked(culprit, first), first), _cut(_marked(peer, second), second))
 
 
 def _peers(verdict: Finding) -> Ranks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nccldoctor.model.figures import LEVEL_NEVER, LEVEL_UNKNOWN, NEVER, SEVERITY, RunUp, level
+from nccldoctor.model.figures import LEVEL_NEVER, LEVEL_UNKNOWN, NEVER, SEVERITY, Lateness, level
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import cells
 from nccldoctor.reports.parts import wording
@@ -60,7 +60,7 @@ class HeatMap:
     overview: Overview | None
 
 
-def heat_map(lateness: RunUp | None, culprits: Ranks) -> HeatMap | None:
+def heat_map(lateness: Lateness | None, culprits: Ranks) -> HeatMap | None:
     """The drawing of the last calls; None where their times are not known."""
     if lateness is None or not lateness.rows:
         return None
@@ -88,7 +88,7 @@ def _middle(column: int) -> float:
     return LEFT + column * CELL + (CELL - 2) / 2
 
 
-def _ticks(lateness: RunUp) -> Iterator[Label]:
+def _ticks(lateness: Lateness) -> Iterator[Label]:
     """Sequence numbers above the columns; they are wider than a cell, so only every second, third … has one."""
     every = max(-(-(len(f"#{lateness.seqs[-1]}") * 7 + 6) // CELL), 1)
     for column, seq in enumerate(lateness.seqs):
@@ -96,7 +96,7 @@ def _ticks(lateness: RunUp) -> Iterator[Label]:
             yield Label(_middle(column), TOP - 10, f"#{seq}", "tick")
 
 
-def _row_labels(lateness: RunUp, culprits: Ranks) -> Iterator[Label]:
+def _row_labels(lateness: Lateness, culprits: Ranks) -> Iterator[Label]:
     calls = len(lateness.seqs)
     for number, row in enumerate(lateness.rows):
         y, is_culprit = TOP + number * STEP + 14, row.rank in culprits
@@ -121,7 +121,7 @@ def _cell(value: float) -> tuple[str, str]:
     return (number if level(value) >= DARK else ""), "value"
 
 
-def _in_words(lateness: RunUp, culprits: Ranks) -> str:
+def _in_words(lateness: Lateness, culprits: Ranks) -> str:
     """The ranks that stand out, for a reader who does not see the drawing."""
     calls, rows = len(lateness.seqs), []
     for row in lateness.rows:
@@ -134,13 +134,13 @@ def _in_words(lateness: RunUp, culprits: Ranks) -> str:
     return "; ".join(rows[:8]) or "no rank stands out"
 
 
-def level_rows(lateness: RunUp) -> list[bytes]:
+def level_rows(lateness: Lateness) -> list[bytes]:
     """The levels of each rank, one byte a call."""
     columns = len(lateness.seqs)
     return [lateness.levels[n : n + columns] for n in range(0, len(lateness.levels), columns)]
 
 
-def _overview(lateness: RunUp) -> Overview:
+def _overview(lateness: Lateness) -> Overview:
     """Ranks from top to bottom, calls from left to right."""
     rows, step = cells.merged(level_rows(lateness), BINS, SEVERITY)
     height = 3.0 if len(rows) > 64 else 6.0

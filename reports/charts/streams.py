@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model.figures import StreamCall, StreamPair
+from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports.charts.wait_graph import fitting
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import line
@@ -31,7 +31,7 @@ class Box:
 class StreamChart:
     """The drawing in numbers; ``signs`` stand between two boxes ("" where a line joins them), ``text`` is its legend."""
 
-    pair: StreamPair
+    pair: CallDiff
     width: float
     height: float
     boxes: tuple[Box, ...]
@@ -42,7 +42,7 @@ class StreamChart:
 _SIGNS = {"same": "", "differs": "≠", "left-only": "extra", "right-only": "missing"}
 
 
-def stream_chart(pair: StreamPair | None) -> StreamChart | None:
+def stream_chart(pair: CallDiff | None) -> StreamChart | None:
     """The drawing; None where there is nothing to lay side by side."""
     if pair is None or not pair.rows:
         return None
@@ -61,7 +61,7 @@ def stream_chart(pair: StreamPair | None) -> StreamChart | None:
     )
 
 
-def _box(call: StreamCall | None, kind: str, x: float, y: float, rank: int) -> Box:
+def _box(call: IssuedCall | None, kind: str, x: float, y: float, rank: int) -> Box:
     if call is None:
         return Box("gap", x, y, f"✕ not issued by rank {rank}", "", f"rank {rank} did not issue it")
     title = f"{wording.call_name(call.op, call.seq)} · {line(call.group, 60)}"
@@ -70,7 +70,7 @@ def _box(call: StreamCall | None, kind: str, x: float, y: float, rank: int) -> B
     return Box(kind, x, y, fitting(title, 12.5, WIDTH - 20), fitting(detail, 11.5, WIDTH - 20), f"{title}: {detail}")
 
 
-def _first_difference(pair: StreamPair) -> str:
+def _first_difference(pair: CallDiff) -> str:
     first = next((row for row in pair.rows if row.kind != "same"), None)
     if first is None:
         return f"rank {pair.left} and rank {pair.right} issued the same calls"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Condition, Diagnosis, Finding, RemedyAdvice
-from nccldoctor.model.figures import StackSide, TwoStacks
+from nccldoctor.model.figures import StackDiff, StackSide
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import markdown
 from nccldoctor.reports.charts import heat, progress, streams, timeline, wait_graph
@@ -137,7 +137,7 @@ def _chain(diagnosis: Diagnosis, culprits: Ranks, suspects: Ranks) -> Chain:
     return Chain(wait_graph.wait_graph(fullest, culprits, suspects), steps)
 
 
-def _stacks(stacks: TwoStacks | None, culprits: Ranks) -> tuple[tuple[str, StackSide], ...]:
+def _stacks(stacks: StackDiff | None, culprits: Ranks) -> tuple[tuple[str, StackSide], ...]:
     """None, one or two stacks, each with its heading."""
     if stacks is None:
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import Diagnosis, StoryEvent, StoryRole
+from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.listed import Listed
 from nccldoctor.reports.parts.sanitize import line
@@ -13,10 +13,10 @@ ROWS = 24
 """Rows on the page; the JSON has all."""
 
 WORDS = {
-    StoryRole.INITIATING: "began it",
-    StoryRole.CASCADE: "followed",
-    StoryRole.TEAR_DOWN: "tear-down",
-    StoryRole.UNRELATED: "not related",
+    EventRole.INITIATING: "began it",
+    EventRole.CASCADE: "followed",
+    EventRole.TEAR_DOWN: "tear-down",
+    EventRole.UNRELATED: "not related",
 }
 """The word for each role, in the order in which rows are kept."""
 
@@ -42,7 +42,7 @@ def rows(diagnosis: Diagnosis, most: int = ROWS) -> Listed[Row]:
     return Listed(tuple(_row(story[n]) for n in sorted(kept)), len(story) - len(kept))
 
 
-def _row(event: StoryEvent) -> Row:
+def _row(event: IncidentEvent) -> Row:
     return Row(
         time=wording.instant(event.time) if event.time is not None else "",
         who=_who(event),
@@ -53,7 +53,7 @@ def _row(event: StoryEvent) -> Row:
     )
 
 
-def _who(event: StoryEvent) -> str:
+def _who(event: IncidentEvent) -> str:
     parts = [wording.ranks_phrase(event.ranks, 4)] if event.ranks else []
     parts += [line(event.host, 60)] if event.host else []
     return " on ".join(parts) or "the job"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import StreamCall
+from nccldoctor.model.figures import IssuedCall
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import symbols, wait_graph
 from nccldoctor.reports.charts.timeline import row_name
@@ -178,7 +178,7 @@ def streams_figure(diagnosis: Diagnosis) -> go.Figure:
     return look.finished(go.Figure(table), "Calls side by side", len(pair.rows) + 2)
 
 
-def _in_words(call: StreamCall | None) -> str:
+def _in_words(call: IssuedCall | None) -> str:
     if call is None:
         return "not issued"
     parts = (wording.call_name(call.op, call.seq), call.group, call.site, "completed" if call.done else "not completed")

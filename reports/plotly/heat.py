@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import LEVEL_UNKNOWN, NEVER, SEVERITY, UNKNOWN, RunUp, level
+from nccldoctor.model.figures import LEVEL_UNKNOWN, NEVER, SEVERITY, UNKNOWN, Lateness, level
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import cells, progress, symbols
 from nccldoctor.reports.charts.heat import level_rows
@@ -93,7 +93,7 @@ def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
     return look.finished(go.Figure(heat), title, len(rows))
 
 
-def _late_row(lateness: RunUp, inside: Ranks, levels: bytes, is_small: bool) -> list[str]:
+def _late_row(lateness: Lateness, inside: Ranks, levels: bytes, is_small: bool) -> list[str]:
     """A hover text for each call: in a small job the milliseconds of a rank that has them, else the level."""
     exact = next((row.late_ms for row in lateness.rows if is_small and row.rank in inside), None)
     words = [_late(value) for value in exact] if exact else [LEVEL_NAMES[level] for level in levels]

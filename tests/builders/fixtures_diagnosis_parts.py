@@ -7,50 +7,52 @@ from datetime import UTC, datetime, timedelta
 from nccldoctor.model import (
     Avoid,
     Condition,
+    EventRole,
+    IncidentEvent,
     Place,
     RankState,
     RemedyAdvice,
     Role,
     Source,
     SourceKind,
-    StoryEvent,
-    StoryRole,
 )
 from nccldoctor.model.figures import (
     NEVER,
     UNKNOWN,
-    LateRow,
+    CallDiff,
+    CallDiffRow,
+    IssuedCall,
+    Lateness,
     Mark,
-    RunUp,
+    RankLateness,
+    StackDiff,
     StackLine,
     StackSide,
-    StreamCall,
-    StreamPair,
-    StreamRow,
     Stretch,
     Timeline,
     TimeRow,
-    TwoStacks,
     level,
 )
 from nccldoctor.model.ranks import Ranks
 
 
-def telling(text: str, host: str = "gpu-a018", path: str = "dmesg.txt") -> tuple[StoryEvent, ...]:
+def telling(text: str, host: str = "gpu-a018", path: str = "dmesg.txt") -> tuple[IncidentEvent, ...]:
     """Trouble on one host, the timeouts of those who wait, and the end of the job."""
     at = datetime(2026, 11, 11, 3, 25, 1, tzinfo=UTC)
     rest = Ranks(range(8)) - [5]
     return (
-        StoryEvent(StoryRole.INITIATING, "kernel", text, Place(9, path, 2), at, host=host, cause=True),
-        StoryEvent(StoryRole.UNRELATED, "setting", text, Place(2, path, 4)),
-        StoryEvent(
-            StoryRole.CASCADE, "timeout", text, Place(4, path, 7), at + timedelta(minutes=10), rest, count=len(rest)
+        IncidentEvent(EventRole.INITIATING, "kernel", text, Place(9, path, 2), at, host=host, cause=True),
+        IncidentEvent(EventRole.UNRELATED, "setting", text, Place(2, path, 4)),
+        IncidentEvent(
+            EventRole.CASCADE, "timeout", text, Place(4, path, 7), at + timedelta(minutes=10), rest, count=len(rest)
         ),
-        StoryEvent(StoryRole.TEAR_DOWN, "exit", text, Place(5, path, 99), at + timedelta(minutes=11), Ranks([5]), host),
+        IncidentEvent(
+            EventRole.TEAR_DOWN, "exit", text, Place(5, path, 99), at + timedelta(minutes=11), Ranks([5]), host
+        ),
     )
 
 
-def drifting(world: int, late: int, name: str = "dp_1") -> RunUp:
+def drifting(world: int, late: int, name: str = "dp_1") -> Lateness:
     """Rank ``late`` comes later from call to call, and never to the last of 24; of rank 0 nothing is recorded there."""
     values = [
         tuple(
@@ -64,11 +66,11 @@ def drifting(world: int, late: int, name: str = "dp_1") -> RunUp:
         for rank in range(world)
     ]
     excerpt = [rank for rank in range(world) if world <= 24 or rank in (0, 1, late)]
-    return RunUp(
+    return Lateness(
         name,
         tuple(range(18700, 18724)),
         ("ALLREDUCE",) * 24,
-        tuple(LateRow(rank, values[rank], 19 if rank == late else 0) for rank in excerpt),
+        tuple(RankLateness(rank, values[rank], 19 if rank == late else 0) for rank in excerpt),
         Ranks(range(world)),
         bytes(level(value) for row in values for value in row),
         14.0,
@@ -108,10 +110,10 @@ def stalling(world: int, outside: int, text: str = "watchdog timeout") -> Timeli
     return Timeline((*rows, host), start, start + 606, "UTC", hidden=3)
 
 
-def parting(name: str) -> TwoStacks:
+def parting(name: str) -> StackDiff:
     """The culprit is in its loader, the peer in its model."""
     root = StackLine("main", name, 388, own=True)
-    return TwoStacks(
+    return StackDiff(
         StackSide(
             5,
             name,
@@ -128,16 +130,16 @@ def parting(name: str) -> TwoStacks:
     )
 
 
-def skipping(op: str) -> StreamPair:
+def skipping(op: str) -> CallDiff:
     """Rank 5 left a call out, and its next one differs."""
-    calls = [StreamCall(op, op, n, op, "64", n < 9) for n in range(6, 12)]
+    calls = [IssuedCall(op, op, n, op, "64", n < 9) for n in range(6, 12)]
     rows = (
-        StreamRow(calls[0], calls[0], "same"),
-        StreamRow(None, calls[1], "right-only"),
-        StreamRow(calls[2], calls[3], "differs"),
-        StreamRow(calls[4], None, "left-only"),
+        CallDiffRow(calls[0], calls[0], "same"),
+        CallDiffRow(None, calls[1], "right-only"),
+        CallDiffRow(calls[2], calls[3], "differs"),
+        CallDiffRow(calls[4], None, "left-only"),
     )
-    return StreamPair(5, 4, rows, before=21, after=3)
+    return CallDiff(5, 4, rows, before=21, after=3)
 
 
 def logs(count: int) -> tuple[Source, ...]:

@@ -15,7 +15,7 @@ from nccldoctor.events import DumpSignal, GroupRef, WorkStatus
 from nccldoctor.model import CauseClass, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.coverage import coverage
-from nccldoctor.summarise.rank_table import roster
+from nccldoctor.summarise.rank_table import rank_table
 
 PAIR = Team("7", "tp", (2, 3))
 
@@ -202,7 +202,7 @@ def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
         recorded.call(done=False)
     logs = [Log(f"r{r}.log", [gave_up(r, 3)], rank=r) for r in (0, 1, 2)]
     found = facts(*recorded_ranks, logs=logs)
-    roles = {s.rank: s.role for s in roster(found, diagnose(found))}
+    roles = {s.rank: s.role for s in rank_table(found, diagnose(found))}
     assert roles == {0: Role.VICTIM, 1: Role.VICTIM, 2: Role.VICTIM, 3: Role.CULPRIT}
 
 

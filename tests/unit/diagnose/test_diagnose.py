@@ -51,7 +51,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Confidence, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.coverage import coverage, ruled_out
-from nccldoctor.summarise.rank_table import alarm, job, roster
+from nccldoctor.summarise.rank_table import alarm, job, rank_table
 
 TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 DP_EVEN, DP_ODD = Team("3", "dp", (0, 2)), Team("4", "dp", (1, 3))
@@ -289,7 +289,7 @@ def whole(found: Case) -> None:
         assert not finding.ranks & finding.victims, finding
     verdict = findings[0]
     assert not (verdict.cause is CauseClass.NONE and verdict.ranks)
-    assert {s.rank for s in roster(aligned, findings)} == set(found.world)
+    assert {s.rank for s in rank_table(aligned, findings)} == set(found.world)
     assert coverage(aligned)
     ruled_out(aligned, verdict)
     job(aligned)

@@ -8,8 +8,8 @@ from builders.fixtures_conditions import blames
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nccldoctor.model.figures import StreamPair
-from nccldoctor.summarise.call_diff import AFTER, BEFORE, aligned, call_excerpt
+from nccldoctor.model.figures import CallDiff
+from nccldoctor.summarise.call_diff import AFTER, BEFORE, aligned, call_diff
 
 STEP = ("all_gather", "all_reduce", "reduce_scatter", "broadcast")
 
@@ -43,7 +43,7 @@ def test_every_call_stands_once_and_in_order(left: list[int], right: list[int]) 
     assert all((left[a] == right[b]) == (kind == "same") for a, b, kind in steps if a is not None and b is not None)
 
 
-def job(skips: int) -> StreamPair | None:
+def job(skips: int) -> CallDiff | None:
     """Eight steps of four calls; in one of them rank 2 leaves the second call out."""
     recorded_ranks = []
     for rank in range(4):
@@ -53,7 +53,7 @@ def job(skips: int) -> StreamPair | None:
                 if (rank, step, n) != (2, skips, 1):
                     recorded.call(op, done=step < skips or n == 0)
         recorded_ranks.append(recorded)
-    return call_excerpt(facts(*recorded_ranks), blames(2, (0, 1, 3)))
+    return call_diff(facts(*recorded_ranks), blames(2, (0, 1, 3)))
 
 
 def test_a_skipped_call_is_shown_where_it_is_missing() -> None:
@@ -77,4 +77,4 @@ def test_the_excerpt_is_bounded_and_says_what_was_left_out() -> None:
 
 def test_nobody_to_compare_with_no_picture() -> None:
     found = facts(RecordedRank(0).calls(3).call(done=False))
-    assert call_excerpt(found, blames(2, (0, 1))) is None
+    assert call_diff(found, blames(2, (0, 1))) is None

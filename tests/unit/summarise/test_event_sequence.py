@@ -18,14 +18,16 @@ from nccldoctor.events import (
     SchedulerEvent,
     TearDown,
 )
-from nccldoctor.model import Place, Stalled, StoryEvent, StoryRole
+from nccldoctor.model import EventRole, IncidentEvent, Place, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.summarise.event_sequence import MOST, shared_endpoint, story
+from nccldoctor.summarise.event_sequence import MOST, event_sequence, shared_endpoint
 
 KERNEL = Place(1, "dmesg_node1.log", 1)
 
 
-def told(events: Sequence[tuple[float, Event]], cause: str = "not-arrived", **more: object) -> tuple[StoryEvent, ...]:
+def told(
+    events: Sequence[tuple[float, Event]], cause: str = "not-arrived", **more: object
+) -> tuple[IncidentEvent, ...]:
     """The story of a job whose rank 5 (on node1) is late from 1000 and in which ranks complain at 1600."""
     timed = [
         *events,
@@ -33,10 +35,10 @@ def told(events: Sequence[tuple[float, Event]], cause: str = "not-arrived", **mo
         (fixtures_conditions.TIMEOUT_AT + 1, fixtures_conditions.timeout(1, line=901)),
     ]
     case = fixtures_conditions.case([e for _, e in timed], [t for t, _ in timed])
-    return story(align(case), (fixtures_conditions.finding(cause, **more),))  # type: ignore[arg-type]
+    return event_sequence(align(case), (fixtures_conditions.finding(cause, **more),))  # type: ignore[arg-type]
 
 
-def first_cause(rows: Sequence[StoryEvent]) -> StoryEvent | None:
+def first_cause(rows: Sequence[IncidentEvent]) -> IncidentEvent | None:
     marked = [row for row in rows if row.cause]
     assert len(marked) <= 1
     return marked[0] if marked else None
@@ -61,9 +63,9 @@ def test_a_storage_stall_on_the_culprits_host_is_the_cause_and_one_elsewhere_is_
     assert (cause.kind, cause.host, cause.says) == ("kernel", "node1", cause.says)
     roles = {(row.host, row.role) for row in rows if row.kind == "kernel"}
     assert roles == {
-        ("node0", StoryRole.UNRELATED),
-        ("node1", StoryRole.INITIATING),
-        ("node1.cluster.local", StoryRole.INITIATING),
+        ("node0", EventRole.UNRELATED),
+        ("node1", EventRole.INITIATING),
+        ("node1.cluster.local", EventRole.INITIATING),
     }
 
 
@@ -71,15 +73,15 @@ def test_an_xid_on_the_culprits_host_before_the_first_complaint() -> None:
     rows = told([(995.0, xid(79, "node1")), (996.0, xid(45, "node1", "consequence"))], "hardware")
     cause = first_cause(rows)
     assert cause is not None and cause.kind == "gpu-error" and "79" in cause.says
-    assert [row.role for row in rows if row.kind == "gpu-error"] == [StoryRole.INITIATING, StoryRole.CASCADE]
+    assert [row.role for row in rows if row.kind == "gpu-error"] == [EventRole.INITIATING, EventRole.CASCADE]
 
 
 def test_an_xid_after_the_complaints_began_nothing() -> None:
     rows = told([(1700.0, xid(79, "node1")), (1701.0, xid(79, "node0"))], "hardware")
     assert first_cause(rows) is None
     assert {(row.host, row.role) for row in rows if row.kind == "gpu-error"} == {
-        ("node1", StoryRole.CASCADE),
-        ("node0", StoryRole.UNRELATED),
+        ("node1", EventRole.CASCADE),
+        ("node0", EventRole.UNRELATED),
     }
 
 
@@ -97,7 +99,7 @@ def test_memory_explains_no_call_of_another_size() -> None:
     )
     rows = told([(980.0, killed)], "size-mismatch")
     assert first_cause(rows) is None
-    assert [row.role for row in rows if row.kind == "out-of-memory"] == [StoryRole.UNRELATED]
+    assert [row.role for row in rows if row.kind == "out-of-memory"] == [EventRole.UNRELATED]
 
 
 def ib(host: str, peer: str, status: int = 12) -> IbError:
@@ -145,10 +147,10 @@ def test_complaints_are_cascade_and_the_end_is_tear_down_in_the_order_of_the_clo
     )
     rows = told([(1620.0, closing), (1605.0, echo), (995.0, kernel("lustre", "node1"))])
     assert [(row.kind, row.role) for row in rows] == [
-        ("kernel", StoryRole.INITIATING),
-        ("collective-timeout", StoryRole.CASCADE),
-        ("exception", StoryRole.CASCADE),
-        ("tear-down", StoryRole.TEAR_DOWN),
+        ("kernel", EventRole.INITIATING),
+        ("collective-timeout", EventRole.CASCADE),
+        ("exception", EventRole.CASCADE),
+        ("tear-down", EventRole.TEAR_DOWN),
     ]
     assert rows[1].ranks == Ranks([0, 1]) and rows[1].count == 2
 
@@ -169,4 +171,4 @@ def test_a_story_is_bounded_and_keeps_its_cause() -> None:
 
 
 def test_nothing_found_tells_no_story() -> None:
-    assert story(align(fixtures_conditions.case()), ()) == ()
+    assert event_sequence(align(fixtures_conditions.case()), ()) == ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from builders.cases import Log, RecordedRank, Team, facts, gave_up, world
 
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.model.figures import LEVEL_NEVER, NEVER, UNKNOWN, RunUp, level
-from nccldoctor.summarise.lateness import CALLS, ROWS, run_up
+from nccldoctor.model.figures import LEVEL_NEVER, NEVER, UNKNOWN, Lateness, level
+from nccldoctor.summarise.lateness import CALLS, ROWS, lateness
 
 FOUR = world(4)
 
@@ -23,9 +23,9 @@ def recorded(
     return out.pause(1).call(done=False) if stalls else out
 
 
-def found(*recorded_ranks: RecordedRank) -> RunUp | None:
+def found(*recorded_ranks: RecordedRank) -> Lateness | None:
     aligned = facts(*recorded_ranks)
-    return run_up(aligned, diagnose(aligned))
+    return lateness(aligned, diagnose(aligned))
 
 
 def test_lateness_is_behind_the_first_of_the_group() -> None:
@@ -88,7 +88,7 @@ def test_sister_groups_stand_in_one_picture_each_measured_against_itself() -> No
 def test_no_recorded_time_no_picture() -> None:
     assert found() is None
     aligned = facts(logs=(Log("a.log", (gave_up(0, 7),), rank=0),))
-    assert run_up(aligned, diagnose(aligned)) is None
+    assert lateness(aligned, diagnose(aligned)) is None
 
 
 def test_a_large_job_is_bounded_and_its_odd_rank_stays() -> None:
@@ -133,7 +133,7 @@ def test_of_a_transfer_the_collectives_of_both_ends_show_who_was_late() -> None:
     findings = diagnose(aligned)
     assert findings[0].stalled is not None
     assert findings[0].stalled.kind == "p2p"
-    picture = run_up(aligned, findings)
+    picture = lateness(aligned, findings)
 
     assert picture is not None
     assert (picture.group, picture.seqs) == ("default_pg (0)", (1, 2, 3, 4, 5))

@@ -15,13 +15,13 @@ from nccldoctor.events import CommInit, Heartbeat, Stack, Version
 from nccldoctor.identify.clocks import YEARLESS
 from nccldoctor.model import Gap, RankState, Role, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.summarise.rank_table import alarm, job, notices, roster
+from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
 
 TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 
 
 def states(found: Facts) -> dict[int, RankState]:
-    return {s.rank: s for s in roster(found, diagnose(found))}
+    return {s.rank: s for s in rank_table(found, diagnose(found))}
 
 
 def late(*logs: Log) -> Facts:
@@ -33,7 +33,7 @@ def late(*logs: Log) -> Facts:
 
 
 def test_one_row_for_each_rank_in_order() -> None:
-    found = roster(late(), diagnose(late()))
+    found = rank_table(late(), diagnose(late()))
     assert [s.rank for s in found] == [0, 1, 2, 3]
 
 
@@ -61,7 +61,7 @@ def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -
     (verdict, *_) = diagnose(found)
     call = Stalled("ALLREDUCE", 3, entered=Ranks([0]), missing=Ranks([1, 2, 3]))
     named = replace(verdict, ranks=Ranks([1, 3]), victims=Ranks([0]), stalled=call)
-    assert [s.role for s in roster(found, (named,))] == [
+    assert [s.role for s in rank_table(found, (named,))] == [
         Role.VICTIM,
         Role.CULPRIT,
         Role.UNKNOWN,

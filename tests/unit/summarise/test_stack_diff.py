@@ -6,8 +6,8 @@ from builders.cases import Log, RecordedRank, facts, said
 from builders.fixtures_conditions import blames
 
 from nccldoctor.events import Stack
-from nccldoctor.model.figures import TwoStacks
-from nccldoctor.summarise.stack_diff import FRAMES, two_stacks
+from nccldoctor.model.figures import StackDiff
+from nccldoctor.summarise.stack_diff import FRAMES, stack_diff
 
 TAIL = ("main (/opt/train/train.py:388)", "<module> (/opt/train/train.py:401)")
 LOADER = (
@@ -30,8 +30,8 @@ def dumped(rank: int, *frames: str, **more: object) -> Log:
     return Log(f"stacks_{rank}.txt", (said(Stack, rank, None, frames=frames, **{"main": True, **more}),), rank=rank)
 
 
-def found(*logs: Log) -> TwoStacks | None:
-    return two_stacks(
+def found(*logs: Log) -> StackDiff | None:
+    return stack_diff(
         facts(recorded(0), recorded(1), recorded(2), recorded(3, stalls=False), logs=logs), blames(3, (0, 1, 2))
     )
 
@@ -66,7 +66,7 @@ def test_a_recorded_call_tells_where_a_peer_is() -> None:
         recorded(3, stalls=False),
         logs=(dumped(3, *LOADER, *TAIL),),
     )
-    both = two_stacks(aligned, blames(3, (0, 1, 2)))
+    both = stack_diff(aligned, blames(3, (0, 1, 2)))
 
     assert both is not None
     assert both.peer is not None
