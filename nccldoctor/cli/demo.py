@@ -30,13 +30,13 @@ class Sample:
 
 def samples() -> tuple[Sample, ...]:
     """All bundled incidents, by name."""
-    found = []
+    bundled = []
     for folder in sorted(files("nccldoctor.samples").iterdir(), key=lambda entry: entry.name):
         note = folder / EXPECTED
         if note.is_file():
-            said = tomllib.loads(note.read_text(encoding="utf-8"))
-            found.append(Sample(folder.name, said["about"], said["origin"]["kind"]))
-    return tuple(found)
+            truth = tomllib.loads(note.read_text(encoding="utf-8"))
+            bundled.append(Sample(folder.name, truth["about"], truth["origin"]["kind"]))
+    return tuple(bundled)
 
 
 def expected(name: str) -> str:
@@ -60,26 +60,21 @@ def write(name: str, folder: Path) -> tuple[str, ...]:
     cannot be written.
     """
     wanted = contents(name)
+    way_out = "choose another folder with --to"
     try:
-        strangers = [
-            p for p in sorted(folder.rglob("*")) if p.is_file() and p.relative_to(folder).as_posix() not in wanted
-        ]
-        if strangers:
-            raise OutputError(
-                f"{folder} holds other files, such as {strangers[0].relative_to(folder)}",
-                "choose another folder with --to",
-            )
+        present = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+        others = [path for path in present if path.as_posix() not in wanted]
+        if others:
+            raise OutputError(f"{folder} holds other files, such as {others[0]}", way_out)
         for path, content in wanted.items():
             target = folder / path
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
             elif target.read_bytes() != content:
-                raise OutputError(f"{target} is there already and differs", "choose another folder with --to")
+                raise OutputError(f"{target} is there already and differs", way_out)
     except OSError as error:
-        raise OutputError(
-            f"cannot write the sample to {folder}: {error.strerror}", "choose another folder with --to"
-        ) from error
+        raise OutputError(f"cannot write the sample to {folder}: {error.strerror}", way_out) from error
     return tuple(wanted)
 
 

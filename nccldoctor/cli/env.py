@@ -70,8 +70,9 @@ def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str)
         case = read(paths)
         torch, nccl, entries = torch or case.torch, nccl or case.nccl, buffer_size(case)
         rate = call_rate(case)
-        told = f"{SPAN_S} s of this run, {rate:.1f} calls a second"
-        because = told if rate else "the run left no dump that tells its rate"
+        because = "the run left no dump that tells its rate"
+        if rate:
+            because = f"{SPAN_S} s of this run, {rate:.1f} calls a second"
         if any(head.wrapped for head in case.dumps):
             because += "; its ring had dropped older calls"
     terminal.out(render(form, torch, nccl, entries, because))

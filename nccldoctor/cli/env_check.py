@@ -48,7 +48,7 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
 
 
 def _discouraged(survey: Survey) -> dict[str, str]:
-    """What the catalogue says against what is seen, where that depends on no finding."""
+    """Advice of the catalogue against what is seen, where that depends on no finding."""
     from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place
     from nccldoctor.prescribe.catalogue.overlays import in_use
 

@@ -43,11 +43,11 @@ def exit_code(diagnosis: Diagnosis) -> int:
 
 def _is_of_a_job(diagnosis: Diagnosis) -> bool:
     """True where anything read is of a job: a rank, or a line that is quoted. A letter or a folder of sources is not."""
-    return bool(diagnosis.ranks) or any(one.quote for finding in diagnosis.findings for one in finding.evidence)
+    return bool(diagnosis.ranks) or any(item.quote for finding in diagnosis.findings for item in finding.evidence)
 
 
 def unreadable(paths: Sequence[str], gaps: Sequence[Gap]) -> InputError:
-    """What to say where nothing under ``paths`` could be read: the first of the reasons."""
+    """The error where nothing under ``paths`` could be read, with the first reasons."""
     why = "; ".join(f"{gap.what}: {gap.why}" for gap in gaps[:3])
     return InputError(
         f"nothing readable in {', '.join(paths[:3])}{f' ({why})' if why else ''}",

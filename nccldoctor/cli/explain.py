@@ -41,8 +41,8 @@ def _explain_cause(name: str) -> str:
     if name not in set(CauseClass):
         return ""
     cause = CauseClass(name)
-    said = "\n\n".join(dict.fromkeys(rule.explanation for rule in load() if rule.cause is cause))
-    return f"{cause} (cause class, family {cause.family})\n\n{said}\n"
+    explanations = dict.fromkeys(rule.explanation for rule in load() if rule.cause is cause)
+    return "\n\n".join((f"{cause} (cause class, family {cause.family})", *explanations)) + "\n"
 
 
 def _explain_kind(name: str) -> str:

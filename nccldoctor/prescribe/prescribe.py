@@ -45,7 +45,7 @@ _FREQUENCY = {"often": 1.0, "sometimes": 0.5, "rarely": 0.2}
 
 @dataclass(frozen=True, slots=True)
 class Prescription:
-    """What :func:`prescribe` hands to the Diagnosis; the fields are its."""
+    """The fields of a Diagnosis that :func:`prescribe` fills."""
 
     remedies: tuple[RemedyAdvice, ...]
     avoid: tuple[Avoid, ...]
@@ -55,8 +55,10 @@ class Prescription:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How one remedy fits one finding. ``score`` is share met x strength x prior; ``specific`` whether a condition is
-    met that few causes share; ``refuted`` the share of its signs that were looked for and are not there.
+    """One remedy held against one finding.
+
+    ``score`` is share met x strength x prior; ``specific`` is true where a condition is met that few causes share;
+    ``refuted`` is the share of its signs that were looked for and are not there.
     """
 
     entry: Entry
@@ -69,7 +71,7 @@ class Fit:
 
     @property
     def met(self) -> int:
-        """How many conditions are met."""
+        """The number of conditions that are met."""
         return sum(check.met is True for check in self.checks)
 
 
@@ -87,8 +89,9 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
 
 
 def weigh(entry: Entry, context: Context) -> Fit | None:
-    """How a remedy fits a finding, None where it does not: a condition on the finding's class fails, or one of ``none``
-    is met.
+    """The fit of a remedy to a finding, None where it is ruled out.
+
+    A failed condition on the class of the finding rules it out, and so does any met condition of ``none``.
     """
     remedy = entry.remedy
     weights: list[float] = []
@@ -101,7 +104,6 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
         checks.append(_as_condition(answer))
         weights += [PREDICATES[clause.name].weight] if isinstance(answer, Met) else []
-    required = tuple(checks)
     refuted = 0.0
     if any_of := remedy.clauses("any"):
         answers = [(ask(context, clause.name, clause.arguments), PREDICATES[clause.name].weight) for clause in any_of]
@@ -117,10 +119,9 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     strength = 1 - math.prod(1 - weight for weight in weights)
     fit = "weak"
     if all(check.met is not False for check in checks) and any(check.met for check in checks):
-        complete = all(check.met for check in required) and all(check.met for check in checks)
-        sure = context.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM)
-        told = sure and context.finding.cause is not CauseClass.UNDETERMINED and remedy.status != "suspected"
-        fit = "strong" if complete and specific and told else "possible"
+        is_sure = context.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM) and remedy.status != "suspected"
+        is_proven = specific and is_sure and context.finding.cause is not CauseClass.UNDETERMINED
+        fit = "strong" if is_proven and all(check.met for check in checks) else "possible"
     score = share * strength * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
@@ -147,37 +148,36 @@ def _sort_key(fit: Fit) -> tuple[int, bool, float, str]:
     return ("strong", "possible", "weak").index(fit.fit), incomplete, -round(fit.score, 9), fit.entry.remedy.id
 
 
-def _worth_showing(is_assigned: list[Fit]) -> list[Fit]:
-    """What is worth showing, in this order: shown causes, causes with something telling, guesses that are met in full,
-    fallbacks, guesses of which the input does not show the telling part.
+def _worth_showing(fits: list[Fit]) -> list[Fit]:
+    """The fits to show: proven causes, causes with a specific sign, guesses met in full, fallbacks, other guesses.
 
-    A guess that rests on the class of the finding alone is noise beside anything else; where nothing fits, the nearest
+    A guess that rests on the class of the finding alone is noise beside anything else. Where nothing fits, the nearest
     misses help.
     """
-    fitting = [fit for fit in is_assigned if fit.fit != "weak"]
-    specific = [fit for fit in fitting if not fit.entry.remedy.general]
-    general = [fit for fit in fitting if fit.entry.remedy.general]
-    excerpt = [fit for fit in specific if fit.fit == "strong"]
-    excerpt += [fit for fit in specific if fit.fit == "possible" and fit.specific]
-    told = any(fit.fit == "strong" for fit in fitting)
-    guesses = [] if told else [fit for fit in specific if _is_worth_a_guess(fit)]
-    explained = {fit.finding.id for fit in excerpt if fit.fit == "strong"}
-    guesses = guesses[:GUESSES]
-    excerpt += [fit for fit in guesses if fit.met == len(fit.checks)]
-    excerpt += [fit for fit in general if fit.finding.id not in explained]
-    excerpt += [fit for fit in guesses if fit.met < len(fit.checks)]
-    return (excerpt or [fit for fit in is_assigned if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
+    fitting = [fit for fit in fits if fit.fit != "weak"]
+    particular = [fit for fit in fitting if not fit.entry.remedy.general]
+    fallbacks = [fit for fit in fitting if fit.entry.remedy.general]
+    strong = [fit for fit in particular if fit.fit == "strong"]
+    is_proven = any(fit.fit == "strong" for fit in fitting)
+    guesses = [] if is_proven else [fit for fit in particular if _is_worth_a_guess(fit)][:GUESSES]
+    explained = {fit.finding.id for fit in strong}
+    worth = [
+        *strong,
+        *(fit for fit in particular if fit.fit == "possible" and fit.specific),
+        *(fit for fit in guesses if fit.met == len(fit.checks)),
+        *(fit for fit in fallbacks if fit.finding.id not in explained),
+        *(fit for fit in guesses if fit.met < len(fit.checks)),
+    ]
+    return (worth or [fit for fit in fits if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
 
 
 def _is_worth_a_guess(fit: Fit) -> bool:
-    """Whether more than the class fits, and less than half of the remedy's signs were looked for in vain."""
+    """True where more than the class fits, and less than half of the remedy's signs were looked for in vain."""
     return fit.fit == "possible" and not fit.specific and fit.met >= 2 and fit.refuted < 0.5
 
 
 def _is_grounded(fit: Fit) -> bool:
-    """Whether anything speaks for the remedy. Where no cause was found, the finding itself says nothing, so that
-    something specific must.
-    """
+    """True where the finding names a cause, or a specific sign of the remedy is met."""
     return fit.specific or fit.finding.cause is not CauseClass.UNDETERMINED
 
 
@@ -197,38 +197,36 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
     return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
 
 
-def values(finding: Finding, survey: Survey) -> dict[str, str]:
-    """What the placeholders of a remedy stand for in this finding; only what is known."""
+def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
+    """The values of the placeholders of a remedy in this finding; only those that are known."""
     case = survey.case
     culprits = finding.ranks or finding.suspects
-    first = next(iter(culprits), None) if len(culprits) <= 8 else None
-    waiting = next(iter(finding.victims), None)
-    out: dict[str, object] = {
-        "rank": first,
+    rank = next(iter(culprits), -1) if len(culprits) <= 8 else -1
+    waiting = next(iter(finding.victims), -1)
+    stalled = finding.stalled
+    values: dict[str, object] = {
+        "rank": rank if rank >= 0 else None,
         "ranks": names(culprits) if culprits else None,
-        "host": case.rank_host.get(first) if first is not None else None,
+        "host": case.rank_host.get(rank),
         "hosts": ", ".join(survey.hosts_of(culprits)[:8]) or None,
-        "pid": case.rank_pid.get(first) if first is not None else None,
-        "device": case.rank_device.get(first) if first is not None else None,
-        "waiting_rank": waiting,
-        "waiting_host": case.rank_host.get(waiting) if waiting is not None else None,
+        "pid": case.rank_pid.get(rank),
+        "device": case.rank_device.get(rank),
+        "waiting_rank": waiting if waiting >= 0 else None,
+        "waiting_host": case.rank_host.get(waiting),
+        "group": stalled.group if stalled else None,
+        "op": stalled.op if stalled else None,
+        "seq": stalled.seq if stalled else None,
     }
-    if finding.stalled is not None:
-        out |= {"group": finding.stalled.group, "op": finding.stalled.op, "seq": finding.stalled.seq}
-    return {name: str(value) for name, value in out.items() if value is not None}
-
-
-def _origin_note(entry: Entry) -> str:
-    """What stands behind the title where the remedy, or a part of it, is not ours: titles are shown everywhere."""
-    return "" if entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(entry.origin)})"
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
-    """A fit as reports show it."""
-    remedy, known = fit.entry.remedy, values(fit.finding, survey)
+    """A fit as reports show it; a title says whose the remedy is, because titles are shown everywhere."""
+    whose = "" if fit.entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(fit.entry.origin)})"
+    remedy, known = fit.entry.remedy, placeholder_values(fit.finding, survey)
     return RemedyAdvice(
         id=remedy.id,
-        title=remedy.title + _origin_note(fit.entry),
+        title=remedy.title + whose,
         finding=fit.finding.id,
         fit=fit.fit,
         conditions_met=fit.met,

@@ -26,7 +26,7 @@ _MOST = 10_000
 
 
 class Kind(StrEnum):
-    """What is the matter with a setting."""
+    """The kinds of remarks on a setting."""
 
     NOT_READ = "not-read"
     OWN = "read-by-program"

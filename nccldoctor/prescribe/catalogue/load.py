@@ -60,12 +60,9 @@ class Catalogue:
 
     def search(self, text: str) -> tuple[Entry, ...]:
         """The entries whose id, topic, title or summary holds every word of ``text``, in any case."""
-        words = text.lower().split()
-        return tuple(
-            e
-            for e in self.entries
-            if all(w in f"{e.remedy.id} {e.topic} {e.remedy.title} {e.remedy.summary}".lower() for w in words)
-        )
+        words = set(text.lower().split())
+        texts = (f"{e.remedy.id} {e.topic} {e.remedy.title} {e.remedy.summary}".lower() for e in self.entries)
+        return tuple(e for e, known in zip(self.entries, texts, strict=True) if all(word in known for word in words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What could be read, and every mistake of what could not: ``folder/topic/id.toml:line: what``."""
+    """A catalogue without the files that have mistakes, and every mistake: ``folder/topic/id.toml:line: what``."""
 
     catalogue: Catalogue
     mistakes: tuple[str, ...] = ()
@@ -89,20 +86,18 @@ def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
 
     Raises :class:`CatalogueError` with every mistake of every file.
     """
-    held = collect([Folder(Path(folder).name, Path(folder)) for folder in folders])
-    if held.mistakes:
-        more = len(held.mistakes) - _MISTAKES_SHOWN
-        lines = [*held.mistakes[:_MISTAKES_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-        raise CatalogueError(
-            "the catalogue has mistakes:\n" + "\n".join(lines), hint="see docs/catalogue.md for the fields"
-        )
-    return held.catalogue
+    collected = collect([Folder(Path(folder).name, Path(folder)) for folder in folders])
+    if mistakes := collected.mistakes:
+        more = [f"and {len(mistakes) - _MISTAKES_SHOWN} more"] if len(mistakes) > _MISTAKES_SHOWN else []
+        listed = "\n".join((*mistakes[:_MISTAKES_SHOWN], *more))
+        raise CatalogueError(f"the catalogue has mistakes:\n{listed}", hint="see docs/catalogue.md for the fields")
+    return collected.catalogue
 
 
 def collect(folders: Sequence[Folder] = ()) -> Collected:
-    """The same, but a file with a mistake is left out and what it would have changed stays as it was.
+    """As :func:`load_catalogue`, but a file with a mistake is left out and nothing is raised.
 
-    The built-in remedies are always there; nothing is raised.
+    What the file would have changed stays as it was.
     """
     return _collect(tuple(folders))
 
@@ -111,26 +106,25 @@ def collect(folders: Sequence[Folder] = ()) -> Collected:
 def _collect(folders: tuple[Folder, ...]) -> Collected:
     layers: dict[str, _Layers] = {}
     mistakes: list[str] = []
-    version_tuple = Folder(BUILT_IN_NAME, BUILT_IN)
-    for position, folder in enumerate((version_tuple, *folders)):
+    for position, folder in enumerate((Folder(BUILT_IN_NAME, BUILT_IN), *folders)):
         for path in _remedy_files(folder, mistakes):
             wrong = _lay(path, folder, layers, released=position == 0)
             mistakes += [f"{one_line(folder.name)}/{text}" for text in wrong]
-    entries = [held.entry for held in layers.values() if held.entry is not None]
+    entries = [layer.entry for layer in layers.values() if layer.entry is not None]
     entries.sort(key=lambda entry: (entry.topic, entry.remedy.id))
     return Collected(Catalogue(tuple(entries)), tuple(mistakes))
 
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """The fields of one id, all files so far laid over each other; no entry where the last one disabled it."""
+    """The files of one id so far, laid over each other; no entry where the last one disabled it."""
 
     data: dict[str, Any] = field(repr=False)
     entry: Entry | None
 
 
 def _remedy_files(folder: Folder, mistakes: list[str]) -> list[Path]:
-    """The files of a folder by name; what is no plain file is passed over, and never opened: it may never end."""
+    """The remedy files of a folder by name, at most :data:`MOST_FILES`."""
     if not folder.path.is_dir():
         mistakes.append(f"no such folder: {one_line(str(folder.path))}")
         return []
@@ -171,7 +165,10 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
 
 
 def _read_text(path: Path) -> str:
-    """The content of a plain file of bearable size. Raises OSError or ValueError."""
+    """The content of a plain file of bearable size; any other, such as a pipe, is never opened.
+
+    Raises OSError or ValueError.
+    """
     state = path.stat()
     if not stat.S_ISREG(state.st_mode):
         raise ValueError("no plain file")

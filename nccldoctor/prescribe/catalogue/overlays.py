@@ -1,5 +1,7 @@
-"""Which remedies are in use: the built-in ones, those of ``nccldoctor.toml``, those of installed packages, and those
-named for one run; each laid over the ones before.
+"""Finds the remedies in use: built-in ones, and those of a site laid over them.
+
+``nccldoctor.toml`` names folders, installed packages offer theirs, and a run may name more; each is laid over the ones
+before.
 """
 
 from __future__ import annotations
@@ -29,16 +31,14 @@ def in_use(folders: Sequence[str | Path] = (), *, configured: bool = True) -> Co
     false.
     """
     mistakes: list[str] = []
-    found = [*_from_settings(mistakes), *_from_packages(mistakes)] if configured else []
-    found += [Folder(Path(folder).resolve().name, Path(folder)) for folder in folders]
-    held = collect(found)
-    return Collected(held.catalogue, (*mistakes, *held.mistakes))
+    overlays = [*_from_settings(mistakes), *_from_packages(mistakes)] if configured else []
+    overlays += [Folder(Path(folder).resolve().name, Path(folder)) for folder in folders]
+    collected = collect(overlays)
+    return Collected(collected.catalogue, (*mistakes, *collected.mistakes))
 
 
 def settings_file() -> Path | None:
-    """``nccldoctor.toml`` of the working directory, else that of the user's configuration folder; None where neither
-    is there.
-    """
+    """``nccldoctor.toml`` of the working directory, else that of the user's configuration folder, else None."""
     places = [Path(SETTINGS_FILE)]
     if sys.platform == "win32":
         base = os.environ.get("APPDATA", "")
@@ -77,8 +77,8 @@ def _from_packages(mistakes: list[str]) -> Iterator[Folder]:
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value)):
         try:
-            held = point.load()
-            places = [str(held)] if isinstance(held, str | Path) else [str(part) for part in held.__path__]
+            offered = point.load()
+            places = [str(offered)] if isinstance(offered, str | Path) else [str(part) for part in offered.__path__]
         except Exception as error:  # a stranger's package may fail in any way
             mistakes.append(
                 f"{one_line(point.name)}: entry point {one_line(point.value)} failed: {one_line(repr(error))}"

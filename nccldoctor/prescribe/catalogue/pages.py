@@ -29,7 +29,7 @@ def clause_line(clause: Clause) -> str:
 
 
 def remedy_page(entry: Entry) -> str:
-    """A remedy as CommonMark: what it is, when it is offered, what to do and what not to do, and its sources."""
+    """A remedy as CommonMark: its conditions, what to do, what to avoid, and its sources."""
     remedy = entry.remedy
     whose = "" if entry.origin == BUILT_IN_NAME else f" · {as_text(entry.origin)}"
     lines = [f"# {remedy.title}", "", f"`{remedy.id}` · {entry.topic} · {remedy.status}{whose}", "", remedy.summary, ""]
@@ -47,7 +47,7 @@ def remedy_page(entry: Entry) -> str:
 
 
 def _escape_blanks(text: str) -> str:
-    """A page with ``<host>``, which stands for a value that is not known, as text and not as a tag of HTML."""
+    """Makes ``<host>``, which stands for a value that is not known, text and not a tag of HTML."""
     return _SPAN.sub(lambda m: f"\\<{m[1]}\\>" if m[1] else m[0], text)
 
 

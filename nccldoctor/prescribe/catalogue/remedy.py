@@ -38,7 +38,7 @@ class Warn:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where a fact comes from, and when it was looked at."""
+    """The source of a fact, and the day it was looked at."""
 
     url: str
     seen: date

@@ -95,7 +95,7 @@ class Warn(Strict):
 
 
 class Reference(Strict):
-    """Where a fact comes from, and when it was looked at."""
+    """The source of a fact, and the day it was looked at."""
 
     url: Link
     seen: date

@@ -118,7 +118,7 @@ PREDICATES: dict[str, Predicate] = {}
 
 
 def catalogue_name(python_name: str) -> str:
-    """How a Python name is spelled in a catalogue: ``stack_frame`` is ``stack-frame``, ``class_`` is ``class``."""
+    """A Python name as a catalogue spells it: ``stack_frame`` is ``stack-frame``, ``class_`` is ``class``."""
     return python_name.rstrip("_").replace("_", "-")
 
 

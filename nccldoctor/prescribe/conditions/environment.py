@@ -37,8 +37,8 @@ def version(context: Context, *, of: Literal["torch", "nccl"], from_: str = "0",
 
 @predicate(weight=0.8)
 def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] = ()) -> Answer:
-    """One of these variables or options is seen being set (to one of these values, where values are given; ``eth*`` is
-    any that begins so). Where it is seen, not whether it takes effect.
+    """One of these variables or options is seen being set, to one of these values where values are given.
+    ``eth*`` is any that begins so. Being set is asked, not taking effect.
     """
     asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")
     settings = context.survey.events_of(Setting)
@@ -90,8 +90,8 @@ def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
 
 @predicate(weight=0.15)
 def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
-    """The limit that ran out is one of these (600: PyTorch's default for NCCL since 2.2; 1800: before, and Hugging
-    Face's).
+    """The limit that ran out is one of these. 600 is PyTorch's default for NCCL since 2.2; 1800 the one before, and
+    Hugging Face's.
     """
     asked = f"the timeout is {listed(map(str, seconds))} s"
     call = context.finding.stalled

@@ -177,7 +177,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
 
 @predicate(weight=0.7)
 def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last thing that such a rank said before the first timeout is that it began one of these: checkpoint,
+    """The last log line of such a rank before the first timeout begins one of these phases: checkpoint,
     evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank 0, which prints for
     all in most jobs.
     """
@@ -195,7 +195,7 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
 
 @predicate(weight=0.6)
 def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last thing that such a rank said before the first timeout is that one of these is over: it has gone on while
+    """The last log line of such a rank before the first timeout ends one of these phases. It has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
     asked = f"{context.describe(of)} was just out of {listed(what)}"

@@ -205,7 +205,7 @@ _DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
 
 @predicate(weight=0.7)
 def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
-    """The ranks differ in operation, size, dtype, order of groups, count of calls, or a peer of a send or receive.
+    """The ranks differ in operation, size, dtype, order of groups, count of calls, or peer.
     Unlike *finding* this is the cause itself, and so carries a strong fit.
     """
     asked = f"the ranks differ in {listed(in_)}"

@@ -55,7 +55,10 @@ def _asked(who: str, function: tuple[str, ...], file: tuple[str, ...], verb: str
 
 
 def _main_threads(stacks: tuple[Stack, ...]) -> list[Stack]:
-    """The main threads, or all where the tool does not tell: helper threads of a healthy rank wait for data, too."""
+    """The main threads, or all where the tool does not tell.
+
+    Helper threads of a healthy rank wait for data, too.
+    """
     return [stack for stack in stacks if stack.main] or list(stacks)
 
 
@@ -142,9 +145,8 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
 
 @predicate(weight=0.75)
 def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
-    """Such a rank was handed the wrong group: it waits in another group, in a call made at the line of the stalled one.
-
-    Operation and sizes of the two calls are the same.
+    """Such a rank waits in another group, in a call of the same line, operation and size as the stalled one.
+    It was handed the wrong group.
     """
     asked = f"{context.describe(of)} made the stalled call in another group"
     case, call = context.survey.case, context.finding.stalled

@@ -68,11 +68,11 @@ CASES: dict[str, tuple[str, str, str]] = {
         "- We will try everything except that",
     ),
 }
-FOLKLORE = {entry.remedy.id: entry.remedy for entry in load_catalogue().entries if entry.topic == "folklore"}
+DISCOURAGED = {entry.remedy.id: entry.remedy for entry in load_catalogue().entries if entry.is_discouraged}
 
 
 def job(name: str) -> Job:
-    """Most folklore needs no more than a job that hung; one piece is about jobs that did not come up."""
+    """Most entries need no more than a job that hung; one piece is about jobs that did not come up."""
     if name == "socket-ifname-one-host":
         return (
             Job(steps=0)
@@ -92,21 +92,21 @@ def said(name: str, line: str, folder: Path) -> list[tuple[str, str]]:
 
 
 def test_every_piece_has_a_case() -> None:
-    assert sorted(CASES) == sorted(FOLKLORE)
+    assert sorted(CASES) == sorted(DISCOURAGED)
     assert len({text for _, *texts in CASES.values() for text in texts}) == 2 * len(CASES)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_folklore_is_answered_with_its_place(name: str, tmp_path: Path) -> None:
+def test_discouraged_advice_is_answered_with_its_place(name: str, tmp_path: Path) -> None:
     found = said(name, CASES[name][1], tmp_path)
-    reasons = {warn.why for warn in FOLKLORE[name].avoid}
+    reasons = {warn.why for warn in DISCOURAGED[name].avoid}
     assert any(why in reasons and where.startswith(CASES[name][0]) for why, where in found), found
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_folklore_is_silent_otherwise(name: str, tmp_path: Path) -> None:
+def test_discouraged_advice_is_silent_otherwise(name: str, tmp_path: Path) -> None:
     found = said(name, CASES[name][2], tmp_path)
-    assert not {warn.why for warn in FOLKLORE[name].avoid} & {why for why, _ in found}
+    assert not {warn.why for warn in DISCOURAGED[name].avoid} & {why for why, _ in found}
 
 
 HARMLESS = {

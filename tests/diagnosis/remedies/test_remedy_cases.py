@@ -17,7 +17,7 @@ MODULES = (lateness, divergence, machine, network, versions)
 CASES: dict[str, tuple[Callable[[], Job], Callable[[], Job]]] = {}
 for _module in MODULES:
     CASES |= _module.CASES
-REMEDIES = sorted(entry.remedy.id for entry in load_catalogue().entries if entry.topic != "folklore")
+REMEDIES = sorted(entry.remedy.id for entry in load_catalogue().entries if not entry.is_discouraged)
 
 
 def offered(job: Job, folder: Path) -> tuple[str, list[str]]:

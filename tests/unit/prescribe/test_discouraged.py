@@ -22,7 +22,7 @@ SHOTGUN = [
 ]
 
 
-def test_folklore_is_answered_where_it_is_seen():
+def test_discouraged_advice_is_answered_where_it_is_seen():
     case = fixtures_conditions.case(
         [fixtures_conditions.setting(name, value, line) for line, (name, value) in enumerate(SHOTGUN, 1)]
     )
@@ -49,7 +49,7 @@ def test_advice_in_a_note_is_answered_too():
     assert any(a.where == "fix.md:9" and "barrier" in a.what for a in avoid.values())
 
 
-def test_a_variable_that_the_program_reads_is_no_folklore():
+def test_a_variable_that_the_program_reads_is_not_discouraged():
     case = fixtures_conditions.case(
         [fixtures_conditions.setting("NCCL_TIMEOUT", "1800"), note("reads-variable", "NCCL_TIMEOUT")]
     )
@@ -61,11 +61,11 @@ def test_a_long_limit_reads_as_code():
     assert [a.what for a in ask(case).avoid] == ["init_process_group(timeout=3600 s)"]
 
 
-def test_folklore_that_is_not_seen_is_not_mentioned():
+def test_discouraged_advice_that_is_not_seen_is_not_mentioned():
     assert ask(fixtures_conditions.case([fixtures_conditions.setting("NCCL_DEBUG", "WARN")])).avoid == ()
 
 
-def test_a_wrong_unit_is_advised_against_even_without_folklore():
+def test_a_wrong_unit_is_advised_against_without_an_entry():
     avoid = ask(fixtures_conditions.case([fixtures_conditions.setting("NCCL_IB_TIMEOUT", "1800")])).avoid
     assert [a.what for a in avoid] == ["NCCL_IB_TIMEOUT=1800"]
     assert "exponent" in avoid[0].why
