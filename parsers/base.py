@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from nccldoctor.events import Event, GroupRef
+from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.recorded_calls import Batch
 
@@ -152,29 +152,5 @@ def file_parser(cls: type[_F]) -> type[_F]:
 def common(line: Line, **more: Any) -> dict[str, Any]:
     """The fields every event takes from its line; ``more`` overrides (``group_rank``, ``group`` …)."""
     mark = line.mark
-    out: dict[str, Any] = {
-        "place": line.place,
-        "text": line.body[:500],
-        "rank": mark.rank,
-        "time": mark.time or mark.collected,
-        "host": mark.host,
-        "pid": mark.pid,
-    }
-    out.update(more)
-    return out
-
-
-__all__ = [
-    "FILE_PARSERS",
-    "LINE_PARSERS",
-    "FileParser",
-    "GroupRef",
-    "Line",
-    "LineParser",
-    "Mark",
-    "Parsed",
-    "Window",
-    "common",
-    "file_parser",
-    "line_parser",
-]
+    own = {"rank": mark.rank, "time": mark.time or mark.collected, "host": mark.host, "pid": mark.pid}
+    return {"place": line.place, "text": line.body[:500], **own, **more}

@@ -25,7 +25,8 @@ from nccldoctor.parsers.base import FileParser, Parsed
 from nccldoctor.parsers.engine.sampling import MOST_LINES
 from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
-from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, Limits, loading
+from nccldoctor.parsers.flight_recorder.process import Limits
+from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
 
 LARGEST_WHOLE = 64 << 20
 """Files that a parser wants whole are given to it up to this size; larger ones are read as text."""

@@ -148,6 +148,3 @@ def _read(stream: BinaryIO, most: int) -> bytes:
     while len(data) < most and (block := stream.read(min(1 << 20, most - len(data)))):
         data += block
     return bytes(data)
-
-
-__all__ = ["DumpFile", "Limits", "loading"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nccldoctor.discover.discover import discover
 from nccldoctor.ingest.ingest import Ingested, ingest
-from nccldoctor.parsers.flight_recorder.sandbox import Limits
+from nccldoctor.parsers.flight_recorder.process import Limits
 
 LOG = b"""[rank1]: Traceback (most recent call last):
 [rank1]:   File "/opt/train.py", line 3, in f

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.flight_recorder.child import load
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
-from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, Limits, loading
+from nccldoctor.parsers.flight_recorder.process import Limits
+from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory and processor time")
 IMPATIENT = Limits(cpu_seconds=1, wall_seconds=20.0)
