@@ -150,4 +150,4 @@ class ObservedStall(Stall):
     @cached_property
     def order_breaks(self) -> list[call_order.OrderBreak]:
         """Where ranks of a circle left the order of calls."""
-        return call_order.blamed(self.facts, self.calls)
+        return call_order.find_order_breaks(self.facts, self.calls)

@@ -16,7 +16,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.missed_call import by_shift
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import added, row_of
+from nccldoctor.diagnose.signs.call_order import pending_row, ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
@@ -36,7 +36,9 @@ def _by_count(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     found = [(o.rank, o.row, o.call) for o in stall.order_breaks if o.surplus == 1 and o.call.pair is None]
     where = "before " + describe(facts, found[0][2]) if found else ""
-    found = found or [(rank, row_of(facts, call, rank), call) for rank, call in added(facts, stall.calls)]
+    found = found or [
+        (rank, pending_row(facts, call, rank), call) for rank, call in ranks_one_call_ahead(facts, stall.calls)
+    ]
     if not found:
         return None
     call = found[0][2]

@@ -8,14 +8,15 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.exits import SLACK
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import no_ras_answer
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -34,145 +35,159 @@ from nccldoctor.events import (
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
-CAUSE = CauseClass.FROZEN
-
-GOES_ON = (ProcessExit, Progress, Phase, SchedulerEvent)
-"""What a text tells only after all ranks had the time to complain."""
+AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
+"""Events that a log shows only after all ranks had the time to complain."""
 
 
-@rule(CAUSE, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record")
+@rule(
+    CauseClass.FROZEN, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record"
+)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        found = stall.quiet
-        silent = found is not None and not found.connection_broke and not any(stall.shows_life(r) for r in found.ranks)
-        return stall.conclude_quiet(found, "left no sign of life") if found is not None and silent else None
+        return _only_quiet(stall)
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
-    damaged = {r for r, dump in dumps if r is not None and dump.problem}  # it lived to write one
+    damaged = {rank for rank, dump in dumps if rank is not None and dump.problem}  # a rank that wrote one was alive
     ranks = Ranks(r for r in stall.named if facts.liveness.activity(r).waiting_stack is None) - damaged
-    if not ranks:
-        return None
-    others = facts.case.groups[stall.call.group].members - ranks
-    spoke = Ranks(r for r in facts.case.world - ranks if facts.liveness.activity(r).is_alive)
-    evidence: list[Citation] = []
-    for rank in list(ranks)[:3]:
-        evidence += stall.outside[rank]
-        signs = facts.liveness.activity(rank)
-        if signs.last_event is not None:
-            evidence.append(Line(signs.last_event, f"the last line of rank {rank}, from before the stall"))
-    evidence.append(Waiting(stall.call))
-    evidence += _answers(facts, others)
-    exits = facts.liveness.exited
-    no_exit = bool(exits & others) and all(_kept_running(facts, r) for r in ranks)
-    if no_exit:
-        other = next(iter(exits & others))
-        evidence += [
-            Line(e, f"exits of others are on record, none of {names(ranks)}", observer="launcher")
-            for e in facts.liveness.activity(other).exits[:1]
-        ]
-    own_log = bool(ranks & facts.liveness.logged)
-    connected = show_kept_connections(facts, stall.call) if own_log else []
-    evidence += connected
-    short = _cut_short(facts)
-    if not (no_exit or own_log) and (_uncollected(facts, spoke) or short or not _only_stall(facts, stall)):
-        return _lost(facts, ranks, tuple(evidence), stall)
-    open_class = not (no_exit or own_log) or len(spoke) < 2
+    return _without_life(facts, stall, stall.call, ranks) if ranks else None
+
+
+def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks) -> Hypothesis:
+    liveness = facts.liveness
+    others = facts.case.groups[call.group].members - ranks
+    exits = _exits_of_others(facts, ranks, others)
+    has_log = bool(ranks & liveness.logged)
+    connected = show_kept_connections(facts, call) if has_log else []
+    citations = [*_last_signs(facts, stall, ranks), Waiting(call), *_dump_reply(facts, others), *exits, *connected]
+    spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
+    is_cut = _is_cut_short(facts)
+    has_records = bool(exits) or has_log
+    if not has_records and (_may_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
+        return _uncollected(facts, stall, call, ranks, citations)
+    several = len(ranks) > 1 and not stall.proven_absent
+    if is_cut or not liveness.logged or _has_failure_without_rank(facts) or several:
+        ceiling = Confidence.LOW
+    elif has_records and len(spoke) >= 2 and (exits or connected):
+        ceiling = Confidence.HIGH
+    else:
+        ceiling = Confidence.MEDIUM
+    shows = f"{verb(ranks, 'shows', 'show')} no sign of life since before {stall.what}"
     return Hypothesis(
-        f"{names(ranks).capitalize()} {verb(ranks, 'shows', 'show')} no sign of life since before "
-        f"{stall.what}, and no exit is recorded",
-        evidence,
-        Confidence.LOW
-        if short
-        or not facts.liveness.logged
-        or _unsigned_failure(facts)
-        or (len(ranks) > 1 and not stall.proven_absent)
-        else Confidence.MEDIUM
-        if open_class or not (no_exit or connected)
-        else Confidence.HIGH,
+        f"{names(ranks).capitalize()} {shows}, and no exit is recorded",
+        citations,
+        ceiling,
         ranks=ranks,
         suspects=stall.ranks - ranks,
-        call=stall.call,
+        call=call,
     )
 
 
-def _unsigned_failure(facts: Facts) -> bool:
-    """Whether a process failed of itself in a line that names no rank: it may be this one."""
+def _only_quiet(stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that alone did not give up, and show no life."""
+    quiet = stall.quiet
+    if quiet is None or quiet.connection_broke or any(stall.shows_life(rank) for rank in quiet.ranks):
+        return None
+    return stall.conclude_quiet(quiet, "left no sign of life")
+
+
+def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citation]:
+    citations: list[Citation] = []
+    for rank in list(ranks)[:3]:
+        citations += stall.outside[rank]
+        last = facts.liveness.activity(rank).last_event
+        if last is not None:
+            citations.append(Line(last, f"the last line of rank {rank}, from before the stall"))
+    return citations
+
+
+def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
+    """The dump signal went round: another rank answered it."""
+    replies = (e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others)
+    reply = next(replies, None)
+    if reply is None:
+        return []
+    did = "wrote its dump" if is_manual_dump(reply) else "answered the dump signal"
+    return [Line(reply, f"rank {reply.rank} {did}")]
+
+
+def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
+    """An exit record of another rank, where the launcher still had the processes of all these ranks."""
+    exited = facts.liveness.exited & others
+    if not exited or not all(_was_still_running(facts, rank) for rank in ranks):
+        return []
+    says = f"exits of others are on record, none of {names(ranks)}"
+    return [Line(e, says, observer="launcher") for e in facts.liveness.activity(min(exited)).exits[:1]]
+
+
+def _was_still_running(facts: Facts, rank: int) -> bool:
+    """True when the launcher had to close or kill the process as it closed the job.
+
+    Launchers list failures only: a rank that exited with 0 is missing from their tables as well.
+    """
+    activity = facts.liveness.activity(rank)
+    if activity.exits:
+        return all(e.exitcode in (None, -9, 137) for e in activity.exits)
+    return any(t.what in ("forced-kill", "closing-signal") for t in activity.teardown)
+
+
+def _has_failure_without_rank(facts: Facts) -> bool:
+    """True when a process failed by itself in a line that names no rank: it may be this one."""
     raised = (e for e in facts.case.of(ExceptionRaised) if e.rank is None and e.origin == "own" and not e.logged)
     full = (e for e in facts.case.of(OutOfMemory) if e.rank is None and e.scope == "device")
     return any(True for _ in chain(raised, full))
 
 
-def _kept_running(facts: Facts, rank: int) -> bool:
-    """Whether the launcher still had the process when it closed the job: it had to close or kill it.
-
-    Launchers list failures only: a rank that exited with 0 is missing from their tables as well.
-    """
-    signs = facts.liveness.activity(rank)
-    if signs.exits:
-        return all(e.exitcode in (None, -9, 137) for e in signs.exits)
-    return any(t.what in ("forced-kill", "closing-signal") for t in signs.teardown)
-
-
-def _cut_short(facts: Facts) -> bool:
-    """Whether a single text ends amid the first complaints, and nothing else was read: this rank's own may have stood behind them."""
-    first, presence = facts.liveness.first_alarm, facts.liveness
-    if first is None or presence.dumped or presence.exited or presence.per_rank_logs:
+def _is_cut_short(facts: Facts) -> bool:
+    """True when a single log ends amid the first complaints, and nothing else was read: this rank's own may have followed."""
+    first, liveness = facts.liveness.first_alarm, facts.liveness
+    if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
         return False
-    behind = [
+    later = (
         e
         for e in facts.case.events
         if e.place.source == first.place.source and (e.place.line or 0) > (first.place.line or 0)
-    ]
-    return not any(isinstance(e, GOES_ON) or presence.time(e) > presence.alarm + SLACK for e in behind)
-
-
-def _uncollected(facts: Facts, spoke: Ranks) -> bool:
-    """Whether the rank's files may simply be missing: the others' logs are one file each, or too few others left anything.
-
-    In a merged log, and where all other ranks left a dump, silence says something; lines of one rank alone show no merged log.
-    """
-    merged = len(spoke) > 1 or bool(spoke & facts.liveness.dumped)
-    return facts.liveness.per_rank_logs or not merged or 2 * len(spoke) < len(facts.case.world) - 1
-
-
-def _only_stall(facts: Facts, stall: ObservedStall) -> bool:
-    """Whether everything that waits leads to this rank: a snapshot of a running job shows calls in flight elsewhere too."""
-    return bool(facts.liveness.logged) or (
-        len(facts.stalls) == 1 and stall.call is not None and not stall.call.completed
     )
+    return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)
 
 
-def _lost(facts: Facts, ranks: Ranks, evidence: tuple[Citation, ...], stall: ObservedStall) -> Hypothesis:
-    """Neither dump nor log of the rank was collected. It is named where somebody complained, everybody else left something and all
-    waiting ends at it; why it did not come is open even then.
+def _may_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
+    """True when the rank's files may simply be missing: logs are one file a rank, or too few others left anything.
+
+    In a merged log, and where all other ranks left a dump, silence means something; lines of one rank alone are no merged log.
     """
-    left = facts.liveness.dumped | facts.liveness.logged
-    alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= left
-    only = alone and facts.liveness.first_alarm is not None
-    silent = any(no_ras_answer(facts, r) for r in ranks)
-    said = "did not answer RAS" if silent else "left neither a dump nor a log"
-    call = stall.call
-    passed = call is not None and bool(call.completed)
-    inside = call.inside if call is not None else Ranks()
-    who = f"{names(inside)} {verb(inside, 'waits', 'wait')}" if passed else "the others wait"
+    is_merged = len(spoke) > 1 or bool(spoke & facts.liveness.dumped)
+    return facts.liveness.per_rank_logs or not is_merged or 2 * len(spoke) < len(facts.case.world) - 1
+
+
+def _is_only_stall(facts: Facts, call: StuckCall) -> bool:
+    """True when everything that waits leads to this rank: dumps of a running job show calls in flight elsewhere too."""
+    return bool(facts.liveness.logged) or (len(facts.stalls) == 1 and not call.completed)
+
+
+def _uncollected(
+    facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks, citations: Sequence[Citation]
+) -> Hypothesis:
+    """Neither dump nor log of the rank was read. Why it did not come stays open.
+
+    It is named where somebody complained, every other rank left something, and all waiting ends at it.
+    """
+    read = facts.liveness.dumped | facts.liveness.logged
+    is_alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= read
+    is_named = is_alone and facts.liveness.first_alarm is not None
+    has_no_answer = any(no_ras_answer(facts, rank) for rank in ranks)
+    left = "did not answer RAS" if has_no_answer else "left neither a dump nor a log"
+    waiting = f"the others wait in {stall.what}"
+    if call.completed:
+        inside = f"{names(call.inside)} {verb(call.inside, 'waits', 'wait')}"
+        waiting = f"{inside} in {stall.what}, and others are ahead of it"
     return Hypothesis(
-        f"{names(ranks).capitalize()} {said}; {who} in {describe(facts, call)}"
-        f"{', and others are ahead of it' if passed else ''}",
-        evidence,
+        f"{names(ranks).capitalize()} {left}; {waiting}",
+        citations,
         Confidence.LOW,
-        ranks=ranks if only else Ranks(),
-        suspects=Ranks() if only else ranks,
+        ranks=ranks if is_named else Ranks(),
+        suspects=Ranks() if is_named else ranks,
         call=call,
         refuted_by="its dump or its log",
     )
-
-
-def _answers(facts: Facts, others: Ranks) -> list[Citation]:
-    """That the dump signal went round: this rank alone did not answer."""
-    found = [e for e in facts.case.events if isinstance(e, DumpSignal | DumpNote) and e.rank in others]
-    return [
-        Line(e, f"rank {e.rank} {'wrote its dump' if is_manual_dump(e) else 'answered the dump signal'}")
-        for e in found[:1]
-    ]

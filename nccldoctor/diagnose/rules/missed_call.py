@@ -20,7 +20,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import OrderBreak, calls_short, departed, usual
+from nccldoctor.diagnose.signs.call_order import OrderBreak, find_unusual_call, has_one_call_fewer
 from nccldoctor.diagnose.signs.nccl_counter_diffs import unlike
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -209,7 +209,7 @@ def _by_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     found = [
         o
         for o in stall.order_breaks
-        if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.swapped and o.later))
+        if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.issued_later and o.went_past))
     ]
     return _draft(facts, found) if found else _by_count(facts, stall)
 
@@ -217,7 +217,7 @@ def _by_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _by_count(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The one rank of a circle that had issued a call fewer than everybody of its kind when all came to the same later call."""
     calls = [c for c in stall.calls if c.pair is None]
-    short = {r: c for c in calls for r in c.missing | c.queued if calls_short(facts, c, r)}
+    short = {r: c for c in calls for r in c.missing | c.queued if has_one_call_fewer(facts, c, r)}
     if len(short) != 1:
         return None
     ((rank, call),) = short.items()
@@ -243,7 +243,7 @@ def _by_custom(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         or len(call.inside) >= len(call.completed)
     ):
         return None
-    found = {r: place for r in call.inside if (place := departed(facts, call, r)) is not None}
+    found = {r: place for r in call.inside if (place := find_unusual_call(facts, call, r)) is not None}
     if len(found) < len(call.inside):
         return None
     evidence: list[Citation] = []
@@ -268,7 +268,7 @@ def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
     evidence: list[Citation] = []
     for item in found[:3]:
         evidence.append(Entry(item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due"))
-        evidence.append(Entry(item.expected, usual(item)))
+        evidence.append(Entry(item.expected, item.source))
     evidence.append(Waiting(first.call))
     return Hypothesis(
         f"{names(ranks).capitalize()} skipped {describe(facts, first.call)} and went on; the others still wait in it",

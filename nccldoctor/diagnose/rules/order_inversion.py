@@ -17,7 +17,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
-from nccldoctor.diagnose.signs.call_order import OrderBreak, usual
+from nccldoctor.diagnose.signs.call_order import OrderBreak
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.recorded_calls import COMPLETED
@@ -31,7 +31,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Who left its own order, else who stands against the majority."""
     if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):
         return traceback_diffs.judge(facts, stall, other_group=True)
-    found = [o for o in stall.order_breaks if o.surplus == 0 or (o.surplus is None and (o.swapped or not o.later))]
+    found = [
+        o for o in stall.order_breaks if o.surplus == 0 or (o.surplus is None and (o.issued_later or not o.went_past))
+    ]
     if found:
         return _draft(facts, stall, found)
     odd, call = _against_majority(facts, stall)
@@ -53,7 +55,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _draft(facts: Facts, stall: ObservedStall, found: list[OrderBreak]) -> Hypothesis:
-    swapped = [o for o in found if o.swapped] or found
+    swapped = [o for o in found if o.issued_later] or found
     ranks = Ranks(o.rank for o in swapped)
     first = swapped[0]
     evidence: list[Citation] = []
@@ -61,11 +63,11 @@ def _draft(facts: Facts, stall: ObservedStall, found: list[OrderBreak]) -> Hypot
         evidence.append(
             Entry(item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due")
         )
-        evidence.append(Entry(item.expected, usual(item)))
+        evidence.append(Entry(item.expected, item.source))
     evidence += [Waiting(call, 2) for call in stall.calls[:3]]
     other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
-    shown = first.told_apart and (first.swapped or first.surplus == 0)
+    shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
     against = f" before {describe(facts, first.call)}"
     return Hypothesis(
         f"{names(ranks).capitalize()} issued {describe(facts, other)}{against}, the others the other way round: both wait for each other",

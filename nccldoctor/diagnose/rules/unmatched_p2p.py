@@ -8,6 +8,8 @@ What would refute it: the other end's entry, or an owner that has not come so fa
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -16,95 +18,87 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
-from nccldoctor.diagnose.signs.call_order import OrderBreak, blamed, transfers_short, usual
+from nccldoctor.diagnose.signs.call_order import OrderBreak, find_order_breaks, has_one_transfer_fewer
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
-
-CAUSE = CauseClass.UNMATCHED_P2P
 
 TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
 
 
-@rule(CAUSE, refuted_by="the other end's entry, or an owner that has not come so far yet")
+@rule(CauseClass.UNMATCHED_P2P, refuted_by="the other end's entry, or an owner that has not come so far yet")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
     if stall.kind is StallKind.HIDDEN:
         return _unrecorded(facts, stall)
-    if stall.kind is not StallKind.CYCLE:
+    one_ended = _one_ended_transfers(stall) if stall.kind is StallKind.CYCLE else ()
+    if not one_ended:
         return None
-    open_ = [c for c in stall.calls if c.pair is not None and c.missing]
-    if not open_ and not any(c.missing for c in stall.calls):
-        open_ = [
-            c for c in stall.calls if c.pair is not None and c.queued
-        ]  # all are posted, and wait behind each other
-    if not open_:
-        return None
-    fewer = {r: call for call in open_ for r in call.missing | call.queued if transfers_short(facts, call, r)}
-    found = [o for o in blamed(facts, tuple(open_)) if o.call.pair is not None]
-    if len(fewer) == 1:
-        found = [
-            o for o in found if o.rank in fewer
-        ]  # its own past may mislead where the calls before differ, a count does not
-    ranks = Ranks(o.rank for o in found) or Ranks(fewer)
-    first = found[0].call if found else fewer[min(fewer)] if fewer else open_[0]
-    evidence: list[Citation] = []
-    for rank in fewer:
-        counted = Dump(rank, f"rank {rank} posted one transfer fewer than each rank of its stage")
-        evidence.append(counted)
-    for item in found[:3]:
-        evidence.append(Entry(item.row, f"rank {item.rank} issued this where its {_end(item)} was due"))
-        evidence.append(Entry(item.expected, usual(item)))
-    for call in open_[:3]:
-        evidence += (
-            [Entry(call.row, f"rank {min(call.inside)} waits for the other end")]
-            if call.row >= 0 and call.inside
-            else []
-        )
-    if not evidence:
-        return None
-    sender, receiver = first.pair or (-1, -1)
-    named = ranks if len(ranks) == 1 else Ranks()
-    what = f"send to rank {receiver}" if receiver not in named else f"receive from rank {sender}"
-    who = (
-        f"{names(named).capitalize()} never posted its {what} and went on"
-        if named
-        else f"One end of the send from rank {sender} to rank {receiver} is missing"
-    )
-    assumed = facts.case.groups[first.group].learned == "assumed"
-    ceiling = Confidence.MEDIUM if assumed else Confidence.HIGH
+    breaks = [b for b in find_order_breaks(facts, one_ended) if b.call.pair is not None]
+    short = {
+        rank: call
+        for call in one_ended
+        for rank in call.missing | call.queued
+        if has_one_transfer_fewer(facts, call, rank)
+    }
+    if len(short) == 1:  # a count decides where the rank's own past misleads, because the calls before differ
+        breaks = [b for b in breaks if b.rank in short]
+    ranks = Ranks(b.rank for b in breaks) or Ranks(short)
+    culprit = ranks if len(ranks) == 1 else Ranks()
+    first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
+    is_sure = bool(breaks) and facts.case.groups[first.group].learned != "assumed"
     return Hypothesis(
-        who,
-        evidence,
-        (ceiling if found else Confidence.MEDIUM) if named else Confidence.LOW,
-        ranks=named,
-        suspects=Ranks() if named else Ranks(r for c in open_ for r in c.missing | c.queued),
-        call=_root(open_, first),
+        _headline(first, culprit),
+        _citations(one_ended, short, breaks),
+        Confidence.LOW if not culprit else Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        ranks=culprit,
+        suspects=Ranks() if culprit else Ranks(r for call in one_ended for r in call.missing | call.queued),
+        call=first,
     )
+
+
+def _one_ended_transfers(stall: ObservedStall) -> tuple[StuckCall, ...]:
+    """The transfers with one end missing; where no call lacks anybody, those of which one end is queued behind another call."""
+    transfers = [call for call in stall.calls if call.pair is not None]
+    if any(call.missing for call in stall.calls):
+        return tuple(call for call in transfers if call.missing)
+    return tuple(call for call in transfers if call.queued)
+
+
+def _headline(call: StuckCall, culprit: Ranks) -> str:
+    sender, receiver = call.pair or (-1, -1)
+    if not culprit:
+        return f"One end of the send from rank {sender} to rank {receiver} is missing"
+    end = f"send to rank {receiver}" if receiver not in culprit else f"receive from rank {sender}"
+    return f"{names(culprit).capitalize()} never posted its {end} and went on"
+
+
+def _citations(
+    one_ended: Sequence[StuckCall], short: Collection[int], breaks: Sequence[OrderBreak]
+) -> Sequence[Citation]:
+    citations: list[Citation] = [
+        Dump(rank, f"rank {rank} posted one transfer fewer than each rank of its stage") for rank in short
+    ]
+    for item in breaks[:3]:
+        end = "send" if item.call.pair is not None and item.call.pair[0] == item.rank else "receive"
+        citations.append(Entry(item.row, f"rank {item.rank} issued this where its {end} was due"))
+        citations.append(Entry(item.expected, item.source))
+    waiting = [call for call in one_ended[:3] if call.row >= 0 and call.inside]
+    return citations + [Entry(call.row, f"rank {min(call.inside)} waits for the other end") for call in waiting]
 
 
 def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Gloo notes no sends and receives: stacks and tracebacks tell that the ranks at the end of all waiting are in one."""
-    evidence: list[Citation] = [
-        e for r in list(stall.ranks)[:4] if (e := show_inside_function(facts, r, TRANSFERS)) is not None
-    ]
-    if not evidence:
+    """Ranks that a stack or a traceback shows in a send or a receive, which gloo's recorder does not note."""
+    inside = [show_inside_function(facts, rank, TRANSFERS) for rank in list(stall.ranks)[:4]]
+    lines = [line for line in inside if line is not None]
+    if not lines:
         return None
-    evidence.append(Waiting(stall.call))
+    where = "in a send or a receive that the recorder does not note; which end is missing cannot be told"
     return Hypothesis(
-        f"All waiting ends at {names(stall.ranks)}, in a send or a receive that the recorder does not note; "
-        "which end is missing cannot be told",
-        evidence,
+        f"All waiting ends at {names(stall.ranks)}, {where}",
+        [*lines, Waiting(stall.call)],
         Confidence.LOW,
         suspects=stall.ranks,
         call=stall.call,
         refuted_by="a stack of the other end, or its own list of transfers",
     )
-
-
-def _end(item: OrderBreak) -> str:
-    return "send" if item.call.pair is not None and item.call.pair[0] == item.rank else "receive"
-
-
-def _root(open_: list[StuckCall], first: StuckCall) -> StuckCall:
-    return next((c for c in open_ if c.key == first.key), first)

@@ -1,7 +1,7 @@
-"""What the rules about ranks out of step share: where a rank left its order, and what should have come there.
+"""Where a rank left the order of calls, by its own past steps and by its peers.
 
-Two witnesses are heard: the rank's own past (what always followed these calls before), and its peers (what they issued behind the same
-calls). One peer's word against another's names nobody.
+Two witnesses are heard: the rank's own past (what always followed these calls before), and its peers (what they issued after the same
+calls, also in sister groups of one role). One peer's word against another's names nobody.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ LOOK_BACK = 512
 class OrderBreak:
     """A rank that others miss in ``call`` although it went on: ``row`` is what it issued where the call was due.
 
-    ``expected`` is the row that shows what was due: of the rank's own past, or of a peer. ``by_past`` says that its own past testifies,
-    ``peers`` how many peers do. ``later``: it went beyond the call that normally comes next; ``swapped``: it issued
-    the missed call too, afterwards.
-    ``surplus``: how many more calls of that group it issued than a peer, counted at the next call that both issued in another group.
-    ``told_apart``: whether anything would show the difference, had it skipped the call, or issued it late, instead.
+    ``expected`` is the row that shows what was due: of the rank's own past (``by_past``), or of one of ``peers``. ``went_past``: it went
+    beyond the call that normally comes next. ``issued_later``: it issued the missed call too, afterwards. ``surplus``: how many more
+    calls of that group it issued than a peer, counted at the next call that both issued in another group: -1 is a skipped call, 0 another
+    order, 1 a call too many. ``is_conclusive``: the records would look different had it issued the call late instead of skipping it.
+
+    Example: each step so far was ALLREDUCE of dp, then BROADCAST of tp. Rank 3 issued the BROADCAST right after the last one:
+    ``call`` is ALLREDUCE #18 of dp, ``row`` the BROADCAST, ``expected`` the ALLREDUCE of the step before.
     """
 
     rank: int
@@ -55,55 +57,52 @@ class OrderBreak:
     expected: int
     by_past: bool
     peers: Ranks
-    later: bool
-    swapped: bool
-    surplus: int | None = None
-    told_apart: bool = True
+    went_past: bool
+    issued_later: bool
+    surplus: int | None
+    is_conclusive: bool
+
+    @property
+    def source(self) -> str:
+        """Whose record ``expected`` is, in words."""
+        if self.by_past:
+            return f"an earlier step of rank {self.rank}: what always came there"
+        return f"what {names(self.peers)} issued there, behind the same calls"
 
 
-def out_of_step(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:
+def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:
     """Where ``rank`` left its order by not issuing ``call``, or by issuing it late; None where neither its past nor its peers say so."""
     rows = facts.sequences.rows(rank)
     start = _start(facts, call, rank)
     stop = min(len(rows), start + LOOK_BACK)
-    past = next(((at, e) for at in range(start, stop) if (e := _past(facts, call, rank, at)) is not None), None)
-    peers = peers_word(facts, call, rank, start, stop)
+    past = next(
+        ((at, e) for at in range(start, stop) if (e := _norm_from_past(facts, call, rank, at)) is not None), None
+    )
+    peers = places_by_peers(facts, call, rank, start, stop)
     if past is None and not peers:
         return None
     at = past[0] if past is not None else max(set(peers.values()), key=lambda a: (list(peers.values()).count(a), -a))
     agreeing = Ranks(p for p, place in peers.items() if place == at)
     row = int(rows[at])
-    swapped = call.pair is None and any(
-        _belongs(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :]
+    issued_later = call.pair is None and any(
+        _is_same_call_kind(facts, call, int(r)) and int(facts.case.calls.seq[r]) == call.seq for r in rows[at + 1 :]
     )
-    if rank in call.queued and call.pair is None and not swapped:
+    if rank in call.queued and call.pair is None and not issued_later:
         return None  # it issued the call, and not late
-    expected = past[1] if past is not None else row_of(facts, call, min(agreeing))
-    later = _beyond(facts, rank, at, expected if past is not None else None)
-    more = surplus(facts, call, rank, row)
-    told = more is not None or swapped or later or not _same_place(facts, row, expected)
-    return OrderBreak(rank, call, row, expected, past is not None, agreeing, later, swapped, more, told)
+    expected = past[1] if past is not None else pending_row(facts, call, min(agreeing))
+    went_past = _went_past_next(facts, rank, at, expected if past is not None else None)
+    surplus = next(iter(_count_differences(facts, call, rank, row)), None)
+    is_conclusive = surplus is not None or issued_later or went_past or not _is_same_place(facts, row, expected)
+    return OrderBreak(
+        rank, call, row, expected, past is not None, agreeing, went_past, issued_later, surplus, is_conclusive
+    )
 
 
-def usual(item: OrderBreak) -> str:
-    """Whose record :attr:`OrderBreak.expected` is, in words."""
-    if item.by_past:
-        return f"an earlier step of rank {item.rank}: what always came there"
-    return f"what {names(item.peers)} issued there, behind the same calls"
+def _count_differences(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
+    """How many more calls of the group ``rank`` issued than a peer inside it, at each later call that both issued in another group.
 
-
-def surplus(facts: Facts, call: StuckCall, rank: int, row: int) -> int | None:
-    """Calls of the group that ``rank`` issued more than a peer inside it, counted at the first later call that both
-    issued in another group.
-
-    Equal counts are an order that differs; one fewer is a call missed, one more a call added. None where no such place is recorded.
+    Equal counts are an order that differs; one fewer is a call missed, one more a call added. Empty where no such place is recorded.
     """
-    counts = _surpluses(facts, call, rank, row)
-    return counts[0] if counts else None
-
-
-def _surpluses(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
-    """The same, counted at each later call that both issued in another group, in order."""
     case, calls = facts.case, facts.case.calls
     mine = facts.sequences.rows(rank)
     mine = mine[(mine > row) & facts.progress.collective[mine] & (case.call_group[mine] != call.group)]
@@ -112,29 +111,35 @@ def _surpluses(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
         at = {(int(case.call_group[r]), int(calls.seq[r])): int(r) for r in theirs.tolist()}
         shared = [(a, at[k]) for a in mine.tolist() if (k := (int(case.call_group[a]), int(calls.seq[a]))) in at]
         if shared:
-            return [_count(facts, call.group, rank, a) - _count(facts, call.group, peer, b) for a, b in shared]
+            return [
+                _calls_before(facts, call.group, rank, a) - _calls_before(facts, call.group, peer, b) for a, b in shared
+            ]
     return []
 
 
-def added(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, StuckCall]]:
-    """The few members of a group that had issued one call more than a peer by the next call that both share: (rank, that call).
+def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, StuckCall]]:
+    """The few members of a group that are one call ahead of a peer at the next call that both share: (rank, call of the group).
 
-    Equal calls in a row hide where the one came in between, and the count shows it all the same.
+    The count shows an added call even where equal calls in a row hide its place.
     """
     out: list[tuple[int, StuckCall]] = []
     for call in calls:
         if call.pair is None and 3 * len(call.inside) <= len(facts.case.groups[call.group].members):
-            rows = ((rank, row_of(facts, call, rank)) for rank in call.inside)
-            out += [(rank, call) for rank, row in rows if row >= 0 and _stays(_surpluses(facts, call, rank, row))]
+            rows = ((rank, pending_row(facts, call, rank)) for rank in call.inside)
+            out += [
+                (rank, call)
+                for rank, row in rows
+                if row >= 0 and _stays_one(_count_differences(facts, call, rank, row))
+            ]
     return out
 
 
-def _stays(counts: list[int]) -> bool:
-    """Whether one call more remains one more: of a call that was only moved the peers' own comes later."""
+def _stays_one(counts: list[int]) -> bool:
+    """True when one call more remains one more: had the call only been moved, its peers would issue theirs later."""
     return len(counts) > 1 and set(counts) == {1}
 
 
-def _count(facts: Facts, group: int, rank: int, before: int) -> int:
+def _calls_before(facts: Facts, group: int, rank: int, before: int) -> int:
     rows = facts.sequences.rows(rank)
     seqs = facts.case.calls.seq[rows[(rows < before) & (facts.case.call_group[rows] == group)]]
     return int(seqs.max()) if len(seqs) else 0
@@ -143,7 +148,7 @@ def _count(facts: Facts, group: int, rank: int, before: int) -> int:
 def _start(facts: Facts, call: StuckCall, rank: int) -> int:
     """The position behind the last call of that kind that the rank issued before the one that is missed."""
     rows = facts.sequences.rows(rank)
-    same = [i for i, r in enumerate(rows.tolist()) if _belongs(facts, call, r)]
+    same = [i for i, r in enumerate(rows.tolist()) if _is_same_call_kind(facts, call, r)]
     if call.pair is None:
         same = [i for i in same if int(facts.case.calls.seq[rows[i]]) < call.seq]
     else:
@@ -151,7 +156,7 @@ def _start(facts: Facts, call: StuckCall, rank: int) -> int:
     return same[-1] + 1 if same else 0
 
 
-def _past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
+def _norm_from_past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
     """Row of an earlier occurrence of the missed call behind these same calls, if what came now never followed them before."""
     rows = facts.sequences.rows(rank)
     outcomes = facts.sequences.outcomes(rank, at)
@@ -161,14 +166,14 @@ def _past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
         (
             int(rows[p])
             for p in outcomes.values()
-            if _belongs(facts, call, int(rows[p])) and _same_kind(facts, call, int(rows[p]))
+            if _is_same_call_kind(facts, call, int(rows[p])) and _is_missed_kind(facts, call, int(rows[p]))
         ),
         None,
     )
 
 
-def _belongs(facts: Facts, call: StuckCall, row: int) -> bool:
-    """Whether a recorded call is of the kind that ``call`` is: same group, and for p2p the same direction between the same ends."""
+def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
+    """True when a recorded call is in the same group and, for p2p, goes in the same direction between the same ends."""
     calls = facts.case.calls
     if facts.case.call_group[row] != call.group:
         return False
@@ -180,8 +185,8 @@ def _belongs(facts: Facts, call: StuckCall, row: int) -> bool:
     return any(name.startswith(wanted) for name in names)
 
 
-def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
-    """Whether the call that always came there is the one that the others wait in, not another of the same group."""
+def _is_missed_kind(facts: Facts, call: StuckCall, row: int) -> bool:
+    """True when the call that always came there is the one that the others wait in, not another one of the same group."""
     return (
         call.pair is not None
         or call.row < 0
@@ -189,11 +194,10 @@ def _same_kind(facts: Facts, call: StuckCall, row: int) -> bool:
     )
 
 
-def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
-    """Whether the rank went on past the call that normally follows the missed one, or entered from its usual place one that
-    comes later in the same round.
+def _went_past_next(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
+    """True when the rank went past the call that normally follows the missed one, or issued one of later in the same step.
 
-    A place that both calls share, a loop over groups, tells nothing: whoever swaps them comes by it as well.
+    A line of code that both calls share, a loop over groups, proves nothing: a rank that swaps them passes it as well.
     """
     streams, words = facts.sequences, facts.case.vocabulary
     rows = streams.rows(rank)
@@ -206,19 +210,19 @@ def _beyond(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
     labels = streams.labels[rows]
     again = np.flatnonzero(labels[after + 1 : at] == labels[after])
     usual_place = bool((labels[after + 1 : after + 1 + int(again[0]) if len(again) else at] == labels[at]).any())
-    return framed and usual_place and not _same_place(facts, int(rows[at]), int(rows[after]))
+    return framed and usual_place and not _is_same_place(facts, int(rows[at]), int(rows[after]))
 
 
-def _same_place(facts: Facts, row: int, other: int) -> bool:
-    """Whether two calls were issued by the same line of user code, called by the same lines."""
+def _is_same_place(facts: Facts, row: int, other: int) -> bool:
+    """True when two calls were issued by the same line of user code, called by the same lines."""
     stack, stacks = facts.case.calls.stack, facts.case.vocabulary.stacks
     return call_chain(stacks[stack[row]]) == call_chain(stacks[stack[other]]) != ()
 
 
-def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
-    """Where a rank stands in something that never followed its calls before and that no peer recorded: (that row, what was due).
+def find_unusual_call(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
+    """A pending call of a rank that never followed its calls before and that no peer recorded: (its row, the row of what was due).
 
-    Its peers finished the call of that number and went on: theirs was another one, which their rings have dropped.
+    Its peers finished the call of that number and went on: theirs was another one, which their ring buffers have dropped.
     """
     streams, front = facts.sequences, facts.progress.by_group_rank.get((call.group, rank))
     at = streams.position(rank, front.row) if front is not None and front.row >= 0 else None
@@ -232,13 +236,13 @@ def departed(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None
     return front.row, int(streams.rows(rank)[max(due.values())])
 
 
-def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
+def find_order_breaks(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
     """The ranks of a circle that left their order: by their own past, else by more peers than speak against any other; by rank."""
     found = []
     for call in calls:
         for rank in call.missing | call.queued:
             if facts.wait_graph.waits_in.get(rank):
-                one = out_of_step(facts, call, rank)
+                one = find_order_break(facts, call, rank)
                 if one is not None:
                     found.append(one)
     past = [o for o in found if o.by_past]
@@ -249,16 +253,17 @@ def blamed(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
     return sorted(best, key=lambda o: (o.rank, o.row)) if len({o.rank for o in best}) * 2 <= most else []
 
 
-def peers_word(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) -> dict[int, int]:
-    """For each peer inside the call, and each rank that issued its like in a sister group: the position in the rank's order
-    where that peer issued it, behind the same calls.
+def places_by_peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) -> dict[int, int]:
+    """For each peer, the position in the rank's own order at which that peer issued the call, after the same calls.
+
+    Peers are the ranks inside the call, and one rank of each sister group that issued the same call there.
     """
     if call.pair is not None:
         return {}
     mine = facts.sequences.kinds(rank)
     out: dict[int, int] = {}
-    sisters = _sisters(facts, call)
-    witnesses = {p: row_of(facts, call, p) for p in list(call.inside)[:MOST_PEERS]} | sisters
+    sisters = _sister_rows(facts, call)
+    witnesses = {p: pending_row(facts, call, p) for p in list(call.inside)[:MOST_PEERS]} | sisters
     for peer, row in witnesses.items():
         theirs, place = facts.sequences.kinds(peer), facts.sequences.position(peer, row) if row >= 0 else None
         if place is None:
@@ -270,19 +275,19 @@ def peers_word(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) 
                 equal += 1
             if equal > best:
                 best, where = equal, at
-        if peer in sisters and not _same_stage(mine[:where], theirs[:place]):
+        if peer in sisters and not _is_same_stage(mine[:where], theirs[:place]):
             continue
         if where >= 0 and mine[where] != theirs[place]:
             out[peer] = where
     return out
 
 
-def _same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> bool:
+def _is_same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -> bool:
     width = min(len(mine), len(theirs), WINDOW)
     return width >= WINDOW // 4 and float(np.mean(mine[-width:] == theirs[-width:])) >= SAME_STAGE
 
 
-def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
+def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:
     """Ranks that issued the call's like in another group of the same description and size, with their rows; one of each group."""
     case, group = facts.case, facts.case.groups[call.group]
     alike = [
@@ -301,41 +306,46 @@ def _sisters(facts: Facts, call: StuckCall) -> dict[int, int]:
     return out
 
 
-def transfers_short(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """Whether ``rank`` posted exactly one transfer fewer in the call's group than each rank that stands in its place in a sister group.
+def has_one_transfer_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """True when ``rank`` posted one transfer fewer in the group than each rank in its place of a sister group.
 
-    The newest call of all of them is the same, so that it is not merely behind them; two such ranks at least must agree.
+    Their newest call is the same, so that it is not merely behind them; at least two such ranks must agree. Example: ranks 1, 5 and 9
+    are stage 1 of three pipelines, all stand at ALLREDUCE #18, 5 and 9 posted 40 transfers and 1 posted 39.
     """
     groups = facts.case.groups
     group = groups[call.group]
     place = list(group.members).index(rank)
-    mine, newest = _posted(facts, group.index, rank), _newest(facts, rank)
-    sisters = [(g.index, list(g.members)[place]) for g in groups if g.index != group.index and _alike(g, group)]
-    counts = [_posted(facts, index, sister) for index, sister in sisters if _newest(facts, sister) == newest]
+    mine, newest = _transfer_count(facts, group.index, rank), _newest_call(facts, rank)
+    sisters = [(g.index, list(g.members)[place]) for g in groups if g.index != group.index and _is_same_role(g, group)]
+    counts = [
+        _transfer_count(facts, index, sister) for index, sister in sisters if _newest_call(facts, sister) == newest
+    ]
     return mine is not None and len(counts) >= FEWEST_SISTERS and set(counts) == {mine + 1}
 
 
-def calls_short(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """Whether ``rank`` had issued exactly one call fewer of the group, at the newest call of all, than its peers and the ranks of sister
-    groups had of theirs; three at least must agree. Equal calls in a row hide which one it skipped, and the count shows it all the same.
+def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """True when ``rank`` issued one call fewer in the group than all its peers, and ranks of sister groups, at the same newest call.
+
+    At least three must agree. The count shows a skipped call even where equal calls in a row hide which one it was. Example: all stand
+    at ALLREDUCE #18 of dp; ranks 1-3 issued 40 calls in their tp group, rank 0 issued 39.
     """
     groups, fronts = facts.case.groups, facts.progress.by_group_rank
     group = groups[call.group]
-    mine, newest = fronts.get((call.group, rank)), _newest(facts, rank)
-    sisters = [g for g in groups if g.index != group.index and _alike(g, group)][:MOST_PEERS]
+    mine, newest = fronts.get((call.group, rank)), _newest_call(facts, rank)
+    sisters = [g for g in groups if g.index != group.index and _is_same_role(g, group)][:MOST_PEERS]
     others = [
         (g.index, r)
         for g in (group, *sisters)
         for r in list(g.members)[:MOST_PEERS]
-        if r != rank and _newest(facts, r) == newest
+        if r != rank and _newest_call(facts, r) == newest
     ]
     counts = [front.enqueued for key in others if (front := fronts.get(key)) is not None]
     peers = any(index == call.group for index, _ in others)
     return mine is not None and peers and len(counts) > FEWEST_SISTERS and set(counts) == {mine.enqueued + 1}
 
 
-def _alike(one: Group, other: Group) -> bool:
-    """Whether two groups have one role: by their description, else by the number that the bare lists of 2.2 give them."""
+def _is_same_role(one: Group, other: Group) -> bool:
+    """True when two groups have one role: by their description, else by the number that the bare lists of PyTorch 2.2 give them."""
     return (_role(one), len(one.members)) == (_role(other), len(other.members))
 
 
@@ -343,7 +353,7 @@ def _role(group: Group) -> str:
     return group.desc if group.desc not in ("", "undefined") else group.uid
 
 
-def _newest(facts: Facts, rank: int) -> tuple[str, int, int] | None:
+def _newest_call(facts: Facts, rank: int) -> tuple[str, int, int] | None:
     """The newest call that a rank recorded: its group's role, its number and what it is."""
     row = facts.progress.last_row.get(rank)
     if row is None:
@@ -352,7 +362,7 @@ def _newest(facts: Facts, rank: int) -> tuple[str, int, int] | None:
     return _role(group), int(facts.case.calls.seq[row]), int(facts.sequences.labels[row]) & KIND_MASK
 
 
-def _posted(facts: Facts, group: int, rank: int) -> int | None:
+def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:
     """How many transfers a rank posted in a group: as it numbers them, else as many as its whole record holds."""
     case, rows = facts.case, facts.sequences.rows(rank)
     mine = rows[(case.call_group[rows] == group) & ~facts.progress.collective[rows]]
@@ -363,7 +373,7 @@ def _posted(facts: Facts, group: int, rank: int) -> int | None:
     return len(mine) if whole else None
 
 
-def row_of(facts: Facts, call: StuckCall, rank: int) -> int:
+def pending_row(facts: Facts, call: StuckCall, rank: int) -> int:
     """The rank's first unfinished entry in the call's group; -1 where none is recorded."""
     front = facts.progress.by_group_rank.get((call.group, rank))
     return front.row if front is not None else -1
