@@ -1,4 +1,4 @@
-"""The Case: everything known, nothing judged."""
+"""Holds the Case: everything that the input says, with ranks, groups and clocks sorted out, nothing judged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _E = TypeVar("_E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How one source was read: what ``inspect`` shows of it beside the Source itself."""
+    """How one source was read, as ``inspect`` shows it: numbers of lines, and the span of their times."""
 
     source: int
     lines: int
@@ -36,9 +36,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """``seconds`` by which the clock of ``ranks`` is ahead of most others' (negative: behind), over ``calls`` calls.
+    """A clock that differs from most others: that of ``ranks``, which run on ``host`` (None: not known).
 
-    ``host`` is None where it is not known which host they run on.
+    It is ``seconds`` ahead (negative: behind), by ``calls`` calls that all members finished together.
     """
 
     ranks: Ranks
@@ -46,8 +46,8 @@ class Skew:
     seconds: float
     calls: int
 
-    def holds_for(self, event: Event) -> bool:
-        """Whether an event was written by that clock."""
+    def is_clock_of(self, event: Event) -> bool:
+        """True when the event's time is by this clock."""
         return event.rank in self.ranks or (self.host is not None and event.host == self.host)
 
 
@@ -55,11 +55,11 @@ class Skew:
 class Case:
     """Everything that the input says, with ranks, groups and clocks sorted out.
 
-    ``call_rank`` and ``call_group`` run parallel to ``batch.calls``: the global rank of each call (-1 unknown)
-    and the index of its group in ``groups`` (-1 unknown). ``dump_rank`` gives the rank of each dump.
-    ``seconds`` gives each event a place on one clock (index as in ``events``), NaN where it has no time;
-    ``order`` of events is that of the input. ``rank_host`` and ``rank_pid`` say where a rank ran. ``skews`` are the clocks
-    by which ``seconds`` and the times of ``calls`` were set right. ``nccl_counters`` are the counts of NCCL's own observers.
+    ``call_rank`` and ``call_group`` are int32 arrays of shape ``(number of recorded calls,)`` parallel to ``batch.calls``: the
+    global rank of each call and the index of its group in ``groups`` (-1: unknown). ``dump_rank`` gives the rank of each dump.
+    ``seconds`` is a float64 array parallel to ``events``, which are in input order: epoch seconds on one clock, NaN for no time.
+    ``skews`` are the clocks by which ``seconds`` and the times of ``calls`` were corrected. ``rank_host``, ``rank_pid`` and
+    ``rank_device`` say where a rank ran. ``nccl_counters`` are the counts of NCCL's own observers.
     """
 
     sources: tuple[Source, ...]
@@ -96,7 +96,7 @@ class Case:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the codes in ``calls`` stand for."""
+        """The words that the codes in ``calls`` stand for."""
         return self.batch.vocabulary
 
     @property
@@ -106,7 +106,7 @@ class Case:
 
     @property
     def world(self) -> Ranks:
-        """All global ranks of the job, as far as the world size or the members tell."""
+        """All global ranks of the job: by the world size, else those that a dump, a line or a group names."""
         if self.world_size is not None:
             return Ranks(range(self.world_size))
         seen = Ranks(r for r in self.dump_rank if r is not None) | (e.rank for e in self.events if e.rank is not None)
@@ -116,7 +116,7 @@ class Case:
 
     def of(self, cls: type[_E], rank: int | None = None) -> Iterator[_E]:
         """All events of one kind, in input order; of one rank where ``rank`` is given."""
-        self._sort()
+        self._index()
         kinds = [places for kind, places in self._of_kind.items() if issubclass(kind, cls)]
         for place in kinds[0] if len(kinds) == 1 else sorted(chain.from_iterable(kinds)):
             event = self.events[place]
@@ -124,18 +124,21 @@ class Case:
                 yield event
 
     def timeouts(self, seq: int) -> list[CallTimeout]:
-        """All lines that give up on a call of this number, in input order, whatever the group."""
-        self._sort()
+        """All lines that give up on a call of this sequence number, in input order, in any group."""
+        self._index()
         events = (self.events[place] for place in self._of_number.get(seq, ()))
         return [e for e in events if isinstance(e, CallTimeout)]
 
     def groupless(self, rank: int) -> dict[int, int]:
-        """The numbers of the calls that a rank gave up on in lines that name no group, and how many ranks gave up on each in such lines."""
-        self._sort()
+        """The sequence numbers that a rank gave up on in lines without a group.
+
+        Each comes with the number of ranks that gave up on it in such lines: ``{18: 7, 5012: 1}``.
+        """
+        self._index()
         return {seq: len(ranks) for seq, ranks in self._groupless.items() if rank in ranks}
 
-    def _sort(self) -> None:
-        """Note once where the events of each kind stand: rules ask for some rank by rank, and there may be millions."""
+    def _index(self) -> None:
+        """Index the events by kind, once: rules ask for them rank by rank, and there may be millions."""
         if self._of_kind:
             return
         for place, event in enumerate(self.events):

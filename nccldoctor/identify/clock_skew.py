@@ -1,10 +1,10 @@
-"""How far the clocks of hosts are apart, from collectives that all members finished together.
+"""Measures how far the clocks of hosts are apart, by collectives that all members finished together.
 
-A recorder notes when a thread of its process saw a call completed, on the clock of its host. An all-reduce ends on all
-members within milliseconds, and is seen within a tenth of a second (the watchdog's poll, pytorch
-``ProcessGroupNCCL.cpp`` 2.4 to 2.9); a difference that stays the same over many calls is one of clocks. Calls with a
-root end at different times
-and say nothing.
+A recorder notes when a thread of its process saw a call completed, on the clock of its host. An all-reduce ends on all members within
+milliseconds, and is seen within a tenth of a second (the watchdog's poll, pytorch ``ProcessGroupNCCL.cpp`` 2.4 to 2.9); a difference
+that stays the same over many calls is one of clocks. Calls with a root end at different times and show nothing.
+
+Example: over 40 all-reduces, ranks 8-15 of host B completed 3.2 s after ranks 0-7, each time: the clock of B is 3.2 s ahead.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
 SHARED = 4
-"""Calls that must agree before a clock is called wrong."""
+"""Fewest calls over which a difference must be steady."""
 
 NOTICED = 0.5
-"""Seconds from which a difference is told: above it, lines of two hosts are put in the wrong order."""
+"""Seconds from which a difference is reported: from here on, lines of two hosts would be put in the wrong order."""
 
 _STEADY = 0.15  # seconds by which single calls may differ, or a quarter of the whole
 _ROWS = 2_000_000  # rows looked at; more give no better estimate
@@ -42,21 +42,21 @@ def find_skews(
     rank_host: Mapping[int, str],
 ) -> tuple[Skew, ...]:
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
-    found = _of_ranks(batch, call_rank, call_group)
+    offsets = _offsets_of_ranks(batch, call_rank, call_group)
     by: dict[str | int, list[int]] = {}
-    for rank, (offset, _) in sorted(found.items()):
+    for rank, (offset, _) in sorted(offsets.items()):
         by.setdefault(rank_host.get(rank, round(offset * 2)), []).append(rank)
     out = []
     for place, ranks in by.items():
-        offset = float(np.median([found[r][0] for r in ranks]))
+        offset = float(np.median([offsets[r][0] for r in ranks]))
         if abs(offset) >= NOTICED:
             host = place if isinstance(place, str) else None
-            out.append(Skew(Ranks(ranks), host, round(offset, 3), min(found[r][1] for r in ranks)))
+            out.append(Skew(Ranks(ranks), host, round(offset, 3), min(offsets[r][1] for r in ranks)))
     return tuple(sorted(out, key=lambda skew: (min(skew.ranks), skew.host or "")))
 
 
-def skew_gaps(found: tuple[Skew, ...]) -> list[Gap]:
-    """The same as something that a reader must know: which times are not as printed."""
+def skew_gaps(skews: tuple[Skew, ...]) -> list[Gap]:
+    """A gap for each corrected clock: its times are not as printed."""
     return [
         Gap(
             f"clock of {skew.host}" if skew.host else f"clock of ranks {skew.ranks}",
@@ -64,31 +64,31 @@ def skew_gaps(found: tuple[Skew, ...]) -> list[Gap]:
             f"by {skew.calls} calls that they finished together; its times are set right by that",
             skew.ranks,
         )
-        for skew in found
+        for skew in skews
     ]
 
 
-def clock_offsets(events: Sequence[Event], found: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
-    """How far ahead the clock of each event is, in seconds: what is to be taken off its time."""
-    return np.array([next((s.seconds for s in found if s.holds_for(e)), 0.0) for e in events], dtype=np.float64)
+def clock_offsets(events: Sequence[Event], skews: tuple[Skew, ...]) -> npt.NDArray[np.float64]:
+    """Seconds by which the clock of each event is ahead, to be subtracted from its time."""
+    return np.array([next((s.seconds for s in skews if s.is_clock_of(e)), 0.0) for e in events], dtype=np.float64)
 
 
-def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], found: tuple[Skew, ...]) -> Batch:
-    """The calls with the times that a common clock would have shown."""
-    if not found:
+def correct_times(batch: Batch, call_rank: npt.NDArray[np.int32], skews: tuple[Skew, ...]) -> Batch:
+    """The calls with their times on the common clock."""
+    if not skews:
         return batch
     off = np.zeros(len(call_rank), dtype=np.int64)
-    for skew in found:
+    for skew in skews:
         off[np.isin(call_rank, list(skew.ranks))] = round(skew.seconds * 1e9)
     calls = batch.calls
     times = {name: getattr(calls, name) for name in ("created_ns", "started_ns", "completed_ns")}
     return replace(batch, calls=replace(calls, **{n: np.where(t > 0, t - off, t) for n, t in times.items()}))
 
 
-def _of_ranks(
+def _offsets_of_ranks(
     batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32]
 ) -> dict[int, tuple[float, int]]:
-    """The steady difference of each rank to the middle of its peers, in seconds, and over how many calls."""
+    """The steady offset of each rank from the median of its peers, in seconds, and its number of calls."""
     calls = batch.calls
     if not len(calls):
         return {}
@@ -113,22 +113,22 @@ def _of_ranks(
 def _middle(
     call: npt.NDArray[np.intp], clock: npt.NDArray[np.float64], members: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.float64]:
-    """The median time of each call; of an even number of members the lower one, so that it is a real one."""
+    """The median time of each call; for an even number of members the lower of the two."""
     order = np.lexsort((clock, call))
     first = np.concatenate([[0], np.cumsum(members)[:-1]])
     return np.asarray(clock[order][first + (members - 1) // 2])
 
 
 def _steady(rank: npt.NDArray[np.int32], late: npt.NDArray[np.float64]) -> dict[int, tuple[float, int]]:
-    """Ranks whose difference stays the same from call to call."""
-    out: dict[int, tuple[float, int]] = {}
+    """Offset and number of calls of the ranks whose difference stays the same from call to call."""
+    steady: dict[int, tuple[float, int]] = {}
     if not len(rank):
-        return out
+        return steady
     order = np.argsort(rank, kind="stable")
     names, starts = np.unique(rank[order], return_index=True)
     for name, some in zip(names.tolist(), np.split(late[order], starts[1:]), strict=True):
         offset = float(np.median(some))
         spread = float(np.median(np.abs(some - offset)))
         if len(some) >= SHARED and spread <= max(_STEADY, abs(offset) / 4):
-            out[name] = (offset, len(some))
-    return out
+            steady[name] = (offset, len(some))
+    return steady

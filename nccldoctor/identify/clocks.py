@@ -1,7 +1,8 @@
-"""One clock for everything: seconds since the epoch for each event, as far as its line allows.
+"""Puts all events on one clock: seconds since the epoch, NaN where a line has no time.
 
-c10 lines have no year, most have no zone, and recorder times are true epoch nanoseconds: the lines of a watchdog and
-the recorded start of the call it gave up on tell the zone of a job's logs.
+c10 lines have no year, most lines have no zone, and recorder times are true epoch nanoseconds. The line of a watchdog and the recorded
+start of the call it gave up on show the zone of the logs: a call recorded at 10:00 UTC that ran 600 s and was given up at 12:10 by the
+log makes the zone UTC+2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nccldoctor.model.recorded_calls import Batch
 YEARLESS = 1900
 """The year that parsers give to a time without one."""
 
-_TOLD = 2  # lines that must agree on a zone
+_FEWEST_LINES = 2  # lines that must agree on a zone
 
 QUARTER = 900.0
 """Zones are multiples of a quarter of an hour."""
@@ -27,15 +28,15 @@ QUARTER = 900.0
 FARTHEST = 14 * 3600
 """Seconds that a zone is ahead of UTC, or behind it, at most."""
 
-ENOUGH = 64
-"""Timeouts that are asked."""
+MOST_TIMEOUTS = 64
+"""Most timeouts that are looked at."""
 
 TAKEN_DOWN = 840.0
-"""Seconds in which a launcher sees the end of a rank that gave up."""
+"""Seconds within which a launcher sees the end of a rank that gave up."""
 
 
 def event_seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
-    """Epoch seconds for each event, NaN where it has no time. Naive times are moved by the job's zone, if it can be told."""
+    """Epoch seconds of each event, NaN where it has no time; naive times are moved by the zone of the job's logs."""
     year = _year(events, batch)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
     naive = np.array([e.time is not None and e.time.tzinfo is None for e in events], dtype=bool)
@@ -55,7 +56,7 @@ def _stamp(time: datetime | None, year: int) -> float:
 
 
 def _year(events: Sequence[Event], batch: Batch) -> int:
-    """The year of the job: of the recorder, else of the dated lines; a leap year where nothing tells."""
+    """The year of the job: by the recorder, else by the dated lines; a leap year where neither has one."""
     if len(batch.calls) and int(batch.calls.created_ns.max()) > 0:
         return datetime.fromtimestamp(int(batch.calls.created_ns.max()) / 1e9, UTC).year
     years = [e.time.year for e in events if e.time is not None and e.time.year != YEARLESS]
@@ -63,11 +64,12 @@ def _year(events: Sequence[Event], batch: Batch) -> int:
 
 
 def _usual_offset(events: Sequence[Event]) -> float:
-    """The zone that most lines with one name: lines without one mostly come from the same hosts. UTC only where no line
-    says more: collectors write it whatever the clock of the host shows.
+    """The zone that most lines with a zone name: lines without one mostly come from the same hosts.
+
+    UTC counts only where no line names another zone: collectors write it whatever the clock of the host shows.
     """
-    found = Counter(o.total_seconds() for e in events if e.time is not None and (o := e.time.utcoffset()) is not None)
-    local = {offset: count for offset, count in found.items() if offset and count >= _TOLD} or found
+    offsets = Counter(o.total_seconds() for e in events if e.time is not None and (o := e.time.utcoffset()) is not None)
+    local = {offset: count for offset, count in offsets.items() if offset and count >= _FEWEST_LINES} or offsets
     return max(sorted(local), key=lambda o: local[o]) if local else 0.0
 
 
@@ -78,22 +80,25 @@ def _zone(
     batch: Batch,
     dump_rank: Sequence[int | None],
 ) -> float:
-    """Seconds that local times are ahead of UTC: from timeouts whose call was recorded, as a multiple of a quarter hour."""
-    offsets = [raw[i] - at for i, at in _gave_up(events, naive, batch, dump_rank)]
+    """Seconds by which naive times are ahead of UTC, a multiple of a quarter hour.
+
+    Timeouts of recorded calls show it, else the ends that launchers printed, else the zone that most lines name.
+    """
+    offsets = [raw[i] - at for i, at in _expected_timeouts(events, naive, batch, dump_rank)]
     if not offsets:
         ended = [raw[i] for i, e in enumerate(events) if naive[i] and isinstance(e, ProcessExit)]
-        untimed = [at for _, at in _gave_up(events, np.isnan(raw), batch, dump_rank)] if ended else []
-        found = _by_end(min(untimed), min(ended)) if untimed else None
-        return _usual_offset(events) if found is None else found
+        untimed = [at for _, at in _expected_timeouts(events, np.isnan(raw), batch, dump_rank)] if ended else []
+        zone = _zone_by_end(min(untimed), min(ended)) if untimed else None
+        return _usual_offset(events) if zone is None else zone
     guess = float(np.median(np.array(offsets)))
     rounded = round(guess / QUARTER) * QUARTER
     return rounded if abs(rounded) <= FARTHEST and abs(guess - rounded) < 120 else 0.0
 
 
-def _gave_up(
+def _expected_timeouts(
     events: Sequence[Event], which: npt.NDArray[np.bool_], batch: Batch, dump_rank: Sequence[int | None]
 ) -> list[tuple[int, float]]:
-    """Some timeouts of recorded calls (their place among the events), and when the recorder's clock says that they ran out."""
+    """Timeouts of recorded calls: their index among the events, and when they ran out by the recorder's clock."""
     calls = batch.calls
     ranks = {rank: dump for dump, rank in enumerate(dump_rank) if rank is not None}
     out: list[tuple[int, float]] = []
@@ -108,12 +113,12 @@ def _gave_up(
             if int(calls.created_ns[row]) > 0
             and (event.numel_in is None or int(calls.numel_in[row]) in (event.numel_in, -1))
         ]
-        if len(out) >= ENOUGH:
+        if len(out) >= MOST_TIMEOUTS:
             break
     return out
 
 
-def _by_end(gave_up: float, ended: float) -> float | None:
-    """The zone by the end that a launcher saw: it follows within minutes when a rank has given up. Half hours, for less is no zone."""
+def _zone_by_end(gave_up: float, ended: float) -> float | None:
+    """The zone, in half hours, by which the end that a launcher printed follows a timeout within minutes."""
     zone = (ended - gave_up) // (2 * QUARTER) * 2 * QUARTER
     return zone if ended - gave_up - zone <= TAKEN_DOWN and abs(zone) <= FARTHEST else None

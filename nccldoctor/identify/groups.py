@@ -1,4 +1,4 @@
-"""Process groups: which calls and lines belong to one group, and who its members are.
+"""Builds the process groups: which calls and lines belong to one group, and which ranks are its members.
 
 A group is its agreed name *and* its members, never the name alone: ``split_group`` reuses names, and dumps of PyTorch 2.2
 carry only a number that counts in each process for itself.
@@ -27,15 +27,18 @@ Local = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All groups, and how to find the one that a rank means by a name."""
+    """All groups, and how to find the one that a rank means by a name.
+
+    ``by_local`` maps (rank, name) and ``by_pg_id`` maps (rank, PG ID) to the index in ``all``: PG IDs count creations and differ
+    between processes.
+    """
 
     all: tuple[Group, ...]
     by_local: Mapping[Local, int]
     by_pg_id: Mapping[tuple[int, int], int]
-    """(rank, PG ID) to index: creation numbers differ between processes."""
 
     def find(self, ref: GroupRef | None, rank: int | None) -> int | None:
-        """The index of the group that ``rank`` means by ``ref``; None where it cannot be told."""
+        """The index of the group that ``rank`` means by ``ref``; None where it is not known."""
         if ref is None or rank is None:
             return None
         if ref.uid is not None and (found := self.by_local.get((rank, ref.uid))) is not None:
@@ -49,7 +52,7 @@ class Groups:
 
 
 DEFAULT = "0"
-"""The name of the default group from 2.3 on; the number of it in 2.2."""
+"""The name of the default group from PyTorch 2.3 on, and its number in 2.2."""
 
 
 def build_groups(
@@ -57,44 +60,47 @@ def build_groups(
 ) -> tuple[Groups, npt.NDArray[np.int32]]:
     """Build the groups of the job, and the group of each recorded call (-1 where unknown).
 
-    ``world`` are all ranks known of; ``learned`` how the default group's members are known.
+    ``world`` are all ranks of the job; ``learned`` says how they are known.
     """
-    shelf = _Shelf()
-    shelf.add(DEFAULT, "default_pg", world, learned, world)
-    named = _named(batch.calls)
-    local = _recorded(batch, dump_rank, shelf, world, named)
-    _logged(events, shelf, world)
-    by_pg_id = _numbers(batch, dump_rank, events, shelf, named)
-    return Groups(tuple(shelf.groups), dict(shelf.local), by_pg_id), _codes(batch.calls, local)
+    registry = _Registry()
+    registry.add(DEFAULT, "default_pg", world, learned, world)
+    names = _recorded_names(batch.calls)
+    group_of = _add_recorded(batch, dump_rank, registry, world, names)
+    _add_printed(events, registry)
+    by_pg_id = _indices_by_pg_id(batch, dump_rank, events, registry, names)
+    return Groups(tuple(registry.groups), dict(registry.local), by_pg_id), _group_of_calls(batch.calls, group_of)
 
 
-def with_communicators(groups: Groups, found: Sequence[NcclCounters]) -> tuple[Groups, tuple[NcclCounters, ...]]:
-    """The groups with one for each communicator whose calls nothing but NCCL's own observers counts; finer counts come first."""
-    out, placed = list(groups.all), []
+def with_communicators(groups: Groups, counters: Sequence[NcclCounters]) -> tuple[Groups, tuple[NcclCounters, ...]]:
+    """Adds a group for each communicator that NCCL's own observers count, and gives their counters its index.
+
+    Of several observers of a communicator the first one counts.
+    """
+    extended, placed = list(groups.all), []
     taken: set[str] = set()
-    for one in found:
+    for one in counters:
         index = -1
         if one.last and one.comm not in taken:
             taken.add(one.comm)
-            index = len(out)
-            out.append(Group(index, one.comm, "communicator", one.members, "nccl"))
+            index = len(extended)
+            extended.append(Group(index, one.comm, "communicator", one.members, "nccl"))
         placed.append(replace(one, group=index))
-    return replace(groups, all=tuple(out)), tuple(placed)
+    return replace(groups, all=tuple(extended)), tuple(placed)
 
 
-def _named(calls: Calls) -> list[tuple[int, int, int]]:
-    """The (dump, creation number, name code) that occur in the table, in order."""
-    out: list[tuple[int, int, int]] = []
+def _recorded_names(calls: Calls) -> list[tuple[int, int, int]]:
+    """The (dump, PG ID, name code) that occur in the table, in order."""
+    names: list[tuple[int, int, int]] = []
     for dump, rows in calls.by_dump():
         keys = np.unique((calls.pg_id[rows].astype(np.int64) << 32) | (calls.group[rows] + np.int64(1)))
-        out.extend((dump, key >> 32, (key & 0xFFFFFFFF) - 1) for key in keys.tolist())
-    return out
+        names.extend((dump, key >> 32, (key & 0xFFFFFFFF) - 1) for key in keys.tolist())
+    return names
 
 
-def _codes(calls: Calls, local: Mapping[tuple[int, int, int | None], int]) -> npt.NDArray[np.int32]:
-    """The index of the group of each call, -1 where unknown; ``local`` as :func:`_recorded` gives it."""
+def _group_of_calls(calls: Calls, group_of: Mapping[tuple[int, int, int | None], int]) -> npt.NDArray[np.int32]:
+    """The index of the group of each call, -1 where unknown; ``group_of`` as :func:`_add_recorded` gives it."""
     of_dump: dict[int, list[tuple[int, int | None, int]]] = defaultdict(list)
-    for (dump, code, pg_id), index in local.items():
+    for (dump, code, pg_id), index in group_of.items():
         of_dump[dump].append((code, pg_id, index))
     out = np.full(len(calls), -1, dtype=np.int32)
     for dump, rows in calls.by_dump():
@@ -105,7 +111,7 @@ def _codes(calls: Calls, local: Mapping[tuple[int, int, int | None], int]) -> np
     return out
 
 
-class _Shelf:
+class _Registry:
     """Groups as they are found; one for each (name, members)."""
 
     def __init__(self) -> None:
@@ -114,21 +120,26 @@ class _Shelf:
         self.local: dict[Local, int] = {}
 
     def add(self, uid: str, desc: str, members: Ranks, learned: str, who: Iterable[int]) -> int:
-        """The index of the group of that name with those members, new or known; ``who`` call it by that name."""
-        found = self.index.get((uid, members))
-        if found is None:
-            found = len(self.groups)
-            self.index[(uid, members)] = found
-            self.groups.append(Group(found, uid, desc, members, learned))
+        """The index of the group of that name with those members, new or known; ranks ``who`` use that name."""
+        index = self.index.setdefault((uid, members), len(self.groups))
+        if index == len(self.groups):
+            self.groups.append(Group(index, uid, desc, members, learned))
         for rank in who:
-            self.local.setdefault((rank, uid), found)
-        return found
+            self.local.setdefault((rank, uid), index)
+        return index
 
 
-def _recorded(
-    batch: Batch, dump_rank: Sequence[int | None], shelf: _Shelf, world: Ranks, named: Sequence[tuple[int, int, int]]
+def _add_recorded(
+    batch: Batch,
+    dump_rank: Sequence[int | None],
+    registry: _Registry,
+    world: Ranks,
+    named: Sequence[tuple[int, int, int]],
 ) -> dict[tuple[int, int, int | None], int]:
-    """Groups that dumps know: by their configuration, else by who recorded calls under that name."""
+    """Adds the groups of dumps: by their configuration, else by the ranks that recorded calls under that name.
+
+    Returns the group index by (dump, name code, PG ID); the PG ID is None except in dumps of PyTorch 2.2.
+    """
     words = batch.vocabulary
     present: dict[tuple[str, str], set[int]] = defaultdict(set)
     used: list[tuple[int, int, str, str]] = []
@@ -139,20 +150,20 @@ def _recorded(
     out: dict[tuple[int, int, int | None], int] = {}
     for dump, rank in enumerate(dump_rank):
         for config in configs[dump].values() if rank is not None else ():
-            index = shelf.add(
+            index = registry.add(
                 config.uid, config.desc, members_of[id(config.ranks)], "config", [rank] if rank is not None else []
             )
             if config.desc == "default_pg" and rank is not None:
-                shelf.local[(rank, DEFAULT)] = index
+                registry.local[(rank, DEFAULT)] = index
     for dump, code in sorted({(dump, code) for dump, _, code in named}):
         rank = dump_rank[dump]
         if rank is None or code < 0 or batch.dumps[dump].form == "list":
             continue
         uid, desc = words.groups[code]
         if uid in configs[dump]:
-            out[(dump, code, None)] = shelf.local[(rank, uid)]
+            out[(dump, code, None)] = registry.local[(rank, uid)]
         elif uid == DEFAULT and desc in ("default_pg", ""):
-            out[(dump, code, None)] = shelf.local.get((rank, DEFAULT), 0)
+            out[(dump, code, None)] = registry.local.get((rank, DEFAULT), 0)
         else:
             present[(uid, desc)].add(rank)
             used.append((dump, code, uid, desc))
@@ -161,18 +172,18 @@ def _recorded(
     for dump, code, uid, desc in used:
         rank = dump_rank[dump]
         members = whole[(uid, desc)]
-        out[(dump, code, None)] = shelf.add(uid, desc, members, "entries", [rank] if rank is not None else members)
+        out[(dump, code, None)] = registry.add(uid, desc, members, "entries", [rank] if rank is not None else members)
     for (uid, _desc), members in whole.items():
         for rank in members:
-            shelf.local.setdefault((rank, uid), shelf.index[(uid, members)])
-    out.update(_numbered(batch, dump_rank, shelf, world))
+            registry.local.setdefault((rank, uid), registry.index[(uid, members)])
+    out.update(_add_numbered(batch, dump_rank, registry, world))
     return out
 
 
-def _numbered(
-    batch: Batch, dump_rank: Sequence[int | None], shelf: _Shelf, world: Ranks
+def _add_numbered(
+    batch: Batch, dump_rank: Sequence[int | None], registry: _Registry, world: Ranks
 ) -> dict[tuple[int, int, int | None], int]:
-    """Groups of the bare lists of 2.2, which carry only a number that counts in each process for itself."""
+    """Adds the groups of dumps of PyTorch 2.2: bare lists with a number that counts in each process for itself."""
     lists = [i for i, d in enumerate(batch.dumps) if d.form == "list" and dump_rank[i] is not None]
     if not lists:
         return {}
@@ -180,22 +191,22 @@ def _numbered(
     members = infer_groups(batch, lists, dump_rank, world)
     for dump in lists:
         rank = dump_rank[dump]
-        mine = batch.calls.dump == dump
-        pairs = np.unique(np.stack([batch.calls.group[mine], batch.calls.pg_id[mine]], axis=1), axis=0)
+        own = batch.calls.dump == dump
+        pairs = np.unique(np.stack([batch.calls.group[own], batch.calls.pg_id[own]], axis=1), axis=0)
         for code, pg_id in pairs.tolist():
             if rank is None:
                 continue
             if pg_id == 0:
-                index = shelf.local.get((rank, DEFAULT), 0)
+                index = registry.local.get((rank, DEFAULT), 0)
             else:
-                index = shelf.add(f"#{pg_id}", "", members[(rank, pg_id)], "assumed", [rank])
+                index = registry.add(f"#{pg_id}", "", members[(rank, pg_id)], "assumed", [rank])
             out[(dump, code, pg_id)] = index
     return out
 
 
-def _logged(events: Sequence[Event], shelf: _Shelf, world: Ranks) -> None:
-    """Groups that only lines name: the ranks that were heard to be in them."""
-    heard: dict[tuple[str, str], set[int]] = defaultdict(set)
+def _add_printed(events: Sequence[Event], registry: _Registry) -> None:
+    """Adds the groups that only lines name, with the ranks whose lines name them."""
+    callers: dict[tuple[str, str], set[int]] = defaultdict(set)
     for event in events:
         ref = event.group
         if ref is None or event.rank is None or (ref.uid is None and ref.pg_id is None):
@@ -203,40 +214,40 @@ def _logged(events: Sequence[Event], shelf: _Shelf, world: Ranks) -> None:
         if ref.desc == "default_pg" or (ref.uid in (None, DEFAULT) and ref.pg_id in (None, 0)):
             continue
         uid = ref.uid if ref.uid is not None else f"#{ref.pg_id}"
-        if (event.rank, uid) in shelf.local or isinstance(event, StoreError):
+        if (event.rank, uid) in registry.local or isinstance(event, StoreError):
             continue
-        heard[(uid, ref.desc or "")].add(event.rank)
-    for (uid, desc), found in heard.items():
-        ranks = Ranks(found)
-        known = next((g for g in shelf.groups if g.uid == uid and ranks <= g.members), None)
+        callers[(uid, ref.desc or "")].add(event.rank)
+    for (uid, desc), of_group in callers.items():
+        ranks = Ranks(of_group)
+        known = next((g for g in registry.groups if g.uid == uid and ranks <= g.members), None)
         members = known.members if known else ranks
-        shelf.add(uid, known.desc if known else desc, members, "log", ranks)
+        registry.add(uid, known.desc if known else desc, members, "log", ranks)
 
 
-def _numbers(
+def _indices_by_pg_id(
     batch: Batch,
     dump_rank: Sequence[int | None],
     events: Sequence[Event],
-    shelf: _Shelf,
+    registry: _Registry,
     named: Sequence[tuple[int, int, int]],
 ) -> dict[tuple[int, int], int]:
-    """Which group a rank means by a creation number (``pg_status``, ``PG ID``).
+    """The group that a rank means by a PG ID (``pg_status``, ``PG ID`` of a line), by (rank, PG ID).
 
-    From calls and lines that carry both number and name; for a rank without such calls, both lists have the same order and length
-    (numbers count creation, and so do decimal names).
+    Calls and lines that carry both PG ID and name tell it. For a rank without such calls, PG IDs and decimal names are paired in
+    their order, where both lists have the same length: both count creations.
     """
     out: dict[tuple[int, int], int] = {}
     dumps, words = batch.dumps, batch.vocabulary
     for number, pg_id, code in named:
         rank = dump_rank[number]
         if rank is not None and code >= 0 and dumps[number].form != "list":
-            found = shelf.local.get((rank, words.groups[code][0]))
+            found = registry.local.get((rank, words.groups[code][0]))
             if found is not None:
                 out[(rank, pg_id)] = found
     for event in events:
         ref = event.group
         if ref is not None and ref.pg_id is not None and ref.uid is not None and event.rank is not None:
-            found = shelf.local.get((event.rank, ref.uid))
+            found = registry.local.get((event.rank, ref.uid))
             if found is not None:
                 out.setdefault((event.rank, ref.pg_id), found)
     for dump, rank in zip(dumps, dump_rank, strict=True):
@@ -244,10 +255,10 @@ def _numbers(
         numbers = sorted(s.pg_id for s in dump.status)
         if rank is not None and uids and len(uids) == len(numbers):
             for pg_id, uid in zip(numbers, uids, strict=True):
-                found = shelf.local.get((rank, uid))
+                found = registry.local.get((rank, uid))
                 if found is not None:
                     out.setdefault((rank, pg_id), found)
     for rank in {r for r in dump_rank if r is not None}:
-        if (rank, DEFAULT) in shelf.local:
-            out.setdefault((rank, 0), shelf.local[(rank, DEFAULT)])
+        if (rank, DEFAULT) in registry.local:
+            out.setdefault((rank, 0), registry.local[(rank, DEFAULT)])
     return out

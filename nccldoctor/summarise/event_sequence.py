@@ -130,7 +130,7 @@ def _row(facts: Facts, role: EventRole, members: Iterable[int], order: list[tupl
     event = events[first]
     alike = [event, *(events[at] for at in others)]
     ranks = Ranks(e.rank for e in alike if e.rank is not None)
-    off = next((s.seconds for s in facts.case.skews if s.holds_for(event)), 0.0)
+    off = next((s.seconds for s in facts.case.skews if s.is_clock_of(event)), 0.0)
     hosts = {e.host or facts.case.rank_host.get(-1 if e.rank is None else e.rank) for e in alike}
     return _Row(
         order[first],
