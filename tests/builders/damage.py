@@ -1,8 +1,7 @@
 """Logs damaged as collectors damage them, with what a reader must still find in them.
 
-``python tests/damage.py [--seeds 0-19] [-v]`` prints how many records survive each kind of damage. Every log is made
-from a
-seed, so that a failure can be repeated.
+``python tests/builders/damage.py [--seeds 0-19] [-v]`` prints how many records survive each kind of damage. Every log is
+made from a seed, so that a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -15,6 +14,11 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
+
+from builders.lines import caught
 
 from nccldoctor.events import Event
 from nccldoctor.model import Source, SourceKind
@@ -80,8 +84,7 @@ def _stalled(rng: random.Random, rank: int) -> list[Written]:
     ran = limit + rng.randrange(1, 900)
     c10 = f"[rank{rank}]:[E417 03:28:{rank:02d}.{rng.randrange(10**9):09d} ProcessGroupNCCL.cpp"
     group = f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}]"
-    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={size}, NumelOut={size}, Timeout(ms)={limit})"
-    timeout = f"[Rank {rank}] Watchdog caught collective operation timeout: {work} ran for {ran} milliseconds before timing out."
+    timeout = caught(rank, seq, op, numel=size, limit_ms=limit, ran_ms=ran)
     peer = f"10.0.{rng.randrange(250)}.{rng.randrange(250)}"
     nccl = f"node{rank}:{4000 + rank}:{5000 + rank} [{rank}] transport/net_ib.cc:1023 NCCL WARN NET/IB: Got completion from peer"
     status, vendor = rng.choice((4, 9, 12)), rng.choice((129, 136, 249))

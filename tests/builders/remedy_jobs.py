@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from builders.cases import START, RecordedRank, Team, wall, world
+from builders.lines import caught
 
 PER_HOST = 4
 DEFAULT = "default_pg"
@@ -71,13 +72,10 @@ class Job:
         uid: str = "0",
     ) -> Job:
         """These ranks wait in the call until the limit."""
-        name, limit = f"[PG ID {uid} PG GUID {uid}({pg}) Rank ", 600
+        name = f"[PG ID {uid} PG GUID {uid}({pg}) Rank "
         for rank in ranks:
-            work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)={limit * 1000})"
-            self.native(
-                rank,
-                f"{name}{rank}] Watchdog caught collective operation timeout: {work} ran for {limit * 1000 + 20} milliseconds before timing out.",
-            )
+            message = caught(rank, seq, op, numel=numel, ran_ms=600_020)
+            self.native(rank, message.replace("[Rank ", name))
             self.native(
                 rank,
                 f"{name}{rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}",

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from builders.lines import caught
 from simulator import jobs
 
 import nccldoctor
@@ -181,13 +182,6 @@ def innocent(ruling: Ruling) -> None:
 # --- lines of torch 2.9, by hand -------------------------------------------------------------------------------
 
 
-def _caught(rank: int, seq: int, op: str, numel: int) -> str:
-    return (
-        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, "
-        f"NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n"
-    )
-
-
 def gave_up(
     rank: int,
     seq: int,
@@ -201,7 +195,7 @@ def gave_up(
     """A watchdog's two lines about a call of the default group that timed out."""
     head = f"[rank{rank}]:[E111 {at}.{rank:09d} ProcessGroupNCCL.cpp"
     return (
-        f"{head}:683] {_caught(rank, seq, op, numel)}"
+        f"{head}:683] {caught(rank, seq, op, numel=numel)}\n"
         f"{head}:2252] [PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: "
         f"{seq} PG status: last enqueued work: {seq if enqueued is None else enqueued}, last completed work: "
         f"{seq - 1 if completed is None else completed}\n"
@@ -215,7 +209,7 @@ def taken_down(rank: int, seq: int, op: str = "ALLREDUCE", numel: int = 4096, *,
         "are taking the entire process down.\n"
         "terminate called after throwing an instance of 'c10::DistBackendError'\n"
         f"  what():  [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group watchdog thread terminated with "
-        f"exception: {_caught(rank, seq, op, numel)}"
+        f"exception: {caught(rank, seq, op, numel=numel)}\n"
     )
 
 

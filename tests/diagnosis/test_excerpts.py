@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders.lines import old_watchdog, watchdog
 from builders.verdicts import Ruling, read
 
 TORCHRUN = (
@@ -132,11 +133,7 @@ def test_a_worker_that_ray_merely_misses_has_ended_and_nobody_says_how() -> None
 
 
 def test_a_worker_that_ray_misses_after_a_timeout_is_no_cause() -> None:
-    gave_up = (
-        "(T pid=9, ip=10.1.2.4) [rank1]:[E1104 05:06:07.100000000 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective "
-        "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=2, NumelOut=2, Timeout(ms)=600000) ran for 600010 "
-        "milliseconds before timing out.\n"
-    )
+    gave_up = "(T pid=9, ip=10.1.2.4) " + watchdog(1, at="E1104 05:06:07.100000000", numel=2, ran_ms=600_010)
     assert excerpt(gave_up, GONE).cause != "died"
 
 
@@ -211,42 +208,26 @@ def test_a_fingerprint_that_is_cut_leaves_open_what_differs(cut: str) -> None:
     assert found.sure < 2, str(found)
 
 
-def old_watchdog(rank: int, op: str, seq: int) -> str:
-    """A timeout as releases before 2.3 print it, which name no group."""
-    return (
-        f"[E ProcessGroupNCCL.cpp:458] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-        f"OpType={op}, Timeout(ms)=1800000) ran for 1800{rank:03d} milliseconds before timing out.\n"
-    )
-
-
 def test_numbers_of_groups_that_no_line_names_are_not_compared() -> None:
-    found = excerpt(*(old_watchdog(0, "ALLREDUCE", n) for n in (96117, 96120)), old_watchdog(7, "ALLREDUCE", 64088))
+    found = excerpt(*(old_watchdog(0, n, "ALLREDUCE") for n in (96117, 96120)), old_watchdog(7, 64088, "ALLREDUCE"))
     assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
 
 
 def test_one_rank_that_waits_may_wait_for_anybody() -> None:
-    assert excerpt(old_watchdog(0, "ALLREDUCE", 1)).cause == "undetermined"
+    assert excerpt(old_watchdog(0, 1, "ALLREDUCE")).cause == "undetermined"
 
 
 def test_a_rank_without_a_line_is_not_said_to_keep_those_that_are_further_on() -> None:
-    def gave_up(rank: int, call: str) -> str:
-        return (
-            f"[rank{rank}]:[E1104 05:06:07.10{rank}000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation "
-            f"timeout: WorkNCCL({call}, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n"
-        )
-
-    behind = "SeqNum=339, OpType=BROADCAST, NumelIn=5164, NumelOut=5164"
     found = excerpt(
-        gave_up(2, behind),
-        gave_up(1, behind),
-        gave_up(0, "SeqNum=341, OpType=_ALLGATHER_BASE, NumelIn=513, NumelOut=2052"),
+        *(watchdog(r, 339, "BROADCAST", at=f"E1104 05:06:07.10{r}000000", numel=5164) for r in (2, 1)),
+        watchdog(0, 341, "_ALLGATHER_BASE", at="E1104 05:06:07.100000000", numel=513, numel_out=2052),
     )
     assert found.sure < 2, str(found)
     assert "the others wait" not in found.verdict["headline"]
 
 
 def test_who_has_passed_a_broadcast_is_not_said_to_be_in_it() -> None:
-    found = excerpt(old_watchdog(1, "BROADCAST", 506), old_watchdog(0, "BROADCAST", 514))
+    found = excerpt(old_watchdog(1, 506, "BROADCAST"), old_watchdog(0, 514, "BROADCAST"))
     assert "rank 0 has passed" in found.verdict["headline"], str(found)
 
 
@@ -605,10 +586,7 @@ def test_a_task_of_slurm_that_is_a_launcher_is_no_rank() -> None:
     assert (found.cause, found.ranks) == ("died", "10"), str(found)
 
 
-OLD = (
-    "[E ProcessGroupNCCL.cpp:587] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, "
-    "Timeout(ms)=1800000) ran for 1809156 milliseconds before timing out.\n"
-)
+OLD = old_watchdog(1, None, "BROADCAST", ran_ms=1_809_156)
 
 
 def test_a_bar_that_goes_on_behind_the_only_rank_that_gave_up_is_another_ranks() -> None:
@@ -646,9 +624,7 @@ def test_silence_proves_little_where_the_text_ends_amid_the_complaints(more: str
 
 
 def test_a_rank_that_a_text_leaves_out_is_a_suspect_and_no_culprit() -> None:
-    line = "[E ProcessGroupNCCL.cpp:821] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, "
-    line += "OpType=ALLGATHER, Timeout(ms)=1800000) ran for 180712{r} milliseconds before timing out.\n"
-    found = excerpt(*(line.format(r=r) for r in (1, 2, 3)))
+    found = excerpt(*(old_watchdog(r, 1, "ALLGATHER", ran_ms=1_807_120 + r) for r in (1, 2, 3)))
     assert (found.cause, found.ranks, found.verdict["suspects"]) == ("undetermined", "", "0"), str(found)
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from builders.lines import old_watchdog
 from builders.verdicts import gave_up, innocent, play, read, step_line
 
 import nccldoctor
@@ -78,11 +79,7 @@ def test_a_recorded_call_outweighs_a_lost_store() -> None:
 
 
 def test_a_process_that_cannot_reach_the_store_is_told_beside_a_lone_waiter(tmp_path: Path) -> None:
-    waits = (
-        "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3612, "
-        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800254 milliseconds before timing out.\n"
-    )
-    (tmp_path / "a.log").write_text(waits)
+    (tmp_path / "a.log").write_text(old_watchdog(3, 3612, numel=1, ran_ms=1_800_254))
     assert nccldoctor.analyze(tmp_path).verdict.cause is not CauseClass.INIT
     (tmp_path / "b.log").write_text(
         "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (10.0.0.2, 41908).\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import content, entry
+from builders.lines import old_watchdog
 from builders.verdicts import innocent, play, read
 
 import nccldoctor
@@ -74,16 +75,13 @@ def test_a_healthy_job_has_no_straggler() -> None:
 
 
 BAR = "  Class  Images: {:3d}% {}/32 [01:03<00:27,  2.76s/it]"
-GAVE_UP = (
-    "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, "
-    "Timeout(ms)=60000) ran for 66412 milliseconds before timing out."
-)
 
 
 @pytest.mark.parametrize(("later", "ranks"), [(24, "0"), (23, "")])
 def test_a_bar_that_goes_on_after_the_others_gave_up_is_of_rank_0(tmp_path: Path, later: int, ranks: str) -> None:
-    lines = [BAR.format(70, 22), BAR.format(73, 23), *(GAVE_UP.format(r) for r in (1, 2, 3)), BAR.format(77, later)]
-    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    gave_up = "".join(old_watchdog(r, None, "BROADCAST", limit_ms=60_000, ran_ms=66_412) for r in (1, 2, 3))
+    bars = [BAR.format(*at) + "\n" for at in ((70, 22), (73, 23), (77, later))]
+    (tmp_path / "train.log").write_text("".join((*bars[:2], gave_up, bars[2])))
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert str(verdict.ranks) == ranks
     assert (verdict.cause is CauseClass.STRAGGLER) == bool(ranks)

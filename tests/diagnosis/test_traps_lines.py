@@ -6,20 +6,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from builders.lines import watchdog
 from builders.log_reading import events, parsed
 
 from nccldoctor.events import CollectiveTimeout, DumpSignal, GroupRef, WorkStatus
 
-CAUGHT = (
-    "[rank{g}]:[E323 10:00:00.{frac} ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation "
-    "timeout: WorkNCCL(SeqNum={n}, "
-    "OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000) ran for 600011 milliseconds before timing "
-    "out.\n"
-)
-
 
 def caught(g: int, r: int, n: int = 7, op: str = "ALLREDUCE", numel: int = 5, frac: str = "000000001") -> str:
-    return CAUGHT.format(g=g, r=r, n=n, op=op, numel=numel, frac=frac)
+    return watchdog(g, n, op, at=f"E323 10:00:00.{frac}", group_rank=r, numel=numel, ran_ms=600_011)
 
 
 def test_01_two_different_ranks_on_one_line() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from builders.lines import caught, old_watchdog
 from builders.verdicts import Ruling, gave_up, raised, read, told_to_dump, torchrun
 
 READY = "[rank{r}]: 2026-01-01 09:59:50,000 INFO process groups ready world_size={n}\n"
@@ -69,17 +70,14 @@ def test_11_the_default_log_level_hides_where_dumps_went() -> None:
 
 
 def test_12_old_releases_say_that_a_watchdog_ended_at_info_only() -> None:
-    caught = (
-        "[E ProcessGroupNCCL.cpp:828] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
-        "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800011 milliseconds before timing out.\n"
-    )
-    ended = caught.replace("[E ", "[I ").replace(
-        "] Watchdog", "] NCCL watchdog thread terminated with exception: [Rank {r}] Watchdog"
-    )
+    def ended(rank: int) -> str:
+        head = f"[I ProcessGroupNCCL.cpp:475] [Rank {rank}] NCCL watchdog thread terminated with exception: "
+        return f"{head}{caught(rank, 7, numel=None, limit_ms=1_800_000, ran_ms=1_800_011)}\n"
+
     quiet: dict[str, str | bytes] = {
-        f"rank_{r}.log": caught.format(r=r) if r != 2 else "step 3 loss 2.0\n" for r in range(4)
+        f"rank_{r}.log": old_watchdog(r, 7) if r != 2 else "step 3 loss 2.0\n" for r in range(4)
     }
-    loud = {n: str(text) + (ended.format(r=n[5]) if n[5] != "2" else "") for n, text in quiet.items()}
+    loud = {n: str(text) + (ended(int(n[5])) if n[5] != "2" else "") for n, text in quiet.items()}
     one = read(quiet)
     assert one.cause != "none", "a timeout without that line is a timeout"
     same(read(dict(loud)), one)

@@ -5,24 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from builders.lines import old_watchdog, watchdog
 
 import nccldoctor
 from nccldoctor.model import CauseClass, Confidence, Finding
 
 SILENT = 11
-CAUGHT = "".join(
-    f"[rank{r}]:[E202 03:20:0{r % 8}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before "
-    "timing out.\n"
-    for r in range(16)
-    if r != SILENT
-)
-UNNUMBERED = "".join(
-    f"[E ProcessGroupNCCL.cpp:587] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
-    f"Timeout(ms)=1800000) ran for 1800{r:03d} milliseconds before timing out.\n"
-    for r in range(16)
-    if r != SILENT
-)
+CAUGHT = "".join(watchdog(r, at=f"E202 03:20:0{r % 8}.050510987") for r in range(16) if r != SILENT)
+UNNUMBERED = "".join(old_watchdog(r, None, ran_ms=1_800_000 + r) for r in range(16) if r != SILENT)
 STACK = 'Traceback (most recent call last):\n  File "/srv/train.py", line 61, in main\n    loss.backward()\n'
 FULL = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which "

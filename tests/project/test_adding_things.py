@@ -12,16 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from builders.lines import watchdog
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "adding-things.md"
 BLOCK = re.compile(r"^```\w+\n# (?P<path>[\w/.-]+/[\w.-]+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-
-WATCHDOG = (
-    "[rank{rank}]:[E1120 10:11:00.{rank}00000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation "
-    "timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600020 "
-    "milliseconds before timing out.\n"
-)
 
 
 def additions() -> dict[str, dict[str, str]]:
@@ -80,7 +75,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
                 file.write(f"\n\n{text}" if file.tell() else text)
     (work / "logs").mkdir()
     for rank in range(3):
-        (work / "logs" / f"rank_{rank}.log").write_text(WATCHDOG.format(rank=rank), encoding="utf-8")
+        (work / "logs" / f"rank_{rank}.log").write_text(watchdog(rank, 18), encoding="utf-8")
     line = "shard-cache: rank 3 waits for shard 812 (refill 40%)\n"
     (work / "logs" / "rank_3.log").write_text(line, encoding="utf-8")
     return Checkout(work / "checkout", work / "logs")

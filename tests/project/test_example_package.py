@@ -11,15 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from builders.lines import watchdog
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "nccldoctor-site"
-
-WATCHDOG = (
-    "[rank{rank}]:[E1120 10:11:00.{rank}00000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective operation "
-    "timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600020 "
-    "milliseconds before timing out.\n"
-)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ranks 0-2 give up on ALLREDUCE #18; the cache keeps rank 3 waiting."""
     folder = tmp_path_factory.mktemp("logs")
     for rank in range(3):
-        (folder / f"rank_{rank}.log").write_text(WATCHDOG.format(rank=rank), encoding="utf-8")
+        (folder / f"rank_{rank}.log").write_text(watchdog(rank, 18), encoding="utf-8")
     (folder / "rank_3.log").write_text("shard-cache: rank 3 waits for shard 812 (refill 40%)\n", encoding="utf-8")
     return folder
 

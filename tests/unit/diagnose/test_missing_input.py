@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders.cases import Log, RecordedRank, case, gave_up, said, world
+from builders.lines import watchdog
 
 import nccldoctor
 from nccldoctor.align.facts import align
@@ -18,12 +19,6 @@ from nccldoctor.model import CauseClass, Confidence, Finding, Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 CUT = "the file ends early"
-
-CAUGHT = (
-    "[rank{r}]:[E202 03:20:00.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before "
-    "timing out.\n"
-)
 
 
 def stuck(*gaps: Gap, kind: SourceKind = SourceKind.LOG, reaches: float = 20.0) -> Finding:
@@ -100,7 +95,7 @@ def test_the_counters_of_a_cut_dump_say_enough_of_an_absent_rank(tmp_path: Path)
         )
         (tmp_path / f"nccl_trace_rank_{r}").write_bytes(whole[:-200] if r == 2 else whole)
     (tmp_path / "job.log").write_text(
-        "".join(CAUGHT.format(r=r) for r in (0, 1, 3))
+        "".join(watchdog(r) for r in (0, 1, 3))
         + "[rank2]:[E202 03:20:01.050510987 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] ProcessGroupNCCL "
         "preparing to dump debug info.\n"
     )
@@ -128,7 +123,7 @@ def test_a_log_cut_inside_its_archive(tmp_path: Path) -> None:
     for r in range(4):
         recorded = RecordedRank(r, world(4)).calls(8) if r == 2 else RecordedRank(r, world(4)).calls(8).call(done=False)
         (tmp_path / f"nccl_trace_rank_{r}").write_bytes(recorded.data())
-        (tmp_path / f"rank_{r}.log").write_text("" if r == 2 else CAUGHT.format(r=r))
+        (tmp_path / f"rank_{r}.log").write_text("" if r == 2 else watchdog(r))
     own = "".join(
         f"[rank2]: 2026-02-02 03:0{m}:00,600 | INFO | trainer | step {m}/50000 | loss 3.0\n" for m in range(9)
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders.dumps import dump, entry
+from builders.lines import watchdog
 
 from nccldoctor import pipeline
 from nccldoctor.events import KernelEvent
@@ -117,11 +118,7 @@ def test_lines_of_a_host_have_the_clock_of_its_ranks() -> None:
 
 def test_the_story_is_told_on_one_clock(tmp_path: Path) -> None:
     """The process of the host that is ahead was killed before the first alarm, though its time is printed as later."""
-    (tmp_path / "rank_0.log").write_text(
-        "[rank0]:[E528 20:36:40.050510987 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before "
-        "timing out.\n"
-    )
+    (tmp_path / "rank_0.log").write_text(watchdog(0, at="E528 20:36:40.050510987", numel=1))
     (tmp_path / "rank_3.log").write_text(
         "2026-05-28 20:36:43,000 ERROR train: [rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     )

@@ -5,25 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from builders.lines import watchdog
 
 from nccldoctor import pipeline
 from nccldoctor.identify import restarts
 
 START = "W0202 {at} 100 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
-CAUGHT = (
-    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds "
-    "before timing out.\n"
-)
 TABLE = (
     "Failures:\n  <NO_OTHER_FAILURES>\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-02-02_{at}\n"
     "  host      : node0\n  rank      : {r} (local_rank: {r})\n  exitcode  : -6 (pid: 7{r})\n  error_file: <N/A>\n"
 )
 
 
+def caught(rank: int, at: str, seq: int) -> str:
+    """The line of a watchdog at this time of the day."""
+    return watchdog(rank, seq, at=f"E202 {at}.050510987", numel=1)
+
+
 def attempt(hour: int, seq: int, ranks: int = 2) -> dict[str, str]:
     """The lines of one attempt: rank to text; ``launcher`` for the launcher's."""
-    out = {f"rank_{r}": CAUGHT.format(r=r, at=f"{hour:02d}:20:0{r}", seq=seq) for r in range(ranks)}
+    out = {f"rank_{r}": caught(r, f"{hour:02d}:20:0{r}", seq) for r in range(ranks)}
     return {**out, "launcher": START.format(at=f"{hour:02d}:00:00.000000") + TABLE.format(at=f"{hour:02d}:21:00", r=0)}
 
 
@@ -79,7 +80,7 @@ def test_a_rank_that_starts_late_is_no_new_attempt(tmp_path: Path) -> None:
     """The launcher of the other node begins when the first has given up: nobody who ended comes back."""
     parts = attempt(3, 7)
     (tmp_path / "node0.log").write_text(one(parts))
-    (tmp_path / "node1.log").write_text(START.format(at="03:00:04.000000") + CAUGHT.format(r=2, at="03:20:03", seq=8))
+    (tmp_path / "node1.log").write_text(START.format(at="03:00:04.000000") + caught(2, "03:20:03", 8))
     assert seqs(tmp_path) == [7, 8]
 
 
@@ -87,20 +88,14 @@ def test_an_evaluation_bar_that_begins_again_is_no_new_attempt(tmp_path: Path) -
     bars = "".join(
         f"[rank1]: Epoch {e}: {100 * s // 80}%|███ | {s}/80 [00:10<00:10, 5.00it/s]\n" for e in (0, 1) for s in (10, 80)
     )
-    (tmp_path / "job.log").write_text(
-        bars + CAUGHT.format(r=0, at="03:20:00", seq=7) + CAUGHT.format(r=1, at="03:20:01", seq=8)
-    )
+    (tmp_path / "job.log").write_text(bars + caught(0, "03:20:00", 7) + caught(1, "03:20:01", 8))
     assert seqs(tmp_path) == [7, 8]
 
 
 def test_the_files_of_two_nodes_one_behind_the_other_are_one_attempt(tmp_path: Path) -> None:
     """The launcher of the second node starts in the file when that of the first has ended, but not on the clock."""
-    one_node = (
-        START.format(at="03:00:00.000000") + CAUGHT.format(r=0, at="03:20:00", seq=7) + TABLE.format(at="03:21:00", r=0)
-    )
-    other = (
-        START.format(at="03:00:01.000000") + CAUGHT.format(r=1, at="03:20:01", seq=8) + TABLE.format(at="03:21:01", r=1)
-    )
+    one_node = START.format(at="03:00:00.000000") + caught(0, "03:20:00", 7) + TABLE.format(at="03:21:00", r=0)
+    other = START.format(at="03:00:01.000000") + caught(1, "03:20:01", 8) + TABLE.format(at="03:21:01", r=1)
     (tmp_path / "all.log").write_text(one_node + other)
     assert seqs(tmp_path) == [7, 8]
 
@@ -119,7 +114,7 @@ def test_the_launchers_restart_dates_the_files_that_hold_no_such_line(tmp_path: 
     )
     (tmp_path / "dmesg-node0.txt").write_text(OOM.format(at="03:09:50"))
     for r in range(2):
-        (tmp_path / f"rank_{r}.log").write_text(CAUGHT.format(r=r, at=f"04:20:0{r}", seq=9))
+        (tmp_path / f"rank_{r}.log").write_text(caught(r, f"04:20:0{r}", 9))
     case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert seqs(tmp_path) == [9]
     assert not [e for e in case.events if e.kind == "out-of-memory"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders.cases import RecordedRank, ingested, world
+from builders.lines import watchdog
 
 import nccldoctor
 from nccldoctor.discover.filename_hints import run_id
@@ -17,12 +18,12 @@ from nccldoctor.model.recorded_calls import Batch
 
 HOUR = 3600.0
 
-CAUGHT = (
-    "[rank{r}]:[E202 {at}.050510987 ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn={n}, NumelOut={n}, Timeout(ms)=600000) ran for 600001 milliseconds "
-    "before timing out.\n"
-)
 STEP = "[rank{r}]: 2026-02-02 {at},600 | INFO | trainer | step {step}/50000 | loss 3.0006\n"
+
+
+def caught(rank: int, at: str, seq: int) -> str:
+    """The line of a watchdog at this time of the day."""
+    return watchdog(rank, seq, at=f"E202 {at}.050510987")
 
 
 def hang(late: int, size: int = 4, at: float = 0.0, calls: int = 8, n: int = 8) -> list[RecordedRank]:
@@ -110,7 +111,7 @@ def test_folders_of_two_runs_give_the_verdict_of_the_newer(tmp_path: Path, names
     for name, late, at, clock in ((names[0], 1, -2 * HOUR, "01"), (names[1], 2, 0.0, "03")):
         write(tmp_path / name / "dumps", hang(late, at=at))
         for rank in range(4):
-            line = CAUGHT.format(r=rank, at=f"{clock}:20:00", seq=9, n=8)
+            line = caught(rank, f"{clock}:20:00", 9)
             (tmp_path / name / f"rank_{rank}.log").write_text("" if rank == late else line)
     found = nccldoctor.analyze(tmp_path)
     assert str(found.verdict.ranks) == "2"
@@ -120,7 +121,7 @@ def test_folders_of_two_runs_give_the_verdict_of_the_newer(tmp_path: Path, names
 
 def test_logs_of_two_sizes_are_two_jobs(tmp_path: Path) -> None:
     for name, size in (("a", 8), ("b", 4)):
-        lines = "".join(CAUGHT.format(r=r, at="03:20:00", seq=7, n=8) for r in range(size - 1))
+        lines = "".join(caught(r, "03:20:00", 7) for r in range(size - 1))
         (tmp_path / f"{name}.log").write_text(f"export WORLD_SIZE={size}\n{lines}")
     found = nccldoctor.analyze(tmp_path)
     assert [source.path for source in found.case.sources] == ["a.log"]
@@ -144,7 +145,7 @@ def test_one_rank_is_not_on_two_hosts(tmp_path: Path) -> None:
         "  exitcode  : -6 (pid: 7{r})\n"
     )
     for name, host, seq, size in (("a", "node1", 7, 4), ("b", "node2", 9, 2)):
-        lines = "".join(CAUGHT.format(r=r, at=f"03:20:0{r}", seq=seq, n=8) for r in range(size))
+        lines = "".join(caught(r, f"03:20:0{r}", seq) for r in range(size))
         table = "Failures:\n" + "".join(item.format(r=r, h=host) for r in range(1, size))
         (tmp_path / f"{name}.log").write_text(
             lines + table + "Root Cause (first observed failure):\n" + item.format(r=0, h=host)
@@ -167,22 +168,18 @@ def test_two_runs_of_a_launcher_are_told_by_their_ids(tmp_path: Path) -> None:
         for rank in range(2):
             folder = tmp_path / "node0" / run / f"attempt_{attempt}" / str(rank)
             folder.mkdir(parents=True)
-            (folder / "stderr.log").write_text(CAUGHT.format(r=rank, at=f"{hour}:20:0{rank}", seq=seq, n=8))
+            (folder / "stderr.log").write_text(caught(rank, f"{hour}:20:0{rank}", seq))
     found = nccldoctor.analyze(tmp_path)
     assert {e.seq for e in found.case.events if e.kind == "collective-timeout"} == {7}  # type: ignore[attr-defined]
 
 
 def test_of_runs_without_a_time_nobody_knows_the_newest(tmp_path: Path) -> None:
     """PyTorch 2.2 prints no times: one of them is diagnosed, and never with high confidence."""
-    line = (
-        "[rank{r}]:[E ProcessGroupNCCL.cpp:523] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-        "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
-    )
     for run, late, seq in (("run7", 1, 5), ("run9", 2, 7)):
         for rank in range(4):
             folder = tmp_path / "node0" / run / "attempt_0" / str(rank)
             folder.mkdir(parents=True)
-            (folder / "stderr.log").write_text("" if rank == late else line.format(r=rank, seq=seq))
+            (folder / "stderr.log").write_text("" if rank == late else watchdog(rank, seq, at="E"))
     found = nccldoctor.analyze(tmp_path)
     assert len({e.seq for e in found.case.events if e.kind == "collective-timeout"}) == 1  # type: ignore[attr-defined]
     assert [gap.apart for gap in found.case.gaps if gap.lost] == [True]
@@ -201,7 +198,7 @@ def test_a_dump_that_its_own_log_contradicts_is_left_out(tmp_path: Path) -> None
     recorded_ranks = hang(1)
     write(tmp_path, recorded_ranks)
     (tmp_path / "nccl_trace_rank_0").write_bytes(RecordedRank(0, world(4)).calls(9, n=99).data())
-    lines = "".join(CAUGHT.format(r=r, at="03:20:00", seq=9, n=8) for r in (0, 2, 3))
+    lines = "".join(caught(r, "03:20:00", 9) for r in (0, 2, 3))
     (tmp_path / "job.log").write_text(lines.replace("] [Rank", "] [PG ID 0 PG GUID 0(default_pg) Rank"))
     found = nccldoctor.analyze(tmp_path)
     assert "nccl_trace_rank_0" in [gap.what for gap in found.case.gaps if gap.lost]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import dump, entry, list_dump
+from builders.lines import watchdog
 
 from nccldoctor.discover.archives import Lane
 from nccldoctor.discover.discover import discover
@@ -17,11 +18,7 @@ from nccldoctor.ingest.ingest import Ingested, ingest
 from nccldoctor.model import Place, SourceKind
 from nccldoctor.parsers.base import FileParser, Parsed
 
-TIMEOUT = (
-    b"[rank3]:[E1108 12:00:00.000000001 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation "
-    b"timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600010 "
-    b"milliseconds before timing out.\n"
-)
+TIMEOUT = watchdog(3, 7, at="E1108 12:00:00.000000001", ran_ms=600_010).encode()
 
 
 def write(root: Path, files: dict[str, bytes]) -> Path:

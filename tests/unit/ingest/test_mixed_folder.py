@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from builders.dumps import dump, entry
+from builders.lines import watchdog
 from simulator import file_layouts
 
 import nccldoctor as nd
@@ -16,12 +17,9 @@ from nccldoctor import pipeline
 from nccldoctor.parsers.line_prefix.prefixes import read_mark
 from nccldoctor.reports import inspect
 
-CAUGHT = "ProcessGroupNCCL.cpp:632] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, "
-SIZES = "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600{r:03d} milliseconds before timing out."
-
 
 def caught(rank: int, prefix: str = "") -> str:
-    return f"{prefix}[rank{rank}]:[E417 03:28:1{rank % 10}.050510987 " + (CAUGHT + SIZES).format(r=rank) + "\n"
+    return prefix + watchdog(rank, at=f"E417 03:28:1{rank % 10}.050510987", numel=1, ran_ms=600_000 + rank)
 
 
 def cri(rank: int) -> str:

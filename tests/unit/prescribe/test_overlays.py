@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from builders.lines import watchdog
 from click.testing import CliRunner, Result
 
 import nccldoctor
@@ -40,11 +41,6 @@ Thread 4711 (idle): "MainThread"
     _try_get_data (torch/utils/data/dataloader.py:1251)
     train (train.py:90)
 """
-TIMEOUT = (
-    "[rank{rank}]:[E1120 10:11:00.{rank}00000 ProcessGroupNCCL.cpp:685] [Rank {rank}] Watchdog caught collective "
-    "operation timeout: WorkNCCL(SeqNum=4321, OpType=ALLREDUCE, NumelIn=65536, NumelOut=65536, Timeout(ms)=600000) "
-    "ran for 600012 milliseconds before timing out.\n"
-)
 
 
 def put(folder: Path, name: str, text: str) -> Path:
@@ -59,7 +55,11 @@ def hung(tmp_path: Path) -> Path:
     folder = tmp_path / "logs"
     for rank in range(4):
         text = "".join(f"[rank{rank}]: step {n} loss 0.5\n" for n in (1, 2, 3))
-        put(folder, f"rank_{rank}.log", text + (TIMEOUT.format(rank=rank) if rank != 2 else ""))
+        put(
+            folder,
+            f"rank_{rank}.log",
+            text + (watchdog(rank, 4321, at=f"E1120 10:11:00.{rank}00000") if rank != 2 else ""),
+        )
     return put(folder, "stack_rank_2.txt", STACK)
 
 

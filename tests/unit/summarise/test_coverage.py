@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from builders.cases import Log, RecordedRank, facts, said
+from builders.lines import watchdog
 
 from nccldoctor import analyze
 from nccldoctor.align.facts import Facts
@@ -143,9 +144,7 @@ def test_dumps_that_differ_rule_out_no_mismatch() -> None:
 
 def test_memory_is_not_ruled_out_where_a_process_was_killed(tmp_path: Path) -> None:
     (tmp_path / "slurm-7.out").write_text(
-        "[rank0]:[E101 10:00:00.1 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600001 milliseconds "
-        "before timing out.\nsrun: error: node1: task 1: Killed\n"
+        watchdog(0, 7, at="E101 10:00:00.1", numel=4) + "srun: error: node1: task 1: Killed\n"
     )
     said = {c.text for c in analyze(tmp_path).diagnosis.ruled_out if c.met is False}
     assert "out of memory" not in said

@@ -6,16 +6,18 @@ What would refute it: a stack of the rank outside its data loader.
 """
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Line, Waiting
-from nccldoctor.diagnose.hypothesis import Hypothesis, rule
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Note
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
 
 
 @rule(CauseClass.STRAGGLER, refuted_by="a stack of that rank outside its data loader", before=CauseClass.INIT)
-def judge(facts: Facts, stall: Stall) -> Hypothesis | None:
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The absent ranks that the cache keeps waiting, or None."""
     if stall.kind is not StallKind.ABSENT:
         return None
