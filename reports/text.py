@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from io import StringIO
+from typing import NamedTuple
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Role
+from nccldoctor.patterns import lazy
 from nccldoctor.reports.parts import advice, missing_inputs, prose, rank_rows, wording
+from nccldoctor.reports.parts.listed import first
 from nccldoctor.reports.parts.sanitize import line
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 ROWS = 12
 """Rows of the rank table; more are counted."""
@@ -23,10 +21,10 @@ _LABEL = 14
 _NUMBERS = (3, 4)
 _SPARED = (2, 1)
 _PLAIN = str.maketrans({"\u2014": "-", "\u2013": "-", "─": "-", "…": "...", "→": "->", "“": '"', "”": '"'})
+_UNIT = lazy(r"(?<=\d) (?=(?:ms|s|min|h)\b)")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of one line and its style, as rich names it."""
 
     text: str
@@ -36,34 +34,36 @@ class Span:
 Line = tuple[Span, ...]
 
 
-def summary(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> Text:
-    """The summary in colour, for ``rich.console.Console.print``; ``ascii_only`` for terminals without UTF-8."""
+def plain(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
+    """The summary without colour; imports nothing of weight. ``ascii_only`` is for terminals without UTF-8."""
+    rows = ("".join(span.text for span in spans).rstrip() for spans in lines(diagnosis, width))
+    text = "".join(f"{row}\n" for row in rows)
+    return _ascii(text) if ascii_only else text
+
+
+def colored(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
+    """The summary with ANSI colours of the 16 that every terminal has."""
+    from rich.console import Console
     from rich.text import Text
 
-    out = Text()
+    shown = Text()
     for spans in lines(diagnosis, width):
         for span in spans:
-            out.append(_ascii(span.text) if ascii_only else span.text, style=span.style or None)
-        out.append("\n")
-    return out
-
-
-def plain(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
-    """The same without colour, without importing anything of weight."""
-    out = "".join("".join(span.text for span in spans).rstrip() + "\n" for spans in lines(diagnosis, width))
-    return _ascii(out) if ascii_only else out
+            shown.append(_ascii(span.text) if ascii_only else span.text, style=span.style or None)
+        shown.append("\n")
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system="standard", highlight=False, no_color=False)
+    console.print(shown, soft_wrap=True, end="")
+    return out.getvalue()
 
 
 def lines(diagnosis: Diagnosis, width: int) -> list[Line]:
-    """The summary as styled lines of at most ``width`` characters (40 at least)."""
+    """The summary as styled lines of at most ``width`` characters (40 at least); a blank one between its blocks."""
     width = max(width, 40)
-    blocks = (_verdict(diagnosis, width), _others(diagnosis, width), _ranks(diagnosis, width), _steps(diagnosis, width))
     out: list[Line] = []
-    for block in blocks:
-        rows = list(block)
-        if rows and out:
-            out.append(())
-        out += rows
+    for block in (_verdict, _others, _ranks, _steps):
+        rows = list(block(diagnosis, width))
+        out += [(), *rows] if rows and out else rows
     return out
 
 
@@ -84,21 +84,13 @@ def _verdict(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
 
 
 def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
-    finding, call = diagnosis.verdict, diagnosis.verdict.stalled
-    named = finding.ranks or finding.suspects
-    if named:
-        first = next((state for state in diagnosis.ranks if state.rank == min(named)), None)
-        host = f" on {line(first.host, 60)}" if first and first.host else ""
-        device = [line(first.device, 40)] if first and first.device else []
-        inside = device + ([f"pid {first.pid}"] if first and first.pid is not None else [])
-        within = f" ({', '.join(inside)})" if inside else ""
-        detail = (host + within if len(named) == 1 else "") + wording.others_may_be(diagnosis)
-        yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
-        if first and len(named) == 1 and first.last_sign:
-            yield "Last seen", line(first.last_sign, 200), ""
+    """Label, text and style of each fact."""
+    finding = diagnosis.verdict
+    if finding.ranks or finding.suspects:
+        yield from _culprits(diagnosis)
     elif finding.family not in (Family.NONE, Family.UNDETERMINED):
         yield wording.culprit_label(finding), "cannot be told", "bold"
-    if call is not None:
+    if finding.stalled is not None:
         yield "Stalled at", stalled_detail(diagnosis), ""
     situation = wording.situation(diagnosis)
     title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
@@ -108,6 +100,22 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
         yield "Note", line(notice, 300), "yellow"
     if missing_inputs.wanted(diagnosis) or finding.family is Family.NONE:
         yield "Read", missing_inputs.read(diagnosis), ""
+
+
+def _culprits(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
+    """The ranks at fault or under suspicion; of a single one also host, device, process and last sign of life."""
+    finding = diagnosis.verdict
+    named = finding.ranks or finding.suspects
+    state = next((state for state in diagnosis.ranks if state.rank == min(named)), None)
+    detail = wording.others_may_be(diagnosis)
+    if state and len(named) == 1:
+        inside = [line(state.device, 40)] if state.device else []
+        inside += [f"pid {state.pid}"] if state.pid is not None else []
+        within = f" ({', '.join(inside)})" if inside else ""
+        detail = (f" on {line(state.host, 60)}" if state.host else "") + within + detail
+    yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
+    if state and len(named) == 1 and state.last_sign:
+        yield "Last seen", line(state.last_sign, 200), ""
 
 
 def stalled_detail(diagnosis: Diagnosis) -> str:
@@ -123,28 +131,22 @@ def stalled_detail(diagnosis: Diagnosis) -> str:
 
 
 def _others(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
-    others = wording.others(diagnosis)
-    if others:
+    others = first(wording.others(diagnosis), FINDINGS)
+    if others.shown:
         yield (Span("Also found", "bold"),)
-    for finding in others[:FINDINGS]:
+    for finding in others.shown:
         text = f"{finding.id}  {line(finding.headline, 300)} ({finding.cause.value}, {finding.confidence.value})"
         yield from _wrapped(text, width, "", "  ")
-    if len(others) > FINDINGS:
-        yield (Span(f"  and {len(others) - FINDINGS} more in the JSON", "dim"),)
+    if others.more:
+        yield (Span(f"  and {others.more} more in the JSON", "dim"),)
 
 
 def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     rows = rank_rows.folded(diagnosis.ranks)
     if not rows:
         return
-    cells = [["ranks", "host", "group", "done", "enqueued", "role"]]
-    for row in rows[:ROWS]:
-        hosts = line(row.hosts[0], 24) if row.hosts else ""
-        hosts += f" +{len(row.hosts) - 1}" if len(row.hosts) > 1 else ""
-        fronts = ["" if n is None else str(n) for n in (row.completed, row.enqueued)]
-        role = wording.role_word(row.role, _cause(diagnosis, row.role))
-        cells.append([wording.few(row.ranks, 4), hosts, line(row.group or "", 24), *fronts, role])
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    cells = [["ranks", "host", "group", "done", "enqueued", "role"], *(_cells(row, diagnosis) for row in rows[:ROWS])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     columns = _fitting(widths, width)
     for number, texts in enumerate(cells):
         text = "  ".join(texts[n].rjust(widths[n]) if n in _NUMBERS else texts[n].ljust(widths[n]) for n in columns)
@@ -157,6 +159,14 @@ def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         yield (Span(f"and {wording.plural(left, 'rank')} more", "dim"),)
 
 
+def _cells(row: rank_rows.Row, diagnosis: Diagnosis) -> list[str]:
+    hosts = line(row.hosts[0], 24) if row.hosts else ""
+    hosts += f" +{len(row.hosts) - 1}" if len(row.hosts) > 1 else ""
+    counts = ["" if n is None else str(n) for n in (row.completed, row.enqueued)]
+    cause = diagnosis.verdict.cause if row.role is Role.CULPRIT else CauseClass.NONE
+    return [wording.few(row.ranks, 4), hosts, line(row.group or "", 24), *counts, wording.role_word(row.role, cause)]
+
+
 def _fitting(widths: list[int], room: int) -> list[int]:
     """The columns of the rank table that fit: where it is too wide, the group goes first, then the host."""
     columns = list(range(len(widths)))
@@ -167,11 +177,6 @@ def _fitting(widths: list[int], room: int) -> list[int]:
 
 
 _STYLES = {Role.CULPRIT: "bold red", Role.SUSPECT: "yellow", Role.VICTIM: ""}
-
-
-def _cause(diagnosis: Diagnosis, role: Role) -> CauseClass:
-    """Roles are those of the verdict; nobody is at fault in a class that names nobody."""
-    return diagnosis.verdict.cause if role is Role.CULPRIT else CauseClass.NONE
 
 
 def _steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
@@ -201,21 +206,9 @@ def _wrapped(text: str, width: int, style: str, indent: str = "") -> Iterator[Li
 
 
 def _pieces(text: str, width: int) -> list[str]:
-    """``text`` in lines; breaks only at blanks where it can (commands can be copied), not between number and unit."""
+    """``text`` in lines; breaks at blanks where it can (commands can be copied), not between number and unit."""
     out: list[str] = []
     for part in text.splitlines() or [""]:
-        bound = re.sub(r"(?<=\d) (?=(?:ms|s|min|h)\b)", "\N{NO-BREAK SPACE}", part)
-        out += textwrap.wrap(bound, width, break_on_hyphens=False, break_long_words=True, drop_whitespace=True) or [""]
+        bound = _UNIT.sub("\N{NO-BREAK SPACE}", part)
+        out += textwrap.wrap(bound, width, break_on_hyphens=False) or [""]
     return [piece.replace("\N{NO-BREAK SPACE}", " ") for piece in out]
-
-
-def colored(diagnosis: Diagnosis, *, width: int, ascii_only: bool) -> str:
-    """The summary with ANSI colours of the 16 that every terminal has."""
-    from io import StringIO
-
-    from rich.console import Console
-
-    out = StringIO()
-    console = Console(file=out, force_terminal=True, color_system="standard", highlight=False, no_color=False)
-    console.print(summary(diagnosis, width=width, ascii_only=ascii_only), soft_wrap=True, end="")
-    return out.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
@@ -20,12 +21,12 @@ class Fact:
 
 
 def tone(finding: Finding) -> str:
-    """The colour of the verdict: ``bad`` where something is diagnosed, ``ok``, or ``open`` where it cannot be told."""
+    """The colour of the verdict: ``bad`` where a cause is diagnosed, ``ok`` for none, ``open`` for undetermined."""
     return {Family.NONE: "ok", Family.UNDETERMINED: "open"}.get(finding.family, "bad")
 
 
 def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
-    """What job this is, as far as the input says: pairs of a name and a value."""
+    """Names and values that describe the job: world size, hosts, groups, versions, the start of the stall."""
     job, call = diagnosis.job, diagnosis.verdict.stalled
     world = wording.plural(job.world_size, "rank") if job.world_size is not None else "size not known"
     out = [("World", world + (" (guessed from the highest)" if job.world_guessed else ""))]
@@ -40,7 +41,7 @@ def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
 
 
 def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:
-    """Who, in which call, for how long, how far it spread: always four."""
+    """Always four: the culprits, the call, how long it stalls, and how many ranks wait."""
     return _who(diagnosis), _call(diagnosis), _time(diagnosis), _reach(diagnosis)
 
 
@@ -81,28 +82,30 @@ def _call(diagnosis: Diagnosis) -> Fact:
 
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
-    if call is None and diagnosis.verdict.cause is CauseClass.INIT:
-        return Fact(label, "not known", "the set-up leaves no times")
-    if call is None and diagnosis.verdict.family is Family.UNDETERMINED:
-        return Fact(label, "not known", "no call is seen to stall")
     if call is None:
-        return Fact(label, "no stall", "no call is seen to stall")
+        return Fact(label, *_no_stall(diagnosis.verdict))
     limit = f"limit {wording.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
-    if call.since is None and limit and diagnosis.alarm is not None:
-        return Fact(label, f"{wording.duration(call.timeout_ms or 0)} or more", "the limit ran out")
+    at_least = f"{wording.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        return Fact(label, "not known", limit or "no times in what was read")
+        unknown = ("not known", limit or "no times in what was read")
+        return Fact(label, at_least, "the limit ran out") if at_least else Fact(label, *unknown)
+    began = wording.instant(call.since)
+    in_brackets = f" ({limit})" if limit else ""
+    if call.until is None and at_least:
+        return Fact(label, at_least, f"since {began}{in_brackets}")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
-        since = f"since {wording.instant(call.since)}" + (f" ({limit})" if limit else "")
-        if limit and diagnosis.alarm is not None and call.until is None:
-            return Fact(label, f"{wording.duration(call.timeout_ms or 0)} or more", since)
-        return Fact(label, "not known", since)
-    ended, began = wording.instant(call.until), wording.instant(call.since)
-    same_day = began.split(" ")[0] == ended.split(" ")[0]
-    span = f"{began} → {ended.split(' ', 1)[1] if same_day else ended}"
-    span = span.replace(" UTC →", " →")
+        return Fact(label, "not known", f"since {began}{in_brackets}")
+    ended = wording.instant(call.until)
+    is_same_day = began.split(" ")[0] == ended.split(" ")[0]
+    span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
     value = wording.duration((call.until - call.since).total_seconds() * 1000)
-    return Fact(label, value, span + (f" ({limit})" if limit else ""))
+    return Fact(label, value, span + in_brackets)
+
+
+def _no_stall(finding: Finding) -> tuple[str, str]:
+    if finding.cause is CauseClass.INIT:
+        return "not known", "the set-up leaves no times"
+    return "not known" if finding.family is Family.UNDETERMINED else "no stall", "no call is seen to stall"
 
 
 def _reach(diagnosis: Diagnosis) -> Fact:
@@ -124,10 +127,8 @@ def _reach(diagnosis: Diagnosis) -> Fact:
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Tool, catalogue and what was read; nothing that differs between two runs on the same input."""
-    kinds: dict[str, int] = {}
-    for source in diagnosis.sources:
-        kinds[source.kind.value] = kinds.get(source.kind.value, 0) + 1
+    """Tool, catalogue and input; nothing that differs between two runs on the same input."""
+    kinds = Counter(source.kind.value for source in diagnosis.sources)
     total = wording.size(sum(source.size for source in diagnosis.sources))
     read = f"read {wording.plural(len(diagnosis.sources), 'file')}, {total}"
     detail = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))

@@ -1,4 +1,4 @@
-"""What was not read and would tell: for each kind of input whose files are missing, and where they lie."""
+"""Input that is missing and would settle an open verdict, and the places where it lies."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ KINDS = {
         "the folder of `torchrun --log-dir`, the output files of Slurm, or `kubectl logs`",
     ),
 }
-"""The inputs that tell most, as rows of coverage call them: what they are called here, and where they lie."""
+"""The inputs that tell most, by their name in coverage: their noun, and where they lie."""
 
 PROBLEMS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
-    """One kind of input: ``what`` was not read, in words; ``where`` it lies, as CommonMark."""
+class MissingInput:
+    """One kind of input: ``what`` is missing, in words; ``where`` it lies, as CommonMark."""
 
     what: str
     where: str
 
 
-def wanted(diagnosis: Diagnosis) -> tuple[Absent, ...]:
-    """What is missing, where the answer rests on too little; empty where it does not."""
+def wanted(diagnosis: Diagnosis) -> tuple[MissingInput, ...]:
+    """The missing inputs of a verdict that names no rank for sure; empty for any other."""
     finding = diagnosis.verdict
-    unsure = not finding.ranks and (finding.suspects or finding.confidence is Confidence.LOW)
-    open_ = finding.family is Family.UNDETERMINED or unsure
-    if not open_:
+    is_unsure = not finding.ranks and (finding.suspects or finding.confidence is Confidence.LOW)
+    if finding.family is not Family.UNDETERMINED and not is_unsure:
         return ()
-    found = ((row, KINDS[row.input]) for row in diagnosis.coverage if row.input in KINDS)
-    return tuple(
-        Absent(noun + whose, where) for row, (noun, where) in found if (whose := _whose(row, diagnosis.job.world_size))
-    )
+    rows = [
+        (KINDS[row.input], _whose(row, diagnosis.job.world_size)) for row in diagnosis.coverage if row.input in KINDS
+    ]
+    return tuple(MissingInput(noun + whose, where) for (noun, where), whose in rows if whose)
 
 
 def _whose(row: Coverage, world: int | None) -> str:
-    """Whose files are missing, to stand behind their name; "" where all are there."""
+    """`` of ranks 2, 5``: the ranks without this input, to stand behind its noun; "" where all have it."""
     if row.expected:
         missing = row.expected - row.found
         return f" of {wording.ranks_phrase(missing, 5)}" if missing else ""
@@ -56,12 +55,12 @@ def _whose(row: Coverage, world: int | None) -> str:
 
 
 def named(diagnosis: Diagnosis) -> str:
-    """The same in one phrase: ``flight-recorder dumps of ranks 0-3; logs of rank 2``."""
+    """One phrase: ``flight-recorder dumps of ranks 0-3; logs of rank 2``."""
     return "; ".join(item.what for item in wanted(diagnosis))
 
 
 def read(diagnosis: Diagnosis) -> str:
-    """What was read instead, with the first problems: for a summary that has no table of it."""
+    """The input that was read, and the first problems with it: for a summary without a coverage table."""
     parts = [_count(row) for row in diagnosis.coverage if row.expected or row.found or row.input in KINDS]
     problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]
     more = f"and {len(problems) - PROBLEMS} more" if len(problems) > PROBLEMS else ""

@@ -1,4 +1,4 @@
-"""The words of all reports: names of classes and roles, counts, durations, the summary."""
+"""The words that all reports share: names of classes and roles, counts, durations, the summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nccldoctor.reports.parts.sanitize import line
 
 
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
-    """``3 of 4 ranks arrived``, of how many only as surely as it is known; "" where nothing tells."""
+    """``3 of 4 ranks arrived``; without the 4 where the size of the group is not known, "" where nobody is."""
     members, world = call.entered | call.missing, diagnosis.job.world_size
     if not members:
         return ""
@@ -26,21 +26,23 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
-    """What to add to suspects that are merely the ranks heard of; "" where they are all there can be."""
+    """Added to suspects where the size of the job is not known: a rank without any input may be the one."""
     finding = diagnosis.verdict
-    open_ = finding.suspects and not finding.ranks and diagnosis.job.world_size is None
-    return ", or one that was not heard of" if open_ else ""
+    is_open = finding.suspects and not finding.ranks and diagnosis.job.world_size is None
+    return ", or one that was not heard of" if is_open else ""
 
 
 def agreement(finding: Finding) -> tuple[int, int]:
-    """How many independent kinds of evidence agree with a finding, and how many contradict it: ranks that say the same of
-    one call are one kind.
+    """The number of independent kinds of evidence that agree with a finding, and of those that contradict it.
+
+    Watchdogs of ranks 0-6 that gave up on ALLREDUCE #18 are one kind; with the stack of rank 7 there are two.
     """
-    sides = []
-    for supports in (True, False):
+
+    def kinds(supports: bool) -> int:
         unnamed = any(e.supports is supports and not e.observer for e in finding.evidence)
-        sides.append(len(observers(finding.evidence, finding.ranks, supports=supports)) + unnamed)
-    return sides[0], sides[1]
+        return len(observers(finding.evidence, finding.ranks, supports=supports)) + unnamed
+
+    return kinds(True), kinds(False)
 
 
 def confidence(finding: Finding) -> str:
@@ -50,7 +52,7 @@ def confidence(finding: Finding) -> str:
         return word
     agree, contradict = agreement(finding)
     ranks = {e.observer.partition(":")[2] for e in finding.evidence if e.supports and e.observer}
-    if not finding.ranks and agree == 1 and len(ranks) > 1:  # who says that all are in a call are those who are in it
+    if not finding.ranks and agree == 1 and len(ranks) > 1:  # "all ranks are in the call" is said by these ranks
         signals = f"the records of {len(ranks)} ranks agree"
     else:
         signals = "1 kind of evidence agrees" if agree == 1 else f"{agree} independent kinds of evidence agree"
@@ -60,7 +62,7 @@ def confidence(finding: Finding) -> str:
 SUMMARY_WORDS = 60
 
 EARLY = 0.9
-"""Share of a limit after which it may have run out: clocks and watchdogs are not exact."""
+"""Share of a timeout after which it counts as reached: clocks and watchdogs are not exact."""
 
 TITLES = {
     CauseClass.NOT_ARRIVED: "Alive, but never arrived",
@@ -83,7 +85,7 @@ TITLES = {
     CauseClass.NONE: "Nothing wrong found",
     CauseClass.UNDETERMINED: "Cannot tell",
 }
-"""What the tag of the report says for each class."""
+"""The tag of the report for each class."""
 
 _AT_FAULT = {
     CauseClass.NOT_ARRIVED: ("lagging", "Lagging"),
@@ -98,9 +100,12 @@ _AT_FAULT = {
     CauseClass.INIT: ("absent", "Absent"),
     CauseClass.STRAGGLER: ("slow", "Slow"),
 }
+"""The role of a culprit in its row, and how the first fact calls it, by class."""
+
+_DIFFERS = ("differs", "Differing")
 
 SYMBOLS = {Role.CULPRIT: "●", Role.SUSPECT: "◐", Role.VICTIM: "○", Role.UNINVOLVED: "·", Role.UNKNOWN: "?"}
-"""One for each role, so that colour is never alone."""
+"""A symbol for each role: colour alone tells nothing to some readers."""
 
 RESTARTS = {
     "now": "It may be restarted as it is.",
@@ -112,22 +117,21 @@ RESTARTS = {
 
 
 def role_word(role: Role, cause: CauseClass) -> str:
-    """What a rank's row calls it."""
+    """The role of a rank as its row names it: ``lagging``, ``suspect``, ``waiting``."""
     if role is Role.CULPRIT:
-        return _AT_FAULT.get(cause, ("differs", "Differing"))[0]
+        return _AT_FAULT.get(cause, _DIFFERS)[0]
     return {Role.SUSPECT: "suspect", Role.VICTIM: "waiting", Role.UNINVOLVED: "not involved"}.get(role, "not known")
 
 
 def culprit_label(finding: Finding) -> str:
-    """What the first fact is called: ``Lagging rank``, ``Suspects``, ``Rank at fault``."""
+    """The label of the first fact: ``Lagging rank``, ``Suspects``, ``Rank at fault``."""
     if finding.ranks:
-        kind = _AT_FAULT.get(finding.cause, ("differs", "Differing"))[1]
-        return f"{kind} rank{'s' if len(finding.ranks) > 1 else ''}"
+        return f"{_AT_FAULT.get(finding.cause, _DIFFERS)[1]} rank{'s' if len(finding.ranks) > 1 else ''}"
     return "Suspects" if finding.suspects else "Rank at fault"
 
 
 def few(ranks: Ranks, spans: int = 8) -> str:
-    """A rank set that stays short: ``0-3, 8-11 and 41 more``."""
+    """At most ``spans`` runs of a rank set: ``0-3, 8-11 and 41 more``."""
     runs = ranks.spans()
     shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:spans])
     more = sum(b - a + 1 for a, b in runs[spans:])
@@ -140,18 +144,18 @@ def ranks_phrase(ranks: Ranks, spans: int = 8) -> str:
 
 
 def call_name(op: str | None, seq: int | None) -> str:
-    """``ALLREDUCE #18723``, as far as it is known."""
+    """``ALLREDUCE #18723``; ``a call`` where neither operation nor number is known."""
     name = line(op, 60) if op else "a call" if seq is None else "call"
     return name if seq is None else f"{name} #{seq}"
 
 
 def stalled_name(call: Stalled) -> str:
-    """The same of the stalled call; p2p counts on its own, and it says so."""
+    """``SEND #4 (p2p)`` for a transfer, whose numbers are not those of collectives; else as :func:`call_name`."""
     return call_name(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
 
 
 def group_name(label: str) -> str:
-    """A group as people say it: ``dp_1``, and ``group 3`` or ``group #3`` where it is a number alone."""
+    """``dp_1``; ``group 3`` where the name is a number alone."""
     name = line(label, 60)
     return f"group {name}" if name.removeprefix("#").isdigit() else name
 
@@ -169,7 +173,7 @@ def duration(ms: float) -> str:
 
 
 def instant(time: datetime) -> str:
-    """``2026-11-11 03:25:02 UTC``; without zone or year where the source names none."""
+    """``2026-11-11 03:25:02 UTC``; without zone or year where the input has none."""
     zone = ""
     if time.tzinfo is not None:
         with suppress(OverflowError):  # a year at the edge of the calendar stays in the zone it was written in
@@ -184,7 +188,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them, decimal: ``412 MB``."""
+    """Bytes with a decimal unit: ``412 MB``."""
     value, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
     while value >= 1000 and len(units) > 1:
         value, units = value / 1000, units[1:]
@@ -194,27 +198,29 @@ def size(count: int) -> str:
 
 
 def others(diagnosis: Diagnosis) -> tuple[Finding, ...]:
-    """The findings that say more than the verdict; its own parts, one for each culprit of the same call, do not."""
-    verdict = diagnosis.verdict
+    """The findings beside the verdict, without those that repeat it for one of its culprits in the same call."""
+    verdict, others = diagnosis.verdict, diagnosis.findings[1:]
     if stalls_of(diagnosis.findings):
-        return diagnosis.findings[1:]
-    call = verdict.stalled and (verdict.stalled.group, verdict.stalled.kind, verdict.stalled.seq)
+        return others
+    return tuple(
+        other
+        for other in others
+        if not (other.cause is verdict.cause and other.ranks and other.ranks <= verdict.ranks)
+        or _call_key(other) != _call_key(verdict)
+    )
 
-    def part(finding: Finding) -> bool:
-        own = finding.stalled and (finding.stalled.group, finding.stalled.kind, finding.stalled.seq)
-        return finding.cause is verdict.cause and bool(finding.ranks) and finding.ranks <= verdict.ranks and own == call
 
-    return tuple(finding for finding in diagnosis.findings[1:] if not part(finding))
+def _call_key(finding: Finding) -> tuple[object, ...] | None:
+    return (finding.stalled.group, finding.stalled.kind, finding.stalled.seq) if finding.stalled else None
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """Two or three sentences, at most 60 words: the effect, who alarmed first, what is exonerated."""
-    sentences = [s for s in (_effect(diagnosis), _first_alarm(diagnosis), _exonerated(diagnosis)) if s]
-    out: list[str] = []
-    for sentence in sentences:
-        if len(" ".join([*out, sentence]).split()) <= SUMMARY_WORDS:
-            out.append(sentence)
-    return " ".join(out)
+    """At most 60 words in two or three sentences: the effect, the first alarm, the hypotheses that are ruled out."""
+    text = ""
+    for sentence in (_effect(diagnosis), _first_alarm(diagnosis), _ruled_out(diagnosis)):
+        longer = f"{text} {sentence}".strip()
+        text = longer if len(longer.split()) <= SUMMARY_WORDS else text
+    return text
 
 
 def _effect(diagnosis: Diagnosis) -> str:
@@ -229,14 +235,17 @@ def _effect(diagnosis: Diagnosis) -> str:
         return "No call can start before the group is up: its members wait in the set-up itself."
     if not waiting or call is None:
         return ""
-    limit = f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _ran_out(diagnosis, call) else ""
+    limit = (
+        f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _reached_limit(diagnosis, call) else ""
+    )
     behind = "" if finding.victims <= call.entered else ", or behind those who did,"
     return f"{plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
 
 
-def _ran_out(diagnosis: Diagnosis, call: Stalled) -> bool:
-    """Whether the wait lasted for its limit, as far as its times tell, else whether anybody complained: a job may be ended
-    before, and a dump may be taken while it goes on.
+def _reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
+    """True when the wait lasted for its timeout; where its times are not known, when any rank complained.
+
+    A job may be stopped before its timeout, and a dump may be taken while the job still waits.
     """
     if call.timeout_ms is None or call.timeout_ms <= 0:
         return False
@@ -257,13 +266,13 @@ def _first_alarm(diagnosis: Diagnosis) -> str:
     return ""
 
 
-def _exonerated(diagnosis: Diagnosis) -> str:
+def _ruled_out(diagnosis: Diagnosis) -> str:
     names = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
     return f"Ruled out: {'; '.join(names[:3])}." if names else ""
 
 
 def situation(diagnosis: Diagnosis) -> str:
-    """What kind of incident it is, in a few words, where the class alone does not say; "" where it does."""
+    """The kind of incident in a few words, such as ``A crash, not a hang``; "" where the class says enough."""
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if finding.family is Family.NONE:
         return "Clean run" if finding.confidence is not Confidence.LOW else "Nothing seen, not everything read"
@@ -280,7 +289,5 @@ def situation(diagnosis: Diagnosis) -> str:
     if finding.cause in (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
         return "Mismatch: the calls differ"
     if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing:
-        return (
-            "Everybody is in the call" if diagnosis.job.world_size is not None else "Everybody heard of is in the call"
-        )
+        return f"Everybody {'' if diagnosis.job.world_size is not None else 'heard of '}is in the call"
     return ""
