@@ -77,7 +77,7 @@ class Window(Protocol):
     def near(self, line: Line, limit: int) -> Iterator[Line]:
         """The next ``limit`` lines, whoever wrote them."""
 
-    def holds(self, line: Line, text: str, within: int) -> bool:
+    def has_text(self, line: Line, text: str, within: int) -> bool:
         """True when ``text`` occurs in the next ``within`` bytes: cheaper than reading lines in vain."""
 
 

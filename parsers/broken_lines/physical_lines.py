@@ -1,4 +1,4 @@
-"""The physical lines of a file that may be broken: whose they are, whether they begin a record, whether they end inside one."""
+"""The physical lines of a file that may be broken: who wrote them, and where their records begin and end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.labels import has_labels
-from nccldoctor.parsers.line_prefix.prefixes import continues, labelled, plain, read_mark, split_label
+from nccldoctor.parsers.line_prefix.prefixes import can_continue, read_mark, split_label, with_label, without_codes
 from nccldoctor.patterns import lazy
 
 LONGEST = 4_000
@@ -57,10 +57,10 @@ _NAMED = ("[PG ", "] [Rank ")
 """What messages of c10 begin with, should the prefix be lost."""
 
 
-def records(text: str) -> int:
-    """How many records a text holds, by the prefixes of those who write them."""
-    native = len(_HEAD.findall(text)) or any(name in text for name in _NAMED)
-    return native + len(_NCCL.findall(text))
+def count_records(text: str) -> int:
+    """The number of records in a text, by the prefixes of their writers."""
+    has_nccl_prefix = len(_HEAD.findall(text)) or any(name in text for name in _NAMED)
+    return has_nccl_prefix + len(_NCCL.findall(text))
 
 
 class Lines:
@@ -71,9 +71,9 @@ class Lines:
         ends = np.flatnonzero(np.frombuffer(content, np.uint8) == 0x0A)
         self.starts = np.concatenate([[0], ends + 1])
         self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
-        """Whether every line stands in a quotation."""
-        self.labelled = has_labels(content[:_STUDIED])
-        """Whether ``srun --label`` or pdsh wrote a label in front of every line."""
+        """True when every line stands in a quotation."""
+        self.with_label = has_labels(content[:_STUDIED])
+        """True when ``srun --label`` or pdsh wrote a label in front of every line."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
 
     def __len__(self) -> int:
@@ -84,48 +84,49 @@ class Lines:
         end = self.starts[number + 1] - 1 if number + 1 < len(self.starts) else len(self.content)
         return self.content[self.starts[number] : end].rstrip(b"\r")
 
-    def read(self, number: int) -> tuple[str, Mark, str]:
+    def split_line(self, number: int) -> tuple[str, Mark, str]:
         """The text, its mark, and what stands behind the mark."""
         known = self._marks.get(number)
         if known is None:
-            text = plain(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
+            text = without_codes(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
             text = _QUOTE.sub("", text, count=1) if self.quoted else text
-            label, rest = split_label(text) if self.labelled else (None, text)
+            label, rest = split_label(text) if self.with_label else (None, text)
             mark, body = read_mark(rest)
-            known = self._marks[number] = (text, labelled(mark, label) if label is not None else mark, body)
+            known = self._marks[number] = (text, with_label(mark, label) if label is not None else mark, body)
         return known
 
-    def orphan(self, number: int, head: int) -> bool:
-        """Whether a line has no label although the one it may go on with has: then what looks like one is text."""
-        return bool(_LABEL.match(self.read(head)[0])) and not _LABEL.match(self.read(number)[0])
+    def is_unlabelled(self, number: int, head: int) -> bool:
+        """True when a line has no label although ``head`` has one: then what looks like a label is text."""
+        return bool(_LABEL.match(self.split_line(head)[0])) and not _LABEL.match(self.split_line(number)[0])
 
-    def owned(self, number: int) -> bool:
-        """Whether a line says who wrote it, or begins a record. A piece that does neither ends where others write."""
-        return bool(_LABEL.match(self.read(number)[0])) or self.begins(number)
+    def has_owner(self, number: int) -> bool:
+        """True when a line names its writer, or begins a record. A piece that does neither ends where others write."""
+        return bool(_LABEL.match(self.split_line(number)[0])) or self.is_beginning(number)
 
     def ways(self, text: str, number: int, head: int) -> list[tuple[str, str]]:
-        """The ways to go on with ``text``, which begins on line ``head``, on line ``number``: what is kept of it, and
-        what is added. The likelier way first.
+        """The ways to join ``text`` and line ``number``: what is kept of the text, and what is added.
+
+        The text begins on line ``head``. The likelier way comes first.
 
         A terminal breaks inside words and nothing is lost (``Num`` / ``elOut``). An editor breaks at a blank, which is
         lost, and may indent the next line (``last completed`` / ``   NCCL work: 3``).
         """
         added = self._behind(number, head)
         spaced = text.rstrip(" "), " " + added.lstrip()
-        if self._at_blanks:
+        if self._was_broken_at_blanks:
             return [spaced]
         is_wrapped = _NARROW <= len(self.raw(number - 1)) <= _WIDE
         return [(text, added), spaced] if is_wrapped else [(text, added)]
 
     def _behind(self, number: int, head: int) -> str:
-        text, mark, body = self.read(number)
-        if not mark.stream or self.orphan(number, head):
+        text, mark, body = self.split_line(number)
+        if not mark.stream or self.is_unlabelled(number, head):
             return text
-        if self.labelled:
+        if self.with_label:
             one, text = split_label(text)
-            if one is not None and one == split_label(self.read(head)[0])[0]:
+            if one is not None and one == split_label(self.split_line(head)[0])[0]:
                 return body if _WRITER.match(text) else text
-        label, other = _OUTER.match(text), _OUTER.match(self.read(head)[0])
+        label, other = _OUTER.match(text), _OUTER.match(self.split_line(head)[0])
         if label is None or other is None:
             return body
         inner = text[label.end() :]
@@ -134,41 +135,43 @@ class Lines:
     def _after_break(self, number: int, head: int) -> str:
         return "".join(self.ways("", number, head)[0])
 
-    def same_writer(self, number: int, head: int) -> bool:
-        """Whether a line may come from the writer of ``head``: by its label, or because it has none."""
-        mine, other = self.read(head)[1].stream, self.read(number)[1].stream
-        if continues(other, mine) or self.orphan(number, head):
+    def can_share_writer(self, number: int, head: int) -> bool:
+        """True when a line may come from the writer of ``head``: by its label, or because it has none."""
+        mine, other = self.split_line(head)[1].stream, self.split_line(number)[1].stream
+        if can_continue(other, mine) or self.is_unlabelled(number, head):
             return True
-        return bool(mine) and continues(mine, other) and self.torn(head, number)  # only the rest names the process
+        return (
+            bool(mine) and can_continue(mine, other) and self.is_cut_in_prefix(head, number)
+        )  # only the rest names the process
 
-    def whole(self, number: int) -> bool:
-        """Whether nothing can go on with a line: it is empty, or a frame of a stack, of which there may be hundreds."""
-        return not self.raw(number) or _FRAME.fullmatch(self.read(number)[2].strip()) is not None
+    def is_complete(self, number: int) -> bool:
+        """True when no record can go on behind a line: it is empty, or a frame of a stack (there may be hundreds)."""
+        return not self.raw(number) or _FRAME.fullmatch(self.split_line(number)[2].strip()) is not None
 
-    def begins(self, number: int) -> bool:
-        """Whether a line is the beginning of something of its own."""
-        text, mark, body = self.read(number)
+    def is_beginning(self, number: int) -> bool:
+        """True when a line begins a record of its own."""
+        text, mark, body = self.split_line(number)
         known = mark.file is not None and mark.severity is not None
         body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
         return known or bool(_NATIVE.search(body[:160])) or bool(_BEGINS.match(body.lstrip(" \t>|`")))
 
-    def opens(self, head: int, number: int) -> bool:
-        """Whether ``head`` begins a record that ``number`` may go on with."""
-        return self.begins(head) or self.torn(head, number)
+    def can_open(self, head: int, number: int) -> bool:
+        """True when ``head`` begins a record that line ``number`` may continue."""
+        return self.is_beginning(head) or self.is_cut_in_prefix(head, number)
 
-    def native(self, head: int) -> bool:
-        """Whether a line begins with NCCL's own prefix: what it says of host and process holds for the rest."""
-        return bool(_NATIVE.match(self.read(head)[2][:160]))
+    def has_nccl_prefix(self, head: int) -> bool:
+        """True when a line begins with NCCL's own prefix: its host and process hold for the rest."""
+        return bool(_NATIVE.match(self.split_line(head)[2][:160]))
 
-    def torn(self, head: int, number: int) -> bool:
-        """Whether ``head`` ends inside the prefix of a logger, so that what looks like a beginning goes on with it."""
-        first, mark, body = self.read(head)
+    def is_cut_in_prefix(self, head: int, number: int) -> bool:
+        """True when ``head`` ends inside the prefix of a logger: what looks like a beginning then continues it."""
+        first, mark, body = self.split_line(head)
         if not body.strip():
             return True
         if mark.file is not None:
             return False
         if _STUB.fullmatch(body):
-            return self._one_host(body, self._after_break(number, head))
+            return self._is_one_host(body, self._after_break(number, head))
         opened = first.rfind("[")
         if opened <= first.rfind("]") or len(first) - opened >= 60:
             return False
@@ -176,17 +179,20 @@ class Lines:
         closed = rest.find("]")
         return closed >= 0 and "[" not in rest[:closed]
 
-    def _one_host(self, stub: str, rest: str) -> bool:
-        """Whether the beginning of a host's name belongs to the rest: not where the rest alone is named like the others."""
+    def _is_one_host(self, stub: str, rest: str) -> bool:
+        """True when the cut beginning of a host's name belongs to the rest.
+
+        It does not where the rest alone is a name like those of other hosts: ``node1`` / ``node2:17:18 [0]``.
+        """
         whole, alone = _SPOKE.match(stub + rest), _SPOKE.match(rest)
         if whole is None or alone is None:
             return True
-        return self._hosts[_shape(alone[1])] <= max(1, self._hosts[_shape(whole[1])])
+        return self._hosts[_host_shape(alone[1])] <= max(1, self._hosts[_host_shape(whole[1])])
 
     @cached_property
-    def _at_blanks(self) -> bool:
-        """Whether an editor broke the lines at blanks: none was full, and none had room for the next word."""
-        lines = [self.read(n)[0] for n in range(min(len(self), _LOOKED_AT))]
+    def _was_broken_at_blanks(self) -> bool:
+        """True when an editor broke the lines at blanks: none was full, and none had room for the next word."""
+        lines = [self.split_line(n)[0] for n in range(min(len(self), _LOOKED_AT))]
         width = max(map(len, lines), default=0)
         if not _NARROW <= width <= _WIDE:
             return False
@@ -202,9 +208,9 @@ class Lines:
 
     @cached_property
     def _hosts(self) -> Counter[str]:
-        """How many lines were written on hosts with names of a shape."""
-        return Counter(_shape(m[1].decode()) for m in _SPEAKS.finditer(self.content))
+        """The number of lines by the shapes of the hosts' names that they carry."""
+        return Counter(_host_shape(m[1].decode()) for m in _SPEAKS.finditer(self.content))
 
 
-def _shape(host: str) -> str:
+def _host_shape(host: str) -> str:
     return re.sub(r"\d+", "#", host)

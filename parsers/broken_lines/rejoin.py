@@ -1,4 +1,4 @@
-"""Joins broken lines before anything is read: cut once, wrapped by a terminal at a fixed column, or by an editor at blanks.
+"""Joins lines that were cut once, wrapped by a terminal at a fixed column, or wrapped by an editor at blanks.
 
 A parser that looks for words cannot find them where a line end stands inside. So around the lines that matter, the
 pieces that may belong to a line are joined on trial, and stay joined only where the parsers then read more than
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, records
+from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, count_records
 from nccldoctor.parsers.broken_lines.trials import (
     Read,
     Trial,
     Trials,
-    contents,
+    contents_of,
     details_told,
-    tells_more,
-    tells_other_host,
+    is_gain,
+    is_other_host,
     without,
     worth,
 )
@@ -91,7 +91,7 @@ class _Mender:
             joins = [join for head in self._heads(at) if (join := self._best_join(head, at))]
             joins = [join for join in joins if not self._has_rival(join)]
             if joins:
-                best = max(joins, key=lambda j: (self._lines.opens(j.head, j.pieces[0]), j.worth, j.head))
+                best = max(joins, key=lambda j: (self._lines.can_open(j.head, j.pieces[0]), j.worth, j.head))
                 self._joins[best.head] = best
                 self._used.update(best.pieces)
                 self._trials.earn()
@@ -100,37 +100,41 @@ class _Mender:
     def _heads(self, at: int) -> Iterator[int]:
         """The lines that ``at`` may belong to: itself, and those just before where it begins nothing."""
         lines = self._lines
-        begins = lines.begins(at)
+        begins = lines.is_beginning(at)
         for number in range(at, max(-1, at - 2 - _FOREIGN), -1):
-            if number in self._used or number in self._joins or lines.whole(number):
+            if number in self._used or number in self._joins or lines.is_complete(number):
                 continue
-            if number == at or not begins or (lines.same_writer(at, number) and lines.torn(number, at)):
+            if (
+                number == at
+                or not begins
+                or (lines.can_share_writer(at, number) and lines.is_cut_in_prefix(number, at))
+            ):
                 yield number
 
     def _best_join(self, head: int, at: int) -> _Join | None:
         """The join of ``head`` with lines behind it, ``at`` among them, that tells most; None where none tells more."""
         lines, trials = self._lines, self._trials
-        first = text = lines.read(head)[0]
+        first = text = lines.split_line(head)[0]
         best: _Join | None = None
         previous: Trial | None = None
         pieces: list[int] = []
-        most_records = max(1, records(first))
+        most_records = max(1, count_records(first))
         in_digits = False
         for number in self._pieces(head):
             ways = lines.ways(text, number, head)
-            most_records = max(most_records, records(ways[0][1]))
+            most_records = max(most_records, count_records(ways[0][1]))
             pieces.append(number)
             joined = "".join(ways[0])
-            if len(joined) > LONGEST or trials.left <= 0 or records(joined) > most_records:
+            if len(joined) > LONGEST or trials.left <= 0 or count_records(joined) > most_records:
                 break
             trial = self._tried(head, pieces, ways) if number >= at else None
             if trial is not None:
-                joined = trial.text
+                joined = trial.joined_text
                 in_digits |= trial.kept[-1:].isdigit() and trial.added[:1].isdigit()
                 if self._is_better(trial, previous, head, pieces, in_digits) and (
                     best is None or worth(trial.together) > best.worth
                 ):
-                    if trials.is_complete(first) or trials.are_two_records(text, trial.added):
+                    if trials.is_short_record(first) or trials.are_two_records(text, trial.added):
                         return best
                     gain = worth(trial.together) - worth(trial.alone)
                     best = _Join(head, tuple(pieces), joined, worth(trial.together), gain)
@@ -144,62 +148,62 @@ class _Mender:
         """The way to join that tells most, the first of equals; None where no joined text holds an event."""
         lines, trials = self._lines, self._trials
         last = pieces[-1]
-        between = [lines.read(n)[0] for n in range(head + 1, last) if n not in pieces]  # keeps the pieces apart
-        foreign = contents(trials.events(*between)) if between else []
-        read = [(way, without(trials.events("".join(way), *between), foreign)) for way in ways]
+        between = [lines.split_line(n)[0] for n in range(head + 1, last) if n not in pieces]  # keeps the pieces apart
+        foreign = contents_of(trials.events_in(*between)) if between else []
+        read = [(way, without(trials.events_in("".join(way), *between), foreign)) for way in ways]
         (kept, added), together = max(read, key=lambda way: (bool(way[1]), details_told(way[1])))
         if not together:
             return None
-        apart = without(trials.events(*(lines.read(n)[0] for n in range(head, last + 1))), foreign)
-        alone = without(trials.events(lines.read(head)[0], *between), foreign)
+        apart = without(trials.events_in(*(lines.split_line(n)[0] for n in range(head, last + 1))), foreign)
+        alone = without(trials.events_in(lines.split_line(head)[0], *between), foreign)
         return Trial(kept, added, apart, together, alone)
 
     def _is_better(
         self, trial: Trial, previous: Trial | None, head: int, pieces: Sequence[int], in_digits: bool
     ) -> bool:
-        """True when the newest piece belongs to the record: the join tells more, or a parser read it as a part already."""
+        """True when the newest piece belongs to the record: the join tells more, or a parser read across it already."""
         in_number = trial.kept[-1:].isdigit() and bool(_REST_OF_NUMBER.match(trial.added))
-        in_record = in_number or (len(pieces) == 1 and self._lines.torn(head, pieces[0]))
-        if tells_more(trial, in_record, in_digits) or (self._lines.native(head) and tells_other_host(trial)):
+        in_record = in_number or (len(pieces) == 1 and self._lines.is_cut_in_prefix(head, pieces[0]))
+        if is_gain(trial, in_record, in_digits) or (self._lines.has_nccl_prefix(head) and is_other_host(trial)):
             return True
-        if not trial.apart or contents(trial.apart) != contents(trial.together):
+        if not trial.apart or contents_of(trial.apart) != contents_of(trial.together):
             return False
-        texts = [self._lines.read(n)[0] for n in (head, *pieces)]
-        before = previous.apart if previous else self._trials.events(*texts[:-1])
-        now = contents(trial.apart)
-        return contents(before) != now != contents([*before, *self._trials.events(texts[-1])])
+        texts = [self._lines.split_line(n)[0] for n in (head, *pieces)]
+        before = previous.apart if previous else self._trials.events_in(*texts[:-1])
+        now = contents_of(trial.apart)
+        return contents_of(before) != now != contents_of([*before, *self._trials.events_in(texts[-1])])
 
     def _has_rival(self, join: _Join) -> bool:
         """True when another record begins between the head and its first piece, and gains more by that piece."""
         for head in range(join.head + 1, join.pieces[0]):
-            if head not in self._used and self._lines.begins(head):
+            if head not in self._used and self._lines.is_beginning(head):
                 rival = self._best_join(head, head)
                 if rival and rival.pieces[0] == join.pieces[0] and rival.gain >= join.gain:
                     return True
         return False
 
     def _pieces(self, head: int) -> Iterator[int]:
-        """The next lines that may go on with a record: of its writer or of nobody, without the beginning of anything."""
+        """The next lines that may continue a record: they are of its writer or of nobody, and begin nothing."""
         lines = self._lines
         foreign = pieces = 0
-        stream = lines.read(head)[1].stream
-        most = _FOREIGN if lines.owned(head) else 0
+        stream = lines.split_line(head)[1].stream
+        most = _FOREIGN if lines.has_owner(head) else 0
         for number in range(head + 1, min(len(lines), head + 1 + _PIECES * (_FOREIGN + 1))):
-            raw, mark, _ = lines.read(number)
+            raw, mark, _ = lines.split_line(number)
             if number in self._used or not raw.strip():
                 continue
-            same = lines.same_writer(number, head)
-            if same and lines.orphan(number, head) and foreign and pieces:
+            same = lines.can_share_writer(number, head)
+            if same and lines.is_unlabelled(number, head) and foreign and pieces:
                 return  # wrapped lines stand together, and a line is cut once
-            torn = same and not pieces and lines.torn(head, number)
-            if not torn and (not same or lines.begins(number)):
+            cut_in_prefix = same and not pieces and lines.is_cut_in_prefix(head, number)
+            if not cut_in_prefix and (not same or lines.is_beginning(number)):
                 foreign += 1
                 if foreign > most or (same and mark.stream and mark.stream == stream):
                     return  # the writer goes on with another record, or too many others wrote
                 continue
             yield number
             pieces += 1
-            if pieces == _PIECES or (foreign and lines.orphan(number, head)):
+            if pieces == _PIECES or (foreign and lines.is_unlabelled(number, head)):
                 return
             foreign = 0
 

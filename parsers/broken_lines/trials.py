@@ -39,17 +39,17 @@ class Trials:
         self.left, self._most = self.left + more, self._most - more
         self._known.clear()
 
-    def is_complete(self, line: str) -> bool:
+    def is_short_record(self, line: str) -> bool:
         """True when a line is a short record that nothing can follow."""
         return any(e.kind in _SHORT for e in self._events(line))
 
-    def events(self, *lines: str) -> list[Event]:
+    def events_in(self, *lines: str) -> list[Event]:
         """The events in some consecutive lines."""
         return [e for e in self._events("\n".join(lines)) if e.kind not in _GREEDY]
 
     def are_two_records(self, first: str, second: str) -> bool:
         """True when both parts hold records, and the second one a kind that the first one lacks."""
-        kinds, others = ({e.kind for e in self.events(part)} for part in (first, second))
+        kinds, others = ({e.kind for e in self.events_in(part)} for part in (first, second))
         return bool(kinds and others and not others <= kinds)
 
     def _events(self, text: str) -> Sequence[Event]:
@@ -74,12 +74,12 @@ class Trial:
     alone: Sequence[Event]
 
     @property
-    def text(self) -> str:
+    def joined_text(self) -> str:
         """The joined text."""
         return self.kept + self.added
 
 
-def tells_more(trial: Trial, in_record: bool, in_digits: bool) -> bool:
+def is_gain(trial: Trial, in_record: bool, in_digits: bool) -> bool:
     """True when the joined text tells more than its pieces and loses no kind of event.
 
     With ``in_record`` (the cut went through a number, or through the prefix of a logger) another number is enough:
@@ -94,16 +94,17 @@ def tells_more(trial: Trial, in_record: bool, in_digits: bool) -> bool:
         return False
     before, now = worth(apart), worth(together)
     if now != before:
-        return now > before and (in_record or len(together) >= len(apart) or _keeps_each(apart, together))
+        return now > before and (in_record or len(together) >= len(apart) or _has_each_record(apart, together))
     if in_record and now:
         return [(e.kind, e.host, e.details()) for e in apart] != [(e.kind, e.host, e.details()) for e in together]
-    return len(together) < len(apart) and all(any(_covers(whole, part) for whole in together) for part in apart)
+    return len(together) < len(apart) and all(any(_has_details_of(whole, part) for whole in together) for part in apart)
 
 
-def tells_other_host(trial: Trial) -> bool:
-    """True when a join changes nothing but the host of an event: NCCL's prefix names the one that its process runs on.
+def is_other_host(trial: Trial) -> bool:
+    """True when a join changes nothing but the host of an event.
 
-    A record that was whole must not change: then the second half only got onto its line.
+    NCCL's prefix names the host that its process runs on. A record that was whole must not change: then the second
+    half only got onto its line.
     """
     if [e.kind for e in trial.apart] != [e.kind for e in trial.together]:
         return False
@@ -122,17 +123,17 @@ def details_told(events: Sequence[Event]) -> int:
     return max((sum(value not in _NOTHING for value in e.details().values()) for e in events), default=0)
 
 
-def contents(events: Sequence[Event]) -> list[object]:
+def contents_of(events: Sequence[Event]) -> list[object]:
     """The events without their places and texts, to compare them."""
     return [(e.kind, e.rank, e.host, e.details()) for e in events]
 
 
 def without(events: Sequence[Event], others: Sequence[object]) -> list[Event]:
     """The events without those whose :func:`contents` are among ``others``."""
-    return [e for e, content in zip(events, contents(events), strict=True) if content not in others]
+    return [e for e, content in zip(events, contents_of(events), strict=True) if content not in others]
 
 
-def _keeps_each(apart: Sequence[Event], together: Sequence[Event]) -> bool:
+def _has_each_record(apart: Sequence[Event], together: Sequence[Event]) -> bool:
     """True when each record still tells what happened: two that tell different things must not become a longer one."""
 
     def what(event: Event) -> object:
@@ -142,14 +143,15 @@ def _keeps_each(apart: Sequence[Event], together: Sequence[Event]) -> bool:
 
 
 def _is_retold(part: Event, together: Sequence[Event]) -> bool:
-    """True when an event of another kind has all details of ``part`` and more: some of its words had been cut off."""
+    """True when an event of another kind has all details of ``part`` and more: its first words had been cut off."""
     details = {name: value for name, value in part.details().items() if value not in _NOTHING}
     return any(details.items() <= e.details().items() and worth([e]) > worth([part]) for e in together)
 
 
 def _is_contradictory(event: Event) -> bool:
-    """True when the numbers of an event contradict each other: more calls completed than enqueued, or a timeout that
-    came before its limit.
+    """True when the numbers of an event contradict each other.
+
+    More calls were completed than enqueued, or a timeout came before its limit.
     """
     done, issued = getattr(event, "last_completed", None), getattr(event, "last_enqueued", None)
     ran, limit = getattr(event, "ran_ms", None), getattr(event, "timeout_ms", None)
@@ -158,7 +160,7 @@ def _is_contradictory(event: Event) -> bool:
     )
 
 
-def _covers(whole: Event, part: Event) -> bool:
+def _has_details_of(whole: Event, part: Event) -> bool:
     """True when ``whole`` has every detail of ``part``."""
     if whole.kind != part.kind or part.rank not in (None, whole.rank):
         return False

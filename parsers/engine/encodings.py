@@ -9,13 +9,13 @@ _CHUNK = 1 << 18
 
 
 class Reader(Protocol):
-    """All that the scanner wants of a stream."""
+    """What the scanner needs of a stream."""
 
     def readinto(self, buffer: memoryview) -> int | None:
         """Fill some of the buffer; 0 at the end."""
 
 
-class Joined:
+class WithHead:
     """The first bytes, which were looked at, and then the rest of the stream, if there is one."""
 
     def __init__(self, head: bytes, rest: Any = None) -> None:
@@ -39,7 +39,7 @@ class Joined:
         return len(chunk)
 
 
-class _Wide:
+class _Utf16Reader:
     """UTF-16 read as UTF-8; what is no character becomes U+FFFD."""
 
     def __init__(self, source: Reader, encoding: str) -> None:
@@ -62,17 +62,18 @@ class _Wide:
 
 
 def as_utf8(stream: BinaryIO) -> Reader:
-    """The stream itself, or its UTF-8 form where it begins with a mark of UTF-16, or with zeros in every other byte."""
+    """The stream itself, or its UTF-8 form where it is UTF-16.
+
+    UTF-16 begins with a byte order mark, or has zeros in every other byte.
+    """
     head = stream.read(4096)
-    joined = Joined(head, stream)
-    encoding = _wide(head)
-    return _Wide(joined, encoding) if encoding else joined
+    joined = WithHead(head, stream)
+    encoding = _utf16_encoding(head)
+    return _Utf16Reader(joined, encoding) if encoding else joined
 
 
-def _wide(head: bytes) -> str | None:
-    if head.startswith(codecs.BOM_UTF16_LE):
-        return "utf-16"
-    if head.startswith(codecs.BOM_UTF16_BE):
+def _utf16_encoding(head: bytes) -> str | None:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     even, odd = head[0::2], head[1::2]
     if len(odd) < 16:

@@ -1,4 +1,4 @@
-"""One search for the literals of all parsers, and the answer to who owns what a line contains."""
+"""One search for the literals of all parsers, and the parsers that own the literals of a line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEALTHY = (
     b"shard "
     b"of the dataset from the cache, tokens per second and gpu\n  warnings.warn(\n"
 )
-"""What most of a log looks like; which bytes are common in it decides where in a literal the search begins."""
+"""Typical lines of a healthy log: the bytes that are common in them decide where in a literal the search begins."""
 
 
 def _rare_end(literal: bytes) -> bytes:
@@ -69,8 +69,9 @@ class Literals:
         ]
 
     def hits(self, view: memoryview) -> list[int]:
-        """Where literals, or their rare ends, lie in ``view``, ascending; not every one of several that overlap. Ask
-        :meth:`owners` what the line holds.
+        """The offsets of literals, or of their rare ends, in ``view``, ascending.
+
+        Of several that overlap not every one is given: :meth:`owners` tells what the line holds.
         """
         if len(self._search) == 1:
             return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]

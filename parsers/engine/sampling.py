@@ -1,5 +1,7 @@
-"""Parsers whose literals are common in healthy logs (progress, heartbeats) look at parts of a large file only: its
-beginning, its end, and the surroundings of the first and the last event that matters.
+"""Reads only parts of a large file with the parsers whose literals are common in healthy logs (progress, heartbeats).
+
+These parts are the beginning, the end, and the surroundings of the first and the last event that matters; and the last
+COLL lines of each communicator, wherever they stand.
 """
 
 from __future__ import annotations
@@ -36,37 +38,42 @@ def _sign() -> ahocorasick_rs.BytesAhoCorasick:
 _CALL = lazy(rb"opCount [0-9a-f]{1,16} [^\n]{0,240}? comm 0x([0-9a-f]{1,16})")
 
 
-class Newest:
-    """Gathers them as the scanner's buffer passes by, for each thread that calls."""
+class LastCalls:
+    """Keeps the last :data:`LAST` COLL lines of each communicator and thread, as the scanner's buffer passes by."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, bytes], deque[tuple[int, bytes]]] = defaultdict(lambda: deque(maxlen=LAST))
 
-    def block(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+    def gather(self, buffer: Buffer, low: int, high: int, number: int) -> None:
         """Look at whole lines in ``[low, high)``; the first of them has this number."""
         data = buffer.data
-        with memoryview(data) as view:
-            hits = [low + start for _, start, _ in _sign().find_matches_as_indexes(view[low:high])]
-        found: dict[tuple[bytes, bytes], deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
-        for at in hits:
-            hit = _CALL.match(data, at, high)
-            if hit is None:
-                continue
-            key = _thread(data, max(low, at - _FRONT), at), hit[1]
-            if key in self._kept or key in found or len(self._kept) + len(found) < MOST:
-                found[key].append((hit.start(), hit.end()))
-        if not found:
+        calls = self._calls(data, low, high)
+        if not calls:
             return
         ends = np.flatnonzero(np.frombuffer(data, np.uint8, high - low, low) == 0x0A) + low
-        for key, places in found.items():
-            for start, end in places:
+        for key, spans in calls.items():
+            for start, end in spans:
                 at = int(np.searchsorted(ends, start))
                 begin = int(ends[at - 1]) + 1 if at else low
                 stop = int(ends[at]) if at < len(ends) else min(high, end + _FRONT)
                 self._kept[key].append((number + at, bytes(data[begin:stop])))
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """What was kept, with the numbers of the lines, in their order."""
+    def _calls(self, data: bytearray, low: int, high: int) -> dict[tuple[bytes, bytes], deque[tuple[int, int]]]:
+        """Where the last calls in ``[low, high)`` begin and end, by thread and communicator."""
+        with memoryview(data) as view:
+            hits = [low + start for _, start, _ in _sign().find_matches_as_indexes(view[low:high])]
+        calls: dict[tuple[bytes, bytes], deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=LAST))
+        for at in hits:
+            hit = _CALL.match(data, at, high)
+            if hit is None:
+                continue
+            key = _thread(data, max(low, at - _FRONT), at), hit[1]
+            if key in self._kept or key in calls or len(self._kept) + len(calls) < MOST:
+                calls[key].append((hit.start(), hit.end()))
+        return calls
+
+    def kept_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The kept lines with their numbers, in the order of the file."""
         yield from sorted({line for kept in self._kept.values() for line in kept})
 
 
@@ -94,7 +101,7 @@ _QUIET = (Setting, Version, CommInit, CollCall, Note, Phase)  # what a healthy j
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Found:
-    """One event with its line, its order, and who says it about what."""
+    """One event with its line, its order, its writer and its subject."""
 
     line: int
     order: int
@@ -103,7 +110,11 @@ class _Found:
 
 
 class Sampler:
-    """Gathers the events of the sampled parsers as the scanner's buffer passes by."""
+    """Gathers the events of the sampled parsers as the scanner's buffer passes by.
+
+    For each block the scanner calls :meth:`before_block`, :meth:`gather_calls`, :meth:`note_events` for each line on which
+    another parser found something, and :meth:`after_block`; at the end :meth:`sampled_events`.
+    """
 
     def __init__(
         self,
@@ -120,7 +131,7 @@ class Sampler:
         self._seen: set[tuple[int, int, int]] = set()
         self._loud = False
         self._whole = False
-        self._newest = Newest()
+        self._last_calls = LastCalls()
         self._pinned: set[int] = set()  # lines that are never thinned out
         self._first: tuple[int, int] | None = None  # of the first event that matters, in a file that is read whole
         self._latest: tuple[int, int] | None = None  # offset and line of the last event that matters, in this block
@@ -128,13 +139,13 @@ class Sampler:
             None  # its surroundings: content, offset of the event in them, its line
         )
 
-    def expect(self, buffer: Buffer, first: bool, over: bool) -> None:
-        """A block is about to be searched: whether it is all there is, and so small that it is read whole."""
+    def before_block(self, buffer: Buffer, first: bool, over: bool) -> None:
+        """Note whether the next block is all there is, and so small that it is read whole."""
         self._whole = first and over and buffer.high <= WHOLE
 
-    def event(self, buffer: Buffer, at: int, number: int, found: Sequence[Event]) -> None:
-        """Another parser found something at this offset, in this line."""
-        if not self._literals.parsers or all(isinstance(e, _QUIET) for e in found):
+    def note_events(self, buffer: Buffer, at: int, number: int, events: Sequence[Event]) -> None:
+        """Note that another parser found these events at this offset, in this line."""
+        if not self._literals.parsers or all(isinstance(e, _QUIET) for e in events):
             return
         if self._loud:
             self._latest = (at, number)
@@ -147,16 +158,19 @@ class Sampler:
     def _around_first(self, buffer: Buffer) -> None:
         if self._first:
             at, number = self._first
-            self._region(buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most)
+            self._parse_region(
+                buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most
+            )
 
-    def passing(self, buffer: Buffer, low: int, high: int, number: int) -> None:
-        """Whole lines go by, the first with this number: of COLL lines the last ones are kept, wherever they stand."""
+    def gather_calls(self, buffer: Buffer, low: int, high: int, number: int) -> None:
+        """Keep the last COLL lines among the whole lines in ``[low, high)``, of which the first has this number."""
         if self._literals.parsers:
-            self._newest.block(buffer, low, high, number)
+            self._last_calls.gather(buffer, low, high, number)
 
-    def block(self, buffer: Buffer, number: int, first: bool, over: bool) -> None:
-        """A block was searched; ``number`` is the line at the end of it. ``first`` and ``over``: nothing came before,
-        comes after.
+    def after_block(self, buffer: Buffer, number: int, first: bool, over: bool) -> None:
+        """Parse what matters of a block; ``number`` is the line at the end of it.
+
+        ``first`` and ``over``: no block came before, and none comes after.
         """
         if not self._literals.parsers:
             return
@@ -166,30 +180,31 @@ class Sampler:
             self._kept = (bytes(buffer.data[low : min(buffer.high, at + REACH)]), at - low, line)
             self._latest = None
         if self._whole:
-            if not self._region(buffer, 0, buffer.high, 0, 1, self._most_of_small):
+            if self._parse_region(buffer, 0, buffer.high, 0, 1, self._most_of_small):
                 self._around_first(buffer)
         elif first:
-            self._region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
+            self._parse_region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
         if over and not self._whole:
-            self._region(buffer, max(0, buffer.high - TAIL), buffer.high, buffer.high, number, self._most)
+            self._parse_region(buffer, max(0, buffer.high - TAIL), buffer.high, buffer.high, number, self._most)
             if self._kept:
                 content, at, line = self._kept
                 around = buffer.like(content)
-                self._region(around, 0, len(content), at, line, self._most)
+                self._parse_region(around, 0, len(content), at, line, self._most)
                 around.forget()  # lines and buffer hold each other
         if over:
-            self._last_calls(buffer)
+            self._parse_last_calls(buffer)
 
-    def _last_calls(self, buffer: Buffer) -> None:
-        for number, content in self._newest.lines():
+    def _parse_last_calls(self, buffer: Buffer) -> None:
+        for number, content in self._last_calls.kept_lines():
             around = buffer.like(content)
             self._pinned.add(number)
             self._parse(around, 0, len(content), number)
             around.forget()
 
-    def _region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> bool:
-        """Parse at most so many lines in ``[low, high)``; the line at offset ``at`` has this ``number``.
-        Whether these were all.
+    def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> int:
+        """Parse at most ``most`` lines in ``[low, high)``; returns how many lines were left out.
+
+        The line at offset ``at`` has this ``number``.
         """
         with memoryview(buffer.data) as view:
             hits = self._literals.hits(view[low:high])
@@ -205,13 +220,13 @@ class Sampler:
                 continue
             start, end, _ = buffer.bounds(low + hit, spans[-1][1] if spans else low)
             spans.append((start, max(end, low + hit + 1)))
-        chosen = _some(spans, most)
+        chosen = _thinned(spans, most)
         lines = (np.searchsorted(ends, [start for start, _ in chosen]) + base).tolist()
         for (start, end), line in zip(chosen, lines, strict=True):
             cuts = buffer.pieces(start, end)
             for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
                 self._parse(buffer, a, b, line)
-        return len(spans) <= most
+        return max(0, len(spans) - most)
 
     def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
         for line in buffer.lines(start, end, number):
@@ -223,8 +238,8 @@ class Sampler:
                 about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
                 self._found.append(_Found(number, len(self._found), about, event))
 
-    def events(self) -> list[Event]:
-        """What was found, in the order of lines; thinned where it is very much."""
+    def sampled_events(self) -> list[Event]:
+        """The events in the order of their lines; beyond :data:`MOST_EVENTS` some are left out."""
         found = sorted(self._found)
         if len(found) > MOST_EVENTS:
             last = {x.writer: i for i, x in enumerate(found)}
@@ -236,8 +251,8 @@ class Sampler:
         return [x.event for x in found]
 
 
-def _some(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """The first sixth, the last two thirds, and evenly chosen ones between."""
+def _thinned(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """At most ``most`` spans: the first sixth, the last two thirds, and evenly chosen ones between."""
     if len(spans) <= most:
         return spans
     head, tail = most // 6, most * 2 // 3

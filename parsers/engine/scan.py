@@ -1,4 +1,4 @@
-"""Bytes in, events out: one literal search over the whole file, then the typed patterns on the lines that were hit.
+"""Bytes in, events out: one literal search over the whole file, then the parsers on the lines that were hit.
 
 Memory is one buffer of about 5 MB whatever the file; see ``window.py`` for lines and their neighbours, ``sampling.py``
 for the parsers whose literals are common in healthy logs.
@@ -18,8 +18,8 @@ from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers import shelf
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
 from nccldoctor.parsers.broken_lines import rejoin
-from nccldoctor.parsers.engine.deduplicate import distinct, with_groups
-from nccldoctor.parsers.engine.encodings import Joined, Reader, as_utf8
+from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
+from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
 from nccldoctor.parsers.engine.window import REACH, Buffer
@@ -46,8 +46,8 @@ def scan(
     whole = parsers is None and len(content) <= rejoin.LARGEST
     mended = without_breaks(source, content) if whole else None
     if mended is None:
-        return _run(source, content, chosen, sampled, reader)
-    return _with_lines(_run(source, mended.content, chosen, sampled), mended)
+        return _scan_content(source, content, chosen, sampled, reader)
+    return _with_original_lines(_scan_content(source, mended.content, chosen, sampled), mended)
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
@@ -63,11 +63,13 @@ def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
     parsers = tuple(p for p in shelf.line_parsers() if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
-    labelled = has_labels(content[:REACH])
-    return rejoin.mend(content, hits, lambda part: _run(source, part, parsers, 0, labelled=labelled).events)
+    with_label = has_labels(content[:REACH])
+    return rejoin.mend(
+        content, hits, lambda part: _scan_content(source, part, parsers, 0, with_label=with_label).events
+    )
 
 
-def _with_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
+def _with_original_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
     """The same with the line numbers that the file had before it was mended."""
     numbers = mended.lines
 
@@ -82,48 +84,46 @@ def _with_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
     )
 
 
-def _run(
+def _scan_content(
     source: Source,
     content: bytes,
     parsers: tuple[LineParser, ...],
     sampled: int,
     rest: Reader | None = None,
-    labelled: bool | None = None,
+    with_label: bool | None = None,
 ) -> Parsed:
-    """What the parsers find in ``content`` and the rest of the stream; the buffer is no larger than it need be.
+    """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
-    ``labelled`` says of a piece of a file whether all of the file carries labels.
+    ``labelled`` tells of a piece of a file whether the whole file carries labels.
     """
-    one = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
-    one.labelled = labelled
+    state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
+    state.with_label = with_label
     try:
-        return one.run(Joined(content, rest))
+        return state.run(WithHead(content, rest))
     finally:
-        one.close()
+        state.close()
 
 
 @functools.lru_cache(maxsize=16)
-def _shelves(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[LineParser, ...]]:
+def _sampled_apart(parsers: tuple[LineParser, ...]) -> tuple[Literals, tuple[LineParser, ...]]:
     """The search for the parsers that see every line, and the others."""
     return literals_of(tuple(p for p in parsers if not p.sampled)), tuple(p for p in parsers if p.sampled)
 
 
-def _fill(buffer: Buffer, reader: Reader) -> bool:
-    """Read until the buffer is full; whether the stream is at its end."""
+def _fill(buffer: Buffer, reader: Reader) -> None:
+    """Read until the buffer is full or the stream is at its end."""
     with memoryview(buffer.data) as view:
-        while buffer.high < len(view):
-            got = reader.readinto(view[buffer.high :])
-            if not got:
-                return True
+        while buffer.high < len(view) and (got := reader.readinto(view[buffer.high :])):
             buffer.high += got
-    return False
 
 
 class _Scan:
+    """One pass over a stream: the buffer, the parsers, and the events so far."""
+
     def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
         self.source = source
-        self.labelled: bool | None = None  # None: the beginning tells
-        self.literals, others = _shelves(parsers)
+        self.with_label: bool | None = None  # None: the beginning tells
+        self.literals, others = _sampled_apart(parsers)
         self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
         self.labels = Labels()
         self.buffer = Buffer(source, size)
@@ -134,29 +134,30 @@ class _Scan:
         self.unknown: Line | None = None
 
     def run(self, reader: Reader) -> Parsed:
-        """The loop over blocks."""
+        """Read block after block to the end of the stream."""
         buffer = self.buffer
         done, first = 0, True
         while True:
-            over = _fill(buffer, reader)
+            _fill(buffer, reader)
+            over = buffer.high < len(buffer.data)
             head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
-            if has_labels(head) if self.labelled is None else self.labelled:
+            if has_labels(head) if self.with_label is None else self.with_label:
                 buffer.read = behind_label
                 self.labels.study(head)
-            limit = buffer.high if over else self._safe(done)
-            self.sampler.expect(buffer, first, over)
-            self.sampler.passing(buffer, done, limit, self._count(done))
-            self._block(done, limit)
-            self.sampler.block(buffer, self.number, first, over)
+            limit = buffer.high if over else self._safe_limit(done)
+            self.sampler.before_block(buffer, first, over)
+            self.sampler.gather_calls(buffer, done, limit, self._line_number_at(done))
+            self._scan_block(done, limit)
+            self.sampler.after_block(buffer, self.number, first, over)
             if over:
                 break
             done, first = self._shift(limit), False
         lines = self.number - (buffer.high == 0 or buffer.data[buffer.high - 1] == 0x0A)
-        self._last_words()
+        self._note_last_line()
         return self._result(lines)
 
-    def _last_words(self) -> None:
-        """The last line of a file that one rank wrote, whatever it says, if it has a time: the rank was alive then."""
+    def _note_last_line(self) -> None:
+        """Note the last line of a file of one rank, whatever it says, if it has a time: the rank was alive then."""
         if self.source.rank is None:
             return
         buffer = self.buffer
@@ -167,21 +168,21 @@ class _Scan:
         start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
         number = self.number - buffer.data.count(b"\n", end, buffer.high)
         for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
-            told = line.mark.time is not None and not any(e.place.line == number for e in self.events[-4:])
-            if told and line.body.strip():
+            has_event = any(e.place.line == number for e in self.events[-4:])
+            if line.mark.time is not None and not has_event and line.body.strip():
                 self.events.append(Note(**common(line), what="last-line", detail=line.body.strip()[:200]))
 
     def close(self) -> None:
-        """Untie what holds each other, buffer and lines: the collector is off while files are read."""
+        """Break the circle of buffer and lines: the garbage collector is off while files are read."""
         self.buffer.forget()
         del self.sampler
 
-    def _safe(self, done: int) -> int:
-        """How far to look now, so that every hit has neighbours behind it: behind a line end, if there is one."""
+    def _safe_limit(self, done: int) -> int:
+        """The offset up to which every hit has its neighbours in the buffer: behind a line end, if there is one."""
         return self.buffer.data.rfind(b"\n", done, self.buffer.high - REACH) + 1 or self.buffer.high - REACH
 
     def _shift(self, done: int) -> int:
-        """Move what is still needed to the front of the buffer; where the unread part begins there."""
+        """Move what is still needed to the front of the buffer; returns where the unread part begins."""
         buffer = self.buffer
         away = max(0, done - HISTORY)
         buffer.data[: buffer.high - away] = buffer.data[away : buffer.high]
@@ -190,14 +191,14 @@ class _Scan:
         buffer.forget()
         return done - away
 
-    def _count(self, upto: int) -> int:
+    def _line_number_at(self, upto: int) -> int:
         """The number of the line at this offset; offsets must not decrease."""
         part = np.frombuffer(self.buffer.data, np.uint8, upto - self.counted, self.counted)
         self.number += int(np.count_nonzero(part == 0x0A))
         self.counted = upto
         return self.number
 
-    def _block(self, done: int, limit: int) -> None:
+    def _scan_block(self, done: int, limit: int) -> None:
         buffer = self.buffer
         resume = max(buffer.low, done - self.literals.longest)  # a literal in a line without end may have begun before
         with memoryview(buffer.data) as view:
@@ -207,15 +208,15 @@ class _Scan:
             if at < max(resume, done) or at >= limit:
                 continue
             start, end, _ = buffer.bounds(at, resume)
-            number = self._count(max(start, self.counted))
+            number = self._line_number_at(max(start, self.counted))
             start = max(start, buffer.data.rfind(b"\r", start, at) + 1)
             cut = buffer.data.find(b"\r", at, end)
             end = end if cut < 0 else cut
-            self._piece(start, end, number)
+            self._scan_piece(start, end, number)
             resume = max(end, at + 1)
-        self._count(limit)
+        self._line_number_at(limit)
 
-    def _piece(self, start: int, end: int, number: int) -> None:
+    def _scan_piece(self, start: int, end: int, number: int) -> None:
         lines = self.buffer.lines(start, end, number)
         owners = self.literals.owners(lines[0].raw) if lines else []
         for line in lines if owners else ():
@@ -226,11 +227,11 @@ class _Scan:
                 self.unknown = line
             if found:
                 self.events.extend(found)
-                self.sampler.event(self.buffer, start, number, found)
+                self.sampler.note_events(self.buffer, start, number, found)
 
     def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
-        """What these parsers find on a line, each finding once."""
-        out: list[Event] = []
+        """The events that these parsers find on a line, each once."""
+        found: list[Event] = []
         for parser in owners:
             try:
                 events = list(parser.parse(line))
@@ -240,14 +241,14 @@ class _Scan:
                     name, Gap(f"lines of {name}", f"{type(error).__name__} at {line.place}", source=self.source.id)
                 )
                 continue
-            out += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
+            found += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
         self.labels.note(line)
-        return out
+        return found
 
     def _result(self, lines: int) -> Parsed:
-        found = [*self.events, *self.sampler.events()]
+        found = [*self.events, *self.sampler.sampled_events()]
         order = sorted(range(len(found)), key=lambda i: (found[i].place.line or 0, i))
-        events = with_groups(distinct(self.labels.resolved([found[i] for i in order])))
+        events = with_groups(without_repetitions(self.labels.resolved([found[i] for i in order])))
         unknown: Place | None = self.unknown.place if self.unknown else None
         return Parsed(
             self.source,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
-from nccldoctor.parsers.line_prefix.prefixes import continues, plain, records
+from nccldoctor.parsers.line_prefix.prefixes import can_continue, records, without_codes
 
 REACH = 64 << 10
 """How far from a hit a line, or its neighbours, may lie; in bytes."""
@@ -18,16 +18,14 @@ _CACHED = 20_000  # lines; some 20 MB, enough for the densest 4 MB that matter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located(Line):
-    """A line that knows where it lies: its piece of the buffer is ``[at, end)``, ``record`` its index among the
-    records in it.
-    """
+    """A line with its place in the buffer: ``[at, end)``; ``record`` is its index among the records in it."""
 
     at: int
     end: int
     record: int
 
 
-def _split(text: str) -> list[str]:
+def _split_at_line_ends(text: str) -> list[str]:
     """A message cut at the line ends that it holds where JSON had escaped them."""
     if "\n" not in text and "\r" not in text:
         return [text]
@@ -75,17 +73,15 @@ class Buffer:
         return out
 
     def lines(self, start: int, end: int, number: int) -> tuple[Located, ...]:
-        """The records in ``[start, end)``, a physical line or a piece of one; ``number`` is that of the physical
-        line.
-        """
+        """The records in ``[start, end)``, a physical line with this ``number`` or a piece of it."""
         known = self._lines.get(start)
         if known is not None:
             return known
         if len(self._lines) > _CACHED:
             self._lines.clear()
-        raw = plain(bytes(self.data[start:end]).decode("utf-8", "backslashreplace"))
+        raw = without_codes(bytes(self.data[start:end]).decode("utf-8", "backslashreplace"))
         place = Place(self.source.id, self.source.path, line=number)
-        found = [(mark, body) for mark, text in self.read(raw) for body in _split(text)]
+        found = [(mark, body) for mark, text in self.read(raw) for body in _split_at_line_ends(text)]
         out = tuple(
             Located(place=place, raw=raw, body=body, mark=mark, window=self, at=start, end=end, record=i)
             for i, (mark, body) in enumerate(found)
@@ -112,31 +108,29 @@ class Buffer:
                 if at >= edge:
                     return
             _, end, _ = self.bounds(at, at)
-            later = [x for start, stop in self._shown(at, end) for x in self.lines(start, stop, number)]
+            later = [x for start, stop in self._visible_pieces(at, end) for x in self.lines(start, stop, number)]
             at = end
 
-    def _shown(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The pieces of a line that neighbours get to see: of a bar that redraws itself only the last state."""
+    def _visible_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The pieces of a line that its neighbours see: of a progress bar that redraws itself only the last state."""
         cuts = self.pieces(start, end) or [(start, end)]
         return cuts[-1:] if len(cuts) > _REDRAWN else cuts
 
     def after(self, line: Line, limit: int) -> Iterator[Line]:
-        """See :meth:`Line.following`. A line without any writer belongs to the writer of the last line that names
-        one.
-        """
+        """See :meth:`Line.following`. A line without a writer belongs to the writer of the last line that names one."""
         mine = owner = line.mark.stream
         for other in self.near(line, REACH):
             stream = other.mark.stream
             if stream:
-                owner = mine if continues(stream, mine) else stream
+                owner = mine if can_continue(stream, mine) else stream
             if (owner == mine) if mine else not stream:
                 yield other
                 limit -= 1
             if limit <= 0:
                 return
 
-    def holds(self, line: Line, text: str, within: int) -> bool:
-        """Whether ``text`` occurs in the rest of the line or the ``within`` bytes behind it."""
+    def has_text(self, line: Line, text: str, within: int) -> bool:
+        """True when ``text`` occurs in the rest of the line or the ``within`` bytes behind it."""
         return (
             isinstance(line, Located) and self.data.find(text.encode(), line.at, min(self.high, line.end + within)) >= 0
         )
@@ -152,7 +146,7 @@ class Buffer:
         while True:
             for found in reversed(earlier):
                 mine = mine or found.mark.stream
-                if continues(found.mark.stream, mine):
+                if can_continue(found.mark.stream, mine):
                     yield found
                     limit -= 1
                     if limit <= 0:
@@ -162,6 +156,6 @@ class Buffer:
             stop = at - 1  # the separator in front of what was shown last
             number -= self.data[stop] == 0x0A
             start = self.data.rfind(b"\n", edge, stop) + 1 or edge
-            cuts = self._shown(start, stop)
+            cuts = self._visible_pieces(start, stop)
             earlier = [x for a, b in cuts for x in self.lines(a, b, number)]
             at = start

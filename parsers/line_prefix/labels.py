@@ -1,4 +1,4 @@
-"""What stands in front of every line of a file, and which rank it means: labels (``srun --label``, pdsh) and local ranks."""
+"""Labels and local ranks in front of the lines of a file (``srun --label``, pdsh, ``torchrun --tee``), and their ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import pairwise
 from nccldoctor.events import Event, ProcessExit, Writer
 from nccldoctor.parsers.base import Line, Mark
 from nccldoctor.parsers.line_prefix.launcher_layouts import STRONG
-from nccldoctor.parsers.line_prefix.prefixes import labelled, plain, records, split_label
+from nccldoctor.parsers.line_prefix.prefixes import records, split_label, with_label, without_codes
 
 _SAMPLE = 400  # lines looked at
 _UNLABELLED = ("srun: ", "slurmstepd: ")  # what Slurm itself writes among the labelled lines
@@ -27,7 +27,7 @@ def has_labels(head: bytes) -> bool:
     ``grep -n``; names must hold a digit, or ``Error: `` would be a host; two words are pod and container only in front of
     something that ordinary text does not begin with.
     """
-    text = plain(head.decode("utf-8", "replace"))
+    text = without_codes(head.decode("utf-8", "replace"))
     lines = [x for x in text.split("\n")[:_SAMPLE] if x.strip() and not x.startswith(_UNLABELLED)]
     split = [(n, label, rest) for n, (label, rest) in enumerate(map(split_label, lines)) if label is not None]
     split = [(n, label, rest) for n, label, rest in split if any(map(str.isdigit, label))]
@@ -47,7 +47,7 @@ def behind_label(raw: str) -> list[tuple[Mark, str]]:
     """The records of a line in a file where ``srun --label`` or pdsh wrote ``label: `` before every line."""
     label, rest = split_label(raw)
     marked = records(rest)
-    return marked if label is None else [(labelled(mark, label), body) for mark, body in marked]
+    return marked if label is None else [(with_label(mark, label), body) for mark, body in marked]
 
 
 class Labels:
@@ -74,7 +74,7 @@ class Labels:
 
     def study(self, head: bytes) -> None:
         """Learn from the beginning of a labelled file what its labels mean."""
-        for raw in plain(head.decode("utf-8", "replace")).split("\n")[:_SAMPLE]:
+        for raw in without_codes(head.decode("utf-8", "replace")).split("\n")[:_SAMPLE]:
             for mark, _ in behind_label(raw):
                 self._learn(mark)
 
@@ -126,7 +126,7 @@ class _LocalRanks:
         self._known: dict[_Launcher, set[tuple[int, int]]] = defaultdict(set)  # local rank and rank
 
     def note(self, line: Line) -> None:
-        """Remember the local rank in front of a line that parsers were offered, and the rank if it names one too."""
+        """Remember the local rank in front of a line, and the rank if the line names one too."""
         mark = line.mark
         if mark.local_rank is None or line.place.line is None:
             return

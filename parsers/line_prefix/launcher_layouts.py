@@ -1,6 +1,6 @@
-"""The prefixes that launchers, collectors and terminals put before a line: torchrun, srun, mpirun, Ray, SkyPilot,
-Kubernetes, Docker, pdsh, quotes and line numbers of viewers.
+"""The layouts of launchers, collectors and terminals.
 
+torchrun, srun, mpirun, Ray, SkyPilot, Kubernetes, Docker, pdsh, quotes and line numbers of viewers.
 Sources: torch ``elastic/multiprocessing/tail_log.py`` (``[default3]:``), Open MPI ``--tag-output``, Ray
 ``_private/ray_logging``, kubectl ``logs --prefix``, stern's default template, the CRI logging format, ``srun --label``.
 """
@@ -140,7 +140,10 @@ _TIME_KEYS = ("time", "timestamp", "@timestamp", "ts", "asctime")
 
 
 def unwrapped(raw: str) -> tuple[str, str]:
-    """The message inside a JSON log line and its collector's time as text; the line itself and "" where it is none."""
+    """The message inside a JSON log line, and its collector's time as text.
+
+    A line that is no JSON object with a message is given back itself, with "".
+    """
     if not raw.startswith("{") or '"' not in raw[:3]:
         return raw, ""
     try:

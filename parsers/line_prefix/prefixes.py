@@ -1,4 +1,4 @@
-"""What stands before the message of a line: launchers, collectors, terminals and loggers, peeled off one by one.
+"""Peels off what launchers, collectors, terminals and loggers put before the message of a line.
 
 ``read_mark`` takes them in any order and number (``[pod/w-0/pytorch] 2026-04-24T07:03:34Z [rank3]:[E424 …``), because
 every layer of a job may add its own. What is left is the message, with the indent that belongs to it.
@@ -52,7 +52,7 @@ _GLUED = lazy(
 )
 
 
-def plain(text: str) -> str:
+def without_codes(text: str) -> str:
     """The text without colour, cursor and title codes of terminals (also as ``^[[A``) and without NUL characters."""
     if "\x1b" in text or "^[[" in text or _COLOUR.search(text):
         text = _CODES.sub("", text)
@@ -68,7 +68,7 @@ def read_mark(raw: str) -> tuple[Mark, str]:
     partial = PartialMark()
     text, when = la.unwrapped(raw)
     if text is not raw:
-        text = plain(text)  # inside JSON the codes were escaped
+        text = without_codes(text)  # inside JSON the codes were escaped
     if when:
         _peel(partial, when)
         partial.collected, partial.time = partial.time, None
@@ -79,7 +79,7 @@ def read_mark(raw: str) -> tuple[Mark, str]:
         if repeated:
             partial.repeated = int(repeated[1])
             body = body[: repeated.start()]
-    return _NOBODY if at < 0 and partial.repeated == 1 and not when else _finished(partial), body
+    return _NOBODY if at < 0 and partial.repeated == 1 and not when else _mark_of(partial), body
 
 
 _NOBODY = Mark()
@@ -130,7 +130,7 @@ def _peel_tail(partial: PartialMark, text: str, at: int) -> int:
     return at
 
 
-def _finished(partial: PartialMark) -> Mark:
+def _mark_of(partial: PartialMark) -> Mark:
     if partial.time is not None and partial.collected is not None:
         partial.time = completed(partial.time, partial.collected)
     writer = partial.process
@@ -154,9 +154,10 @@ _LABELS = (
 
 
 def split_label(raw: str) -> tuple[str | None, str]:
-    """``"12: text"``, ``"node7: text"``, ``"[12]:text"`` or ``"pod-7 container text"`` as label and text, for files in
-    which every line has one (``srun --label``, pdsh, torchrun with a template, stern); None and the line where there
-    is no label.
+    """The label of a line and its text; None and the line where there is no label.
+
+    For files in which every line has one: ``12: text`` (``srun --label``), ``node7: text`` (pdsh), ``[12]:text`` (torchrun
+    with a template) or ``pod-7 container text`` (stern).
     """
     for pattern in _LABELS:
         m = pattern.match(raw)
@@ -165,8 +166,8 @@ def split_label(raw: str) -> tuple[str | None, str]:
     return None, raw
 
 
-def labelled(mark: Mark, label: str) -> Mark:
-    """The mark of a line behind a label: a number is a task, anything else a host, or a pod with its container."""
+def with_label(mark: Mark, label: str) -> Mark:
+    """The mark of a line behind a label: a number is a task, else it is a host, or a pod with its container."""
     task, place = (int(label), f"task{label}") if label.isdigit() else (None, label.replace(" ", "/"))
     return replace(
         mark,
@@ -176,9 +177,10 @@ def labelled(mark: Mark, label: str) -> Mark:
     )
 
 
-def inherited(outer: Mark, inner: Mark) -> Mark:
-    """The mark of a record that begins in the middle of a line: its own, completed by what stands at the line's start,
-    unless that names another writer.
+def merged_mark(outer: Mark, inner: Mark) -> Mark:
+    """The mark of a record that begins in the middle of a line: its own, completed by that of the line.
+
+    Nothing is taken over from the mark of the line where that names another rank.
     """
     if outer.rank is not None and inner.rank is not None and outer.rank != inner.rank:
         return inner
@@ -205,10 +207,10 @@ def records(raw: str) -> list[tuple[Mark, str]]:
     out = [(mark, body[: starts[0]])] if body[: starts[0]].strip() else []
     for begin, end in zip(starts, [*starts[1:], len(body)], strict=True):
         inner, text = read_mark(body[begin:end])
-        out.append((inherited(mark, inner), text))
+        out.append((merged_mark(mark, inner), text))
     return out
 
 
-def continues(stream: str, of: str) -> bool:
-    """True when a line of ``stream`` may come from the writer ``of``: the same one, or the place that holds it."""
+def can_continue(stream: str, of: str) -> bool:
+    """True when a line of ``stream`` may come from the writer ``of``: from the same, or from the place that holds it."""
     return stream == of or not stream or of.startswith(stream + SEPARATOR)

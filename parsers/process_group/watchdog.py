@@ -72,7 +72,7 @@ def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | No
     It is that of the next message of this process about the same call: below a timeout of ``SeqNum=18`` stands
     ``[PG ID 2 …] … failure detected by watchdog at work sequence id: 18``.
     """
-    if seq is None or not line.window.holds(line, "[PG ", _NEAR):
+    if seq is None or not line.window.has_text(line, "[PG ", _NEAR):
         return None, None
     for other in line.window.near(line, 60):
         m = PATTERN.search(other.body) if other.mark.stream == line.mark.stream else None

@@ -36,7 +36,7 @@ class _Callstack:
     def near(self, line: Line, limit: int) -> Iterator[Line]:
         return self.after(line, limit)
 
-    def holds(self, line: Line, text: str, within: int) -> bool:
+    def has_text(self, line: Line, text: str, within: int) -> bool:
         return any(text in other.raw for other in self.after(line, within))
 
     def before(self, line: Line, limit: int) -> Iterator[Line]:

@@ -6,7 +6,7 @@ from builders.log_reading import parsed
 
 from nccldoctor.events import CollectiveTimeout, GroupRef, Note, WorkStatus
 from nccldoctor.model import Place
-from nccldoctor.parsers.engine.deduplicate import distinct, with_groups
+from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
 
 
 def at(line: int) -> Place:
@@ -19,23 +19,27 @@ def timeout(line: int, **more: object) -> CollectiveTimeout:
 
 
 def test_a_copy_completes_the_first() -> None:
-    (e,) = distinct([timeout(1), timeout(9, rank=7, group=GroupRef(uid="2"))])
+    (e,) = without_repetitions([timeout(1), timeout(9, rank=7, group=GroupRef(uid="2"))])
     assert (e.place.line, e.rank, str(e.group)) == (1, 7, "2")
 
 
 def test_a_cut_copy_is_still_a_copy() -> None:
-    assert len(distinct([timeout(1), timeout(2, ran_ms=None, timeout_ms=None)])) == 1
+    assert len(without_repetitions([timeout(1), timeout(2, ran_ms=None, timeout_ms=None)])) == 1
 
 
 def test_other_ranks_other_groups_and_other_times_are_other_records() -> None:
-    found = distinct([timeout(1, rank=0), timeout(2, rank=1), timeout(3, rank=0, ran_ms=12), timeout(4, group_rank=2)])
+    found = without_repetitions(
+        [timeout(1, rank=0), timeout(2, rank=1), timeout(3, rank=0, ran_ms=12), timeout(4, group_rank=2)]
+    )
     assert len(found) == 4
-    pair = distinct([timeout(1, rank=0, group=GroupRef(uid="1")), timeout(2, rank=0, group=GroupRef(uid="2"))])
+    pair = without_repetitions(
+        [timeout(1, rank=0, group=GroupRef(uid="1")), timeout(2, rank=0, group=GroupRef(uid="2"))]
+    )
     assert len(pair) == 2
 
 
 def test_the_rank_inside_the_group_may_differ_where_the_global_one_agrees() -> None:
-    assert len(distinct([timeout(1, rank=8, group_rank=6), timeout(2, rank=8, group_rank=1)])) == 1
+    assert len(without_repetitions([timeout(1, rank=8, group_rank=6), timeout(2, rank=8, group_rank=1)])) == 1
 
 
 def status(line: int, hour: int | None = None) -> WorkStatus:
@@ -44,20 +48,20 @@ def status(line: int, hour: int | None = None) -> WorkStatus:
 
 
 def test_the_next_attempt_may_fail_with_the_same_counters() -> None:
-    assert len(distinct([status(1, 5), status(2, 5)])) == 1
-    assert len(distinct([status(1, 5), status(2, 8)])) == 2
-    assert len(distinct([status(1), status(900)])) == 1
-    assert len(distinct([status(1), status(90_000)])) == 2
+    assert len(without_repetitions([status(1, 5), status(2, 5)])) == 1
+    assert len(without_repetitions([status(1, 5), status(2, 8)])) == 2
+    assert len(without_repetitions([status(1), status(900)])) == 1
+    assert len(without_repetitions([status(1), status(90_000)])) == 2
 
 
 def test_other_kinds_are_left_alone() -> None:
     notes = [Note(place=at(1), text="", what="x"), Note(place=at(1), text="", what="x")]
-    assert distinct(notes) == notes
+    assert without_repetitions(notes) == notes
 
 
 def test_thousands_of_records_that_nothing_tells_apart_stay_cheap() -> None:
     events = [timeout(i, seq=None, ran_ms=i) for i in range(5_000)]
-    assert len(distinct(events)) == 5_000
+    assert len(without_repetitions(events)) == 5_000
     text = (
         "Watchdog caught collective operation timeout: WorkNCCL(OpType=SEND, Timeout(ms)=1) ran for {} milliseconds\n"
     )

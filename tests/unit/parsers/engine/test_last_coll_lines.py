@@ -9,7 +9,7 @@ from builders.cpu_limit import bounded_cpu_time
 from nccldoctor.events import CollCall
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import Parsed
-from nccldoctor.parsers.engine.sampling import LAST, Newest
+from nccldoctor.parsers.engine.sampling import LAST, LastCalls
 from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.engine.window import Buffer
 
@@ -62,9 +62,9 @@ def test_more_communicators_than_any_process_has_are_not_kept() -> None:
     buffer = Buffer(Source(0, "x", SourceKind.LOG, 0), 0).like(
         "".join(line(n, f"0x{n:x}", pid=n) for n in range(6000)).encode()
     )
-    newest = Newest()
-    newest.block(buffer, 0, buffer.high, 1)
-    assert 1000 < len(list(newest.lines())) <= 4096
+    newest = LastCalls()
+    newest.gather(buffer, 0, buffer.high, 1)
+    assert 1000 < len(list(newest.kept_lines())) <= 4096
 
 
 def test_hostile_lines_end() -> None:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from nccldoctor.parsers.base import Mark
 from nccldoctor.parsers.line_prefix.prefixes import (
-    continues,
-    labelled,
-    plain,
+    can_continue,
     read_mark,
     records,
     split_label,
+    with_label,
+    without_codes,
 )
 
 
@@ -290,7 +290,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("raw", "body", "says"), CASES, ids=[f"{i}-{c[0][:30]!r}" for i, c in enumerate(CASES)])
 def test_every_form_of_prefix(raw: str, body: str, says: dict[str, object]) -> None:
-    mark, rest = read_mark(plain(raw))
+    mark, rest = read_mark(without_codes(raw))
     assert rest == body
     assert told(mark) == says
 
@@ -333,10 +333,10 @@ def test_stream_tells_writers_apart(raw: str, stream: str) -> None:
 
 
 def test_continues_goes_from_the_place_to_its_writers_only() -> None:
-    assert continues("", "rank3")
-    assert continues("w-0/c", "w-0/c / rank9")
-    assert not continues("w-0/c / rank8", "w-0/c / rank9")
-    assert not continues("rank1", "rank10")
+    assert can_continue("", "rank3")
+    assert can_continue("w-0/c", "w-0/c / rank9")
+    assert not can_continue("w-0/c / rank8", "w-0/c / rank9")
+    assert not can_continue("rank1", "rank10")
 
 
 def test_records_glued_to_a_bar_and_to_each_other_come_apart() -> None:
@@ -359,22 +359,22 @@ def test_a_glued_record_without_rank_keeps_the_launchers_word() -> None:
 def test_labels() -> None:
     label, rest = split_label(" 6: [rank48]: x")
     assert (label, rest) == ("6", "[rank48]: x")
-    mark = labelled(read_mark(rest)[0], "6")
+    mark = with_label(read_mark(rest)[0], "6")
     assert (mark.task, mark.rank, mark.stream) == (6, 48, "task6 / rank48")
-    assert labelled(Mark(), "node7").host == "node7"
+    assert with_label(Mark(), "node7").host == "node7"
     assert split_label("no label") == (None, "no label")
 
 
 def test_terminal_codes_go_also_as_text() -> None:
-    assert plain("\x1b[36m(a)\x1b[0m b\x1b]0;title\x07c^[[A^[[Ad\x00e\ufefff") == "(a) bcdef"
+    assert without_codes("\x1b[36m(a)\x1b[0m b\x1b]0;title\x07c^[[A^[[Ad\x00e\ufefff") == "(a) bcdef"
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_without_error_and_nothing_is_invented(raw: str) -> None:
-    mark, body = read_mark(plain(raw))
+    mark, body = read_mark(without_codes(raw))
     assert body in raw.replace("\x00", "") or "\x1b" in raw or "^[[" in raw or raw.startswith("{") or "\ufeff" in raw
     assert mark.repeated >= 1
-    assert records(plain(raw))
+    assert records(without_codes(raw))
 
 
 PARTS = st.sampled_from([c[0].replace("text", "") for c in CASES])
@@ -382,4 +382,4 @@ PARTS = st.sampled_from([c[0].replace("text", "") for c in CASES])
 
 @given(st.lists(PARTS, min_size=1, max_size=5))
 def test_prefixes_in_any_order_never_raise(parts: list[str]) -> None:
-    assert records(plain(" ".join(parts)))
+    assert records(without_codes(" ".join(parts)))
