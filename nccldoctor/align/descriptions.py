@@ -31,10 +31,9 @@ def entry_text(facts: Facts, row: int) -> str:
     inputs = case.vocabulary.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
     state = ("scheduled", "started", "completed")[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
     group = case.groups[case.call_group[row]].label if case.call_group[row] >= 0 else "?"
-    number = int(calls.p2p_seq[row]) if calls.is_p2p[row] and calls.p2p_seq[row] >= 0 else int(calls.seq[row])
     where = call_site(case.vocabulary.stacks[calls.stack[row]])
     sizes = ", ".join(str(list(s)) for s in inputs[:3])
-    return f"{case.vocabulary.ops[calls.op[row]]} #{number} in {group} {sizes} {state}" + (
+    return f"{case.vocabulary.ops[calls.op[row]]} #{calls.number(row)} in {group} {sizes} {state}" + (
         f", called by {where}" if where else ""
     )
 

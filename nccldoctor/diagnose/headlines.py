@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Gap, SourceKind
-from nccldoctor.model.findings import _parts, stalls_of
+from nccldoctor.model.findings import parts_of_verdict, stalls_of
 from nccldoctor.model.ranks import Ranks, names
 
 LONGEST = 400
@@ -28,7 +28,7 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     verdict = findings[0]
     if verdict.cause is CauseClass.UNDETERMINED and not case.events and not len(case.calls) and not case.dumps:
         return (replace(verdict, headline=nothing_known([s.kind for s in case.sources], case.gaps)), *findings[1:])
-    parts = _parts(findings)
+    parts = parts_of_verdict(findings)
     if len(parts) > 1:
         words = [part.headline.rstrip(".") for part in parts]
         if sum(map(len, words)) > READABLE:

@@ -83,6 +83,16 @@ class Finding:
         """The family of its class."""
         return self.cause.family
 
+    @property
+    def inside(self) -> Ranks:
+        """The ranks known to wait inside the stalled call; empty where the finding names no call."""
+        return self.stalled.entered if self.stalled is not None else Ranks()
+
+    @property
+    def members(self) -> Ranks:
+        """All ranks that take part in the stalled call, and those that should."""
+        return self.stalled.entered | self.stalled.missing if self.stalled is not None else Ranks()
+
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
@@ -130,15 +140,14 @@ class RemedyAdvice:
 
 
 def stalls_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The parts of a verdict that speaks for several stalls: findings of its class that name some of its culprits
-    each.
-    """
-    parts = _parts(findings)
+    """The findings that a verdict about several stalls sums up: each names some of its culprits."""
+    parts = parts_of_verdict(findings)
     calls = {(f.stalled.group, f.stalled.kind, f.stalled.seq) if f.stalled is not None else f.id for f in parts}
     return parts if len(calls) == len(parts) else ()  # several ranks that are missing in one call are one stall
 
 
-def _parts(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def parts_of_verdict(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of the verdict's class that share out its culprits among them; empty where it stands alone."""
     verdict = findings[0]
     if verdict.family in (Family.NONE, Family.UNDETERMINED) or len(verdict.ranks) < 2:
         return ()

@@ -84,8 +84,13 @@ class Calls:
                 out[name] = np.full(rows, np.nan if dtype == "float32" else fill, dtype=dtype)
         return cls(**out)
 
+    def number(self, row: int) -> int:
+        """The number under which its group counts a call: that of the transfer for a send or receive that has one."""
+        numbers = self.p2p_seq if self.is_p2p[row] and self.p2p_seq[row] >= 0 else self.seq
+        return int(numbers[row])
+
     def by_dump(self) -> Iterator[tuple[int, slice]]:
-        """Each dump that has calls, with its rows: they stand together, so that no pass over the whole table is needed for each dump."""
+        """Each dump that has calls, with its rows, which stand together: no dump needs a pass over the whole table."""
         if len(self):
             edges = [0, *(np.flatnonzero(self.dump[1:] != self.dump[:-1]) + 1).tolist(), len(self)]
             for start, stop in pairwise(edges):
@@ -131,9 +136,10 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class CommState:
-    """A communicator as NCCL dumped it (``nccl_comm_state``): ``rank`` of ``nranks``, the number of its ``newest`` call and of the
-    first one that did not finish (-1: none); ``op``, ``numel`` and ``dtype`` of that one, else of the newest. ``uneven``: not all members
-    issue all its calls.
+    """A communicator as NCCL dumped it (``nccl_comm_state``): ``rank`` of ``nranks``.
+
+    ``newest`` is the number of its newest call, ``unfinished`` that of the first one that did not finish (-1: none); ``op``,
+    ``numel`` and ``dtype`` are of that one, else of the newest. ``uneven``: not all members issue all its calls.
     """
 
     comm: str

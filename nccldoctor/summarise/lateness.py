@@ -1,8 +1,7 @@
-"""The run-up: how late each rank issued each of the last recorded calls before the stall.
+"""Measures how late each rank issued each of the last recorded calls before the stall.
 
-Lateness is measured against the first rank of the same group to issue the same call, by the recorder's own times.
-Those are
-wall clocks of different hosts: where calls complete together on all members, clocks that differ show and are corrected.
+A rank is late by the time since the first rank of its group issued the same call, as the recorder has it. Those are wall
+clocks of different hosts. Calls that complete together on all members show clocks that differ, which are corrected.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ ROWS = 24
 """Ranks shown one by one."""
 
 CLOCK_NOISE = 250.0
-"""Milliseconds below which a difference of clocks is not told from the watchdog's own rhythm: it looks for completed
-calls
-every 100 ms (``kWatchdogThreadSleepMillis``, pytorch ``ProcessGroupNCCL.cpp``)."""
+"""Milliseconds below which a difference of clocks may be the watchdog's own rhythm: it looks for completed calls every
+100 ms (``kWatchdogThreadSleepMillis``, pytorch ``ProcessGroupNCCL.cpp``)."""
 
 COMMON = 3
 """Completions that a clock's correction needs at least."""
@@ -49,12 +47,12 @@ class _Window:
 
 
 def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
-    """The run-up to the verdict's stalled call; None where no such call, or no time of it, was recorded."""
+    """Lateness in the calls up to the verdict's stalled one; None where no such call, or no time of it, was recorded."""
     stalled = findings[0].stalled
     if stalled is None or stalled.seq is None:
         return None
     if stalled.kind == "p2p":
-        last = _shared(facts, stalled.entered | stalled.missing)
+        last = _shared(facts, findings[0].members)
     else:
         last = next(((g.index, stalled.seq) for g in facts.case.groups if g.label == stalled.group), None)
     window = _window(facts, *last) if last is not None else None
@@ -62,19 +60,17 @@ def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
         return None
     shift = _corrections(facts, window)
     late = _lateness(window, window.created - shift[:, None])
-    return _bounded(facts, findings, facts.case.groups[last[0]], window, late, shift)
+    return _report(facts, findings, facts.case.groups[last[0]], window, late, shift)
 
 
 def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
-    """Of a transfer between two ranks, who is late shows in the collectives that both are in: the group with most of
-    them, and the last one that every member issued.
-    """
-    found: list[tuple[int, int]] = []
+    """The group in which both ends of a transfer issue most collectives, and the last one that every member issued."""
+    counts: list[tuple[int, int]] = []
     for group in facts.case.groups:
         fronts = [f for r in group.members if (f := facts.progress.by_group_rank.get((group.index, r))) is not None]
         if pair <= group.members and fronts:
-            found.append((min(front.enqueued for front in fronts), -group.index))
-    most, index = max(found, default=(0, 0))
+            counts.append((min(front.enqueued for front in fronts), -group.index))
+    most, index = max(counts, default=(0, 0))
     return (-index, most) if most > 1 else None
 
 
@@ -95,8 +91,8 @@ def _window(facts: Facts, group: int, seq: int) -> _Window | None:
     )
     if not len(rows):
         return None
-    mine = rows[case.call_group[rows] == group]
-    seqs = np.unique(calls.seq[mine])[-CALLS:]
+    own_rows = rows[case.call_group[rows] == group]
+    seqs = np.unique(calls.seq[own_rows])[-CALLS:]
     if len(seqs) < 2:
         return None
     rows = rows[calls.seq[rows] >= seqs[0]]
@@ -127,9 +123,7 @@ def _window(facts: Facts, group: int, seq: int) -> _Window | None:
 
 
 def _corrections(facts: Facts, window: _Window) -> Floats:
-    """Milliseconds that each rank's clock is ahead, as far as common completions tell; one value for all ranks of a
-    host.
-    """
+    """Milliseconds by which each rank's clock is ahead of common completions; one value for all ranks of a host."""
     ahead = np.full(len(window.ranks), np.nan)
     for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
@@ -151,7 +145,7 @@ def _corrections(facts: Facts, window: _Window) -> Floats:
 
 
 def _lateness(window: _Window, created: Floats) -> Floats:
-    """Milliseconds behind the first of its own group; never and unknown as the constants say."""
+    """Milliseconds behind the first rank of its own group, :data:`NEVER` or :data:`UNKNOWN`."""
     late = np.full(created.shape, UNKNOWN)
     for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
@@ -167,11 +161,11 @@ def _lateness(window: _Window, created: Floats) -> Floats:
     return late
 
 
-def _bounded(
+def _report(
     facts: Facts, findings: tuple[Finding, ...], group: Group, window: _Window, late: Floats, shift: Floats
 ) -> Lateness:
-    shown = _shown(findings, window, late)
-    last = _last(window, late)
+    shown = _ranks_shown(findings, window, late)
+    last = _times_last(window, late)
     place = {rank: at for at, rank in enumerate(window.ranks.tolist())}
     before = [next((s.seconds * 1e3 for s in facts.case.skews if r in s.ranks), 0.0) for r in window.ranks.tolist()]
     corrected = float(np.max(np.abs(shift + np.array(before)))) if len(shift) else 0.0
@@ -196,8 +190,8 @@ def _bounded(
     )
 
 
-def _last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
-    """In how many calls each rank was measurably the last of its group; one that never came was last too."""
+def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
+    """In how many calls each rank was measurably the last of its group; a rank that never issued a call was last too."""
     out = np.zeros(len(window.ranks), dtype=np.int64)
     for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
@@ -208,14 +202,13 @@ def _last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
     return out
 
 
-def _shown(findings: tuple[Finding, ...], window: _Window, late: Floats) -> list[int]:
-    """The ranks to look at: all of a small job, else culprits, suspects, their group mates and the latest ones."""
+def _ranks_shown(findings: tuple[Finding, ...], window: _Window, late: Floats) -> list[int]:
+    """The ranks with a row: all of a small job, else culprits, suspects, members of the stalled call and the latest."""
     ranks: list[int] = window.ranks.tolist()
     if len(ranks) <= ROWS:
         return ranks
     blamed = Ranks(r for f in findings for r in (*f.ranks, *f.suspects)) & ranks
-    stalled = findings[0].stalled
-    mates = (stalled.entered | stalled.missing) & ranks if stalled is not None else Ranks()
+    mates = findings[0].members & ranks
     total = np.where(late > 0, late, 0.0).sum(axis=1)
     latest = [ranks[at] for at in np.argsort(-total, kind="stable").tolist() if total[at] > 0]
     order = dict.fromkeys([*list(blamed)[: ROWS // 2], *latest[: ROWS // 4], *mates])

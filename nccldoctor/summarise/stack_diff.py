@@ -1,7 +1,6 @@
-"""Where the culprit is and where a peer is, frame by frame, and where the two ways part.
+"""Compares the stack of a culprit with that of a peer, frame by frame, and marks the first frame that differs.
 
-A stack tool's record of the main thread tells it for a rank outside any call; the frames of the newest recorded call
-for one inside.
+The record of a stack tool shows where the main thread of a rank is; without one, the frames of its newest recorded call do.
 """
 
 from __future__ import annotations
@@ -18,34 +17,27 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import is_library, parse_frame
 
 FRAMES = 24
-"""Frames of one stack at most: the newest ones and, with the parting frame, those around it."""
+"""Frames of one stack at most: the innermost ones, or those around the first that differs."""
 
 STANDARD = {f"{name}.py" for name in ("threading", "queue", "selectors", "connection", "socket", "subprocess", "runpy")}
 """Files of Python's library, which tools print without their folder."""
 
 PEERS = 32
-"""Ranks that are asked for a stack, in their order."""
+"""Ranks that are tried for a stack, in their order."""
 
 
 def stack_diff(facts: Facts, findings: tuple[Finding, ...]) -> StackDiff | None:
-    """The stacks of the first culprit (or suspect) that left one, and of a rank that waits for it; None where none
-    did.
-    """
+    """The stacks of a culprit (or suspect) and of a rank that waits for it; None where no culprit left one."""
     verdict = findings[0]
     culprit = next(_sides(facts, verdict.ranks or verdict.suspects), None)
     if culprit is None:
         return None
-    peer = next(_sides(facts, _peers(verdict) - Ranks([culprit.rank])), None)
+    blamed = verdict.ranks | [culprit.rank]
+    peer = next(_sides(facts, ((verdict.inside - verdict.ranks) or verdict.victims) - blamed), None)
     if peer is None:
-        return StackDiff(_cut(culprit, None), None)
-    first, second = _parting(culprit.frames, peer.frames)
-    return StackDiff(_cut(_marked(culprit, first), first), _cut(_marked(peer, second), second))
-
-
-def _peers(verdict: Finding) -> Ranks:
-    """Those inside the stalled call; where nobody is known to be, all who wait."""
-    inside = verdict.stalled.entered - verdict.ranks if verdict.stalled is not None else Ranks()
-    return inside or verdict.victims - verdict.ranks
+        return StackDiff(_marked(culprit, None), None)
+    first, second = _first_difference(culprit.frames, peer.frames)
+    return StackDiff(_marked(culprit, first), _marked(peer, second))
 
 
 def _sides(facts: Facts, ranks: Ranks) -> Iterator[StackSide]:
@@ -66,12 +58,12 @@ def _from_tool(facts: Facts, rank: int) -> StackSide | None:
         rank,
         what + (f", by {chosen.tool}" if chosen.tool else ""),
         str(chosen.place),
-        tuple(_frame(f) for f in chosen.frames),
+        tuple(_stack_line(f) for f in chosen.frames),
     )
 
 
 def _own_frames(stack: Stack) -> int:
-    return sum(_frame(f).own for f in stack.frames)
+    return sum(_stack_line(f).own for f in stack.frames)
 
 
 def _from_recorder(facts: Facts, rank: int) -> StackSide | None:
@@ -90,7 +82,7 @@ def _from_recorder(facts: Facts, rank: int) -> StackSide | None:
     )
 
 
-def _frame(text: str) -> StackLine:
+def _stack_line(text: str) -> StackLine:
     """``function (file:line)`` as stack tools print it; what has another form stays whole."""
     parsed = parse_frame(text)
     return StackLine(*parsed, _is_own(parsed[1])) if parsed is not None else StackLine(text[:400], "", None, own=False)
@@ -101,52 +93,40 @@ def _is_own(file: str) -> bool:
     return python and file.rpartition("/")[2] not in STANDARD and not is_library(f"/{file}")
 
 
-def _parting(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int | None, int | None]:
-    """The first frame, from the outermost, that differs; its places in both (None where one stack ends before it)."""
-    common = 0
-    while common < min(len(one), len(two)) and _same(one[-1 - common], two[-1 - common]):
-        common += 1
-    if not common:
-        offset = _shared_root(one, two)
-        if offset is None:
+def _first_difference(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int | None, int | None]:
+    """Positions of the first frame, from the outermost, that differs; None where that stack ends before it."""
+    start = (len(one) - 1, len(two) - 1)
+    if not one or not two or not _is_same(one[-1], two[-1]):
+        root = _shared_root(one, two)
+        if root is None:
             return None, None
-        a, b = offset
-        while a >= 0 and b >= 0 and _same(one[a], two[b]):
-            a, b = a - 1, b - 1
-        return (a if a >= 0 else None), (b if b >= 0 else None)
-    first, second = len(one) - 1 - common, len(two) - 1 - common
-    return (first if first >= 0 else None), (second if second >= 0 else None)
+        start = root
+    a, b = start
+    while a >= 0 and b >= 0 and _is_same(one[a], two[b]):
+        a, b = a - 1, b - 1
+    return (a if a >= 0 else None), (b if b >= 0 else None)
 
 
 def _shared_root(one: Sequence[StackLine], two: Sequence[StackLine]) -> tuple[int, int] | None:
-    """The outermost frames of the user's code that both have: tools differ in what they print below the program's
-    start.
-    """
+    """The outermost frames of the user's code that both have: tools differ in the frames they print below it."""
     for a in range(len(one) - 1, -1, -1):
         for b in range(len(two) - 1, -1, -1):
-            if one[a].own and one[a].function == two[b].function and _name(one[a]) == _name(two[b]):
+            if one[a].own and one[a].function == two[b].function and _file_name(one[a]) == _file_name(two[b]):
                 return a, b
     return None
 
 
-def _same(one: StackLine, two: StackLine) -> bool:
-    return (one.function, one.line, _name(one)) == (two.function, two.line, _name(two))
+def _is_same(one: StackLine, two: StackLine) -> bool:
+    return (one.function, one.line, _file_name(one)) == (two.function, two.line, _file_name(two))
 
 
-def _name(frame: StackLine) -> str:
+def _file_name(frame: StackLine) -> str:
     return frame.file.replace("\\", "/").rpartition("/")[2]
 
 
 def _marked(side: StackSide, at: int | None) -> StackSide:
-    if at is None:
-        return side
+    """The side with its differing frame marked, cut to :data:`FRAMES` frames around it."""
     frames = tuple(replace(frame, parts=number == at) for number, frame in enumerate(side.frames))
-    return replace(side, frames=frames)
-
-
-def _cut(side: StackSide, at: int | None) -> StackSide:
-    """At most :data:`FRAMES` frames: the innermost ones, or a window that holds the parting frame."""
-    if len(side.frames) <= FRAMES:
-        return side
-    start = 0 if at is None or at < FRAMES - 4 else min(at - FRAMES + 5, len(side.frames) - FRAMES)
-    return replace(side, frames=side.frames[start : start + FRAMES], cut=len(side.frames) - FRAMES)
+    more = max(len(frames) - FRAMES, 0)
+    start = 0 if at is None or at < FRAMES - 4 else min(at - FRAMES + 5, more)
+    return replace(side, frames=frames[start : start + FRAMES] if more else frames, cut=more)

@@ -1,4 +1,4 @@
-"""The order of events around the stall: what each rank did, when it gave up, when it ended.
+"""Draws up the time around the stall: what each rank did, when it gave up, when it ended.
 
 Recorder entries give the calls, log lines the rest; all on the job's one clock (:mod:`nccldoctor.identify.clocks`).
 """
@@ -47,13 +47,13 @@ class _Frame:
 
 def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     """The rows to look at; None where nothing that happened has a time."""
-    ranks = _ranks(facts, findings)
-    frame = _frame(facts, findings, ranks)
+    ranks = _ranks_shown(facts, findings)
+    frame = _time_frame(facts, findings, ranks)
     if frame is None:
         return None
-    rows = [_row(facts, findings, rank, frame) for rank in ranks]
+    rows = [_rank_row(facts, findings, rank, frame) for rank in ranks]
     rows = [row for row in rows if row.stretches or row.marks]
-    others = _others(facts, frame)
+    others = _row_without_rank(facts, frame)
     if others.marks:
         rows.append(others)
     if not rows:
@@ -66,10 +66,9 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     )
 
 
-def _ranks(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
-    """Culprits and suspects first, who alarmed first, their group mates, then the rest of a small job."""
-    stalled = findings[0].stalled
-    mates = list(stalled.entered | stalled.missing)[:ROWS] if stalled is not None else []
+def _ranks_shown(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
+    """The ranks with a row: culprits, suspects, the first to complain, members of the stalled call, then the others."""
+    mates = list(findings[0].members)[:ROWS]
     alarm = facts.liveness.first_alarm
     first = [alarm.rank] if alarm is not None and alarm.rank is not None else []
     blamed = [r for f in findings for r in (*f.ranks, *f.suspects)]
@@ -77,9 +76,9 @@ def _ranks(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
     return sorted(list(chosen)[:ROWS])
 
 
-def _frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int]) -> _Frame | None:
+def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int]) -> _Frame | None:
     case, calls = facts.case, facts.case.calls
-    stall = _began(facts, findings)
+    stall = _stall_began(facts, findings)
     times = [facts.liveness.time(e) for e in case.events if e.symbol not in ("", "life", "stack")]
     known = [t for t in times if not math.isnan(t)]
     if math.isnan(stall):
@@ -97,10 +96,8 @@ def _frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int]) ->
     return _Frame(start, max(end, start + 0.001), stall)
 
 
-def _began(facts: Facts, findings: tuple[Finding, ...]) -> float:
-    """When the stalled call of the verdict was first issued, else when the first rank began to wait; NaN where
-    nothing tells.
-    """
+def _stall_began(facts: Facts, findings: tuple[Finding, ...]) -> float:
+    """When the stalled call was first issued, else when the first rank began to wait; NaN where neither is known."""
     stalled = findings[0].stalled
     if stalled is not None:
         found = [
@@ -115,12 +112,12 @@ def _began(facts: Facts, findings: tuple[Finding, ...]) -> float:
     return facts.liveness.began
 
 
-def _row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame) -> TimeRow:
-    marks = _marks(facts, _of_rank(facts, rank), frame)
+def _rank_row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Frame) -> TimeRow:
+    marks = _marks(facts, _events_of(facts, rank), frame)
     return TimeRow(Ranks([rank]), tuple(_stretches(facts, findings, rank, frame, marks))[-STRETCHES:], marks)
 
 
-def _of_rank(facts: Facts, rank: int) -> list[Event]:
+def _events_of(facts: Facts, rank: int) -> list[Event]:
     signs = facts.liveness.activity(rank)
     said: list[Event] = [
         *signs.alarms,
@@ -150,7 +147,7 @@ def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, 
     return tuple(found.values())[:MARKS]
 
 
-def _others(facts: Facts, frame: _Frame) -> TimeRow:
+def _row_without_rank(facts: Facts, frame: _Frame) -> TimeRow:
     """Kernel, scheduler and device lines that belong to no rank."""
     events = [e for e in facts.case.events if e.rank is None and e.symbol == "trouble"]
     return TimeRow(Ranks(), (), _marks(facts, events, frame))
@@ -168,8 +165,8 @@ def _stretches(
         finish = float(calls.completed_ns[row]) / 1e9
         if facts.progress.completed[row] and finish > begin and finish <= frame.end:
             out.append(Stretch("call", begin, finish))
-    stop = _stops(facts, rank, frame, marks)
-    waiting = _waits_since(facts, rank, frame)
+    stop = _known_until(facts, rank, frame, marks)
+    waiting = _waiting_since(facts, rank, frame)
     if waiting is not None and waiting < stop:
         out = [s for s in out if s.start < waiting]
         out.append(Stretch("waiting", waiting, stop))
@@ -188,10 +185,8 @@ def _stretches(
     return [Stretch("work", frame.start, stop), *out] if len(rows) else out
 
 
-def _stops(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:
-    """Until when something is known of a rank: its end, its first timeout, else the last thing it wrote, or the
-    picture's end.
-    """
+def _known_until(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:
+    """The end of what is known of a rank: its first timeout, its exit, else its last line, or the picture's end."""
     ended = [m.at for m in marks if m.kind == "exit"]
     gave_up = [m.at for m in marks if m.kind in ("timeout", "exception")]
     signs = facts.liveness.activity(rank)
@@ -202,7 +197,7 @@ def _stops(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> flo
     return min(signs.last, frame.end) if not math.isnan(signs.last) and signs.last > frame.stall else frame.end
 
 
-def _waits_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
+def _waiting_since(facts: Facts, rank: int, frame: _Frame) -> float | None:
     """When the rank issued the call that it waits in."""
     for key in facts.wait_graph.waits_in.get(rank, ()):
         front = facts.progress.by_group_rank.get((key[1], rank))
