@@ -38,7 +38,7 @@ class Options:
     color: str
 
 
-def run(paths: tuple[str, ...], options: Options) -> int:
+def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     """Analyse ``paths``, print the result and write the report; the exit code.
 
     Raises :class:`NccldoctorError` where nothing can be analysed or the report cannot be written.

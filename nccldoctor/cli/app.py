@@ -77,9 +77,9 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
       nccldoctor analyze logs/ -o report.zip --redact hosts,users,paths
       kubectl logs -l job=train --prefix | nccldoctor analyze - --format md
     """
-    from nccldoctor.cli.analyze import Options, run
+    from nccldoctor.cli.analyze import Options, analyze_paths
 
-    click.get_current_context().exit(run(paths, Options(**options)))
+    click.get_current_context().exit(analyze_paths(paths, Options(**options)))
 
 
 @cli.command()

@@ -50,7 +50,7 @@ def _checked_version(text: str | None) -> str | None:
 @click.option("--torch", metavar="VERSION", help="Release of PyTorch (default: the one seen in PATH, else any).")
 @click.option("--nccl", metavar="VERSION", help="Release of NCCL (default: the one seen in PATH, else any).")
 @format_option("shell", "slurm", "kubernetes", help="Whom the variables are for.")
-def show(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
+def show_exports(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
     """Print the variables that leave the best evidence of the next hang.
 
     With PATH, logs or dumps of a run, the recorder is sized by its rate of calls.

@@ -93,15 +93,15 @@ def remedy_of(data: Mapping[str, Any]) -> Remedy:
         frequency=data.get("frequency", "sometimes"),
         general=data.get("general", False),
         conditions={block: tuple(map(_clause, tables)) for block, tables in data["conditions"].items()},
-        confirm=_steps(data.get("confirm", ())),
-        fix=_steps(data.get("fix", ())),
-        prevent=_steps(data.get("prevent", ())),
+        confirm=_read_steps(data.get("confirm", ())),
+        fix=_read_steps(data.get("fix", ())),
+        prevent=_read_steps(data.get("prevent", ())),
         avoid=tuple(Warn(**_trimmed(table)) for table in data.get("avoid", ())),
         sources=tuple(Reference(**_trimmed(table)) for table in data["sources"]),
     )
 
 
-def _steps(items: Iterable[Any]) -> tuple[Step, ...]:
+def _read_steps(items: Iterable[Any]) -> tuple[Step, ...]:
     """A plain string is a step without a command."""
     return tuple(Step(text=item.strip()) if isinstance(item, str) else Step(**_trimmed(item)) for item in items)
 

@@ -68,7 +68,7 @@ class Context:
     survey: Survey
     findings: tuple[Finding, ...] = ()
 
-    def ranks(self, who: Who) -> Ranks:
+    def ranks_of(self, who: Who) -> Ranks:
         """The ranks meant by ``who``; empty where they cannot be told (*anyone* has no ranks of its own)."""
         finding = self.finding
         if who == "victims":
@@ -79,9 +79,9 @@ class Context:
             return Ranks()
         return finding.ranks or finding.suspects
 
-    def describe(self, who: Who) -> str:
+    def in_words(self, who: Who) -> str:
         """``who`` in words, with ranks where they are known: ``rank 5``, ``ranks 1,3``, ``a waiting rank``."""
-        ranks = self.ranks(who)
+        ranks = self.ranks_of(who)
         if who == "culprit-host":
             hosts = self.survey.hosts_of(ranks)
             return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"

@@ -44,7 +44,7 @@ def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
     """A test that is true for events about such a rank, or about such a rank's host."""
     if who == "anyone":
         return lambda surveyed: True
-    survey, ranks = context.survey, context.ranks(who)
+    survey, ranks = context.survey, context.ranks_of(who)
     if who == "culprit" and not ranks:
         # An event without a rank may be about the culprit that nobody can name.
         return lambda surveyed: surveyed.rank is None
@@ -72,16 +72,16 @@ def _not_met(context: Context, asked: str, kind: str, who: Who, says: str = _NO_
 
 def _missing_input(context: Context, kind: str, who: Who) -> str:
     """The input that would show such an event and is not there; empty where it is there."""
-    survey, ranks = context.survey, context.ranks(who)
+    survey, ranks = context.survey, context.ranks_of(who)
     if KINDS[kind].writer is Writer.KERNEL:
         is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
-        return "" if is_there else f"the kernel log of {context.describe(who)}"
+        return "" if is_there else f"the kernel log of {context.in_words(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
         return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
     if who in ("culprit", "suspects", "victims"):
         if not ranks:
             return "which rank this is about"
-        return "" if set(ranks) & set(survey.logged) else f"a log of {context.describe(who)}"
+        return "" if set(ranks) & set(survey.logged) else f"a log of {context.in_words(who)}"
     return "" if survey.has_source(SourceKind.LOG) or survey.logged else "a log"
 
 
@@ -99,13 +99,13 @@ def event(
     ``what``: its ``what`` or ``scope`` is one of these; ``before``: it comes before the first timeout.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
-    asked = f"{kind}{f' ({detail})' if detail else ''} on {context.describe(of)}"
+    asked = f"{kind}{f' ({detail})' if detail else ''} on {context.in_words(of)}"
     wanted = tuple(t.lower() for t in text)
     for candidate in _matching(context, KINDS[kind], of, before):
         topic = getattr(candidate, "what", None) or getattr(candidate, "scope", None)
         if what and topic not in what:
             continue
-        if wanted and not any(t in context.survey.text(candidate) for t in wanted):
+        if wanted and not any(t in context.survey.searchable_text(candidate) for t in wanted):
             continue
         return Met(asked, excerpt(candidate.text), str(candidate.place))
     return _not_met(context, asked, kind, of)
@@ -126,7 +126,7 @@ def exception(
     echo only repeats another rank's failure. ``caught`` asks for one that the process caught and logged.
     """
     what = listed((*type_, *(f"“{m}”" for m in message)), 4) or "an exception"
-    asked = f"{context.describe(of)} {'caught' if caught else 'raised'} {what}"
+    asked = f"{context.in_words(of)} {'caught' if caught else 'raised'} {what}"
     for raised in _matching(context, ExceptionRaised, of, before):
         if origin != "any" and (raised.origin or "own") != origin:
             continue
@@ -143,7 +143,7 @@ def exception(
 @predicate(weight=0.7)
 def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), signal: tuple[str, ...] = ()) -> Answer:
     """The launcher saw such a rank end with one of these codes or signals (``SIGKILL`` is also -9 and 137)."""
-    asked = f"{context.describe(of)} ended with {listed((*map(str, code), *signal))}"
+    asked = f"{context.in_words(of)} ended with {listed((*map(str, code), *signal))}"
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode in code or (end.signal or "") in signal:
@@ -156,7 +156,7 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
 @predicate(weight=0.9)
 def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...] = (), sxid: bool = False) -> Answer:
     """The driver reported one of these Xid numbers (or any SXid) for a GPU of such a host or rank."""
-    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.describe(of)}"
+    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
     for fault in _matching(context, GpuError, of):
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, excerpt(fault.text), str(fault.place))
@@ -168,7 +168,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
     """A work completion of InfiniBand or RoCE failed with one of these status numbers (12: the peer does not
     answer).
     """
-    asked = f"InfiniBand completion status {listed(map(str, status))} on {context.describe(of)}"
+    asked = f"InfiniBand completion status {listed(map(str, status))} on {context.in_words(of)}"
     for error in _matching(context, IbError, of):
         if error.status in status:
             return Met(asked, excerpt(error.text), str(error.place))
@@ -181,10 +181,10 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
     evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank 0, which prints for
     all in most jobs.
     """
-    asked = f"{context.describe(of)} was last seen in {listed(what)}"
+    asked = f"{context.in_words(of)} was last seen in {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {context.describe(of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.in_words(of)} that tells its phases")
     for last in activity:
         begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
         if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
@@ -198,10 +198,10 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
     """The last log line of such a rank before the first timeout ends one of these phases. It has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
-    asked = f"{context.describe(of)} was just out of {listed(what)}"
+    asked = f"{context.in_words(of)} was just out of {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {context.describe(of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.in_words(of)} that tells its phases")
     for last in activity:
         if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
             return Met(asked, excerpt(last.text), str(last.place))
@@ -210,7 +210,7 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
 
 def _last_activity(context: Context, of: Who) -> list[Event]:
     """The last phase, step or heartbeat of each such rank."""
-    ranks = context.ranks(of)
+    ranks = context.ranks_of(of)
     return [
         last
         for (rank, _), last in context.survey.last_activity.items()

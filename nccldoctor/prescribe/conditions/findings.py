@@ -107,12 +107,12 @@ def waiting(context: Context, *, are: Literal["all-but-one", "some", "all"]) -> 
 def culprit_rank(context: Context, *, is_: Literal["zero", "not-zero"]) -> Answer:
     """The culprit is rank 0, or is not. Work for one rank alone is nearly always rank 0's."""
     asked = "the culprit is rank 0" if is_ == "zero" else "the culprit is not rank 0"
-    culprits = context.ranks("culprit")
+    culprits = context.ranks_of("culprit")
     open_ = not context.finding.ranks and len(culprits) > 1 and 0 in culprits
     if not culprits or open_:
         return NotCheckable(asked, "which rank is missing: dumps or logs of all ranks")
     zero = set(culprits) == {0}
-    says = f"{context.describe('culprit')} is named"
+    says = f"{context.in_words('culprit')} is named"
     return Met(asked, says) if zero == (is_ == "zero") and (zero or 0 not in culprits) else Unmet(asked, says)
 
 
@@ -131,7 +131,7 @@ def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]
         of_hosts = {rank for rank, host in survey.case.rank_host.items() if host in hosts}
         others = len(survey.case.rank_host) > len(of_hosts)
         met = len(hosts) == 1 and len(culprits) > 1 and of_hosts == set(culprits) and others
-    says = f"{context.describe('culprit')} on {listed(hosts)}"
+    says = f"{context.in_words('culprit')} on {listed(hosts)}"
     return Met(asked, says) if met else Unmet(asked, says)
 
 
@@ -218,7 +218,7 @@ def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
 @predicate(weight=0.6)
 def also(context: Context, *, class_: tuple[ClassName, ...]) -> Answer:
     """Another finding of one of these classes names one of the same ranks."""
-    asked = f"{context.describe('culprit')} is also named for {listed(class_)}"
+    asked = f"{context.in_words('culprit')} is also named for {listed(class_)}"
     for other in context.findings:
         if other.id != context.finding.id and other.cause.value in class_ and other.ranks & context.finding.ranks:
             return Met(asked, f"{other.id} is {other.cause.value}", _first_place(other.evidence))

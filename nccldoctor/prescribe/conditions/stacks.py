@@ -65,12 +65,12 @@ def _main_threads(stacks: tuple[Stack, ...]) -> list[Stack]:
 def _stacks_of(context: Context, who: Who) -> list[Stack]:
     """The main threads of the ranks meant by ``who``, rank by rank."""
     stacks = context.survey.stacks
-    ranks = stacks if who == "anyone" else context.ranks(who)
+    ranks = stacks if who == "anyone" else context.ranks_of(who)
     return [stack for rank in ranks for stack in _main_threads(stacks.get(rank, ()))]
 
 
 def _no_stack(context: Context, asked: str, who: Who) -> NotCheckable:
-    return NotCheckable(asked, f"a stack of {context.describe(who)}: py-spy dump, faulthandler or gdb while it hangs")
+    return NotCheckable(asked, f"a stack of {context.in_words(who)}: py-spy dump, faulthandler or gdb while it hangs")
 
 
 @predicate(weight=0.85)
@@ -81,10 +81,10 @@ def stack_frame(
 
     Where main threads are known, only those count.
     """
-    asked = _asked(context.describe(of), function, file, "has in its stack")
+    asked = _asked(context.in_words(of), function, file, "has in its stack")
     survey = context.survey
     if of == "culprit-host":
-        hosts = survey.hosts_of(context.ranks(of))
+        hosts = survey.hosts_of(context.ranks_of(of))
         ranks = [rank for rank in survey.stacks if survey.case.rank_host.get(rank) in hosts]
         stacks = [stack for rank in ranks for stack in _main_threads(survey.stacks[rank])]
     else:
@@ -103,7 +103,7 @@ def stack_frame(
 @predicate(weight=0.85)
 def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
     """A stack of such a rank says that it does one of these, in the words of ``nccldoctor.align.stack_activity``."""
-    asked = f"{context.describe(of)} {listed(what)}"
+    asked = f"{context.in_words(of)} {listed(what)}"
     activities = [(activity_of(stack.frames), stack) for stack in _stacks_of(context, of)]
     for activity, stack in activities:
         if activity in what:
@@ -116,7 +116,7 @@ def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
 @predicate(weight=0.55)
 def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
     """Such a rank's stack is there and does not wait for a peer: it works, or waits for something else."""
-    asked = f"{context.describe(of)} is in code of its own"
+    asked = f"{context.in_words(of)} is in code of its own"
     stacks = [] if of == "anyone" else _stacks_of(context, of)
     for stack in stacks:
         if stack.frames and not is_waiting(stack.frames):
@@ -148,7 +148,7 @@ def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
     """Such a rank waits in another group, in a call of the same line, operation and size as the stalled one.
     It was handed the wrong group.
     """
-    asked = f"{context.describe(of)} made the stalled call in another group"
+    asked = f"{context.in_words(of)} made the stalled call in another group"
     case, call = context.survey.case, context.finding.stalled
     if call is None or call.seq is None or not len(case.calls):
         return NotCheckable(asked, "flight-recorder dumps with frames")
@@ -156,7 +156,9 @@ def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
     is_open = ~calls.retired & ~calls.is_p2p & (calls.stack > 0)
     of_group = np.array([g >= 0 and _is_named(case.groups[g], call.group) for g in case.call_group.tolist()])
     stalled = np.flatnonzero(is_open & of_group & (calls.seq == call.seq))
-    of_rank = np.isin(case.call_rank, np.array(list(context.ranks(of) or context.ranks("culprit")), dtype=np.int64))
+    of_rank = np.isin(
+        case.call_rank, np.array(list(context.ranks_of(of) or context.ranks_of("culprit")), dtype=np.int64)
+    )
     for row in np.flatnonzero(is_open & ~of_group & of_rank)[:4096].tolist():
         alike = (calls.stack[stalled] == calls.stack[row]) & (calls.op[stalled] == calls.op[row])
         if np.any(alike & (calls.sizes[stalled] == calls.sizes[row])):

@@ -67,7 +67,7 @@ class Survey:
         known = self.case.rank_host
         return len({host_key(h) for h in known.values()}) == 1 and set(self.case.world) <= set(known)
 
-    def text(self, event: Event) -> str:
+    def searchable_text(self, event: Event) -> str:
         """The line and all fields of an event in lower case, for substring search."""
         text = self.texts.get(id(event))
         if text is None:
