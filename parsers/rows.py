@@ -88,11 +88,13 @@ class RowParser(LineParser):
     """Gives one event for a line: that of the first of its ``rows`` that fits.
 
     ``event`` is the kind that rows give unless they name another. Its ``detail``, where it has one, is all that the
-    pattern matched, unless the row or :meth:`fields` says otherwise.
+    pattern matched, unless the row or :meth:`row_fields` says otherwise. Only the first ``longest`` characters of a
+    line are looked at, where that is set.
     """
 
     rows: ClassVar[tuple[Row, ...]]
     event: ClassVar[type[Event]] = Note
+    longest: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
         """The literals are those of the rows, behind such as the class names for wordings that are no rows."""
@@ -101,20 +103,20 @@ class RowParser(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """See :class:`LineParser`."""
-        text = self.text(line)
+        text = self.searched_text(line)
         for row in self.rows:
             if hit := row.find(text):
                 event = row.event or self.event
-                fields = self.fields(line, hit) | row.read(hit, event)
+                fields = self.row_fields(line, hit) | row.read(hit, event)
                 if "detail" in _field_types(event.kind):
                     fields.setdefault("detail", _short(hit[0]))
                 yield event(**fields)
                 return
 
-    def text(self, line: Line) -> str:
+    def searched_text(self, line: Line) -> str:
         """The part of a line that the patterns are looked for in."""
-        return line.body
+        return line.body[: self.longest]
 
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """The fields that every row gives; those of the row override them."""
         return common(line)

@@ -49,7 +49,7 @@ class FrAnalysisParser(RowParser):
         Row("Too many mismatches", r"Too many mismatches.{0,160}", what="too-many"),
     )  # fmt: skip
 
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With what the lines below say of the call, where the conclusion names one."""
         if "seq" not in hit.groupdict():
             return common(line, rank=None)

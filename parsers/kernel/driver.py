@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.kernel.prefix import fields
+from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.kernel.xid import describe, weight
 from nccldoctor.patterns import lazy
 
@@ -60,7 +60,7 @@ class XidParser(LineParser):
                 xid = int(before["xid"])
             pid, worth = _PID.search(text), weight(xid, text)
             yield GpuError(
-                **fields(line, pid=int(pid["pid"]) if pid else None),
+                **kernel_fields(line, pid=int(pid["pid"]) if pid else None),
                 xid=xid,
                 device=board(hit["device"]),
                 message=describe(xid, text),
@@ -71,16 +71,16 @@ class XidParser(LineParser):
             told = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
             if "RmInitAdapter failed" in hit["text"]:
                 message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
-                yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=message)
+                yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=message)
             elif told:
                 yield GpuError(
-                    **fields(line, pid=None),
+                    **kernel_fields(line, pid=None),
                     xid=79,
                     device=board(hit["device"]),
                     message=describe(79, told.strip(" :.")),
                 )
         elif hit := _HANDLE.search(line.raw):
-            yield GpuError(**fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
+            yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
 
 
 def _message_below(line: Line) -> str:
@@ -104,7 +104,7 @@ class SxidParser(LineParser):
         text = (hit["text"] or f"NVSwitch {hit['grade']} error").strip()
         mild = text.startswith("Non-fatal") or hit["grade"] == "non-fatal"
         yield GpuError(
-            **fields(line, pid=None),
+            **kernel_fields(line, pid=None),
             sxid=int(hit["sxid"] or hit["fm"]),
             device=board(hit["device"] or hit["fmdev"]),
             message=text[:300],

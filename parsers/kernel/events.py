@@ -13,8 +13,8 @@ from typing import Any
 
 from nccldoctor.events import Event, KernelEvent, OutOfMemory
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.kernel.prefix import fields
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.kernel.prefix import kernel_fields
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
 _NOT_TELLING = {
@@ -42,11 +42,11 @@ class OomKillParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
         if hit := _KILLED.search(line.raw):
-            yield OutOfMemory(**fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
+            yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
         elif hit := _CONSTRAINT.search(line.raw):
             again = f"Killed process {hit['pid']} ("
             if not any(again in below.raw for below in line.following(5)):
-                yield OutOfMemory(**fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
+                yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
 
 
 _BLOCKED = lazy(
@@ -75,7 +75,7 @@ class StuckTaskParser(LineParser):
                 what, detail = "blocked-task", f"{hit['task']} blocked for {hit['s']} s{within}"
             else:
                 what, detail = "soft-lockup", f"{hit['task2']} on a CPU stuck for {hit['s2']} s{within}"
-            yield KernelEvent(**fields(line, pid=pid), what=what, detail=detail)
+            yield KernelEvent(**kernel_fields(line, pid=pid), what=what, detail=detail)
 
 
 def _in_kernel_stack(line: Line) -> str:
@@ -96,46 +96,12 @@ class KernelEventParser(RowParser):
     """Links, adapters, slots, file systems and the end of the kernel."""
 
     event = KernelEvent
-    rows = (
-        Row("Kernel panic", r"Kernel panic - not syncing.{0,200}", what="panic"),
-        Row("nfs:", r"nfs: server \S{1,120} (?:not responding.{0,40}|OK)", what="nfs"),
-        Row("nfs4_reclaim_open_state", r"nfs4_reclaim_open_state: Lock reclaim failed!?", what="nfs"),
-        Row("LustreError", r"LustreError: .{0,200}", what="lustre"),
-        Row("Lustre:", r"Lustre: .{0,160}?Connection to \S{1,120} .{0,60}was lost.{0,120}", what="lustre"),
-        Row("Link down", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link down", what="link-down"),
-        Row("Link up", r"(?:mlx5_core|mlx4_core|bnxt_en|ice|irdma|efa|qede|hfi1)\b.{0,120}Link up", what="link-up"),
-        Row("Link is Down", r"\S{1,40}: (?:NIC )?Link is Down", what="link-down"),
-        Row("Link is Up", r"\S{1,40}: (?:NIC )?Link is Up", what="link-up"),
-        Row("link status definitely down", r"bond\S{0,20}:? .{0,80}link status definitely down.{0,80}", what="link-down"),
-        Row("Cable unplugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable unplugged", what="link-down"),
-        Row("Cable plugged", r"(?:mlx5_core \S{1,40} )?Port module event.{0,60}Cable plugged", what="link-up"),
-        Row("Port module event[error]", r"(?:mlx5_core \S{1,40} )?Port module event\[error\].{0,120}", what="link-down"),
-        Row("mlx5_core", r"mlx5_core.{0,200}?(?:health compromised.{0,80}|unrecoverable hardware error.{0,80}"
-                         r"|Will cause a leak of a command resource"
-                         r"|Fatal error.{0,80}detected|insufficient power.{0,80}|firmware internal error.{0,80})", what="nic"),
-        Row("NETDEV WATCHDOG", r"(?:mlx5_core \S{1,40} \S{1,40}: )?NETDEV WATCHDOG: .{0,120}transmit queue \d{1,5} timed out.{0,40}",
-            what="nic"),
-        Row("timeout detected", r"mlx5_core.{0,120}TX timeout detected.{0,40}", what="nic"),
-        Row("RX timeout on channel", r"mlx5_core.{0,120}RX timeout on channel.{0,60}", what="nic"),
-        Row("nv_get_p2p_free_callback", r"nvidia-peermem nv_get_p2p_free_callback.{0,160}", what="peermem"),
-        Row("invoked oom-killer", r"\S{1,64} invoked oom-killer: .{0,120}", what="oom-invoked"),
-        Row("admin cmd", r"(?:efa|infiniband).{0,80}The device (?:didn't|did not) send any completion for.{0,80}", what="nic"),
-        Row("Admin queue is closed", r"(?:efa|infiniband).{0,80}Admin queue is closed", what="nic"),
-        Row("Reset indication didn't", r"(?:efa|infiniband).{0,80}Reset indication didn't turn (?:on|off)", what="nic"),
-        Row("AER:", r"AER: (?:Multiple )?Uncorrect(?:ed|able) \((?:Non-)?Fatal\) error.{0,120}", what="pcie"),
-        Row("severity=Uncorrect", r"PCIe Bus Error: severity=Uncorrect(?:ed|able) \((?:Non-)?Fatal\).{0,120}", what="pcie"),
-        Row("EDAC", r"EDAC MC\d{1,3}: \d{1,6} UE .{0,160}", what="memory"),
-        Row("Uncorrected hardware memory error", r"Uncorrected hardware memory error.{0,120}", what="memory"),
-        Row("Remounting filesystem read-only", r"\S{1,20} \(.{1,60}\): Remounting filesystem read-only", what="disk"),
-        Row("Buffer I/O error", r"Buffer I/O error on dev.{0,120}", what="disk"),
-        Row("nvme", r"nvme\S{0,20}: I/O .{0,60}timeout.{0,60}", what="disk"),
-        Row("segfault at", r"\S{1,64}\[(?P<pid>\d{1,10})\]: segfault at .{0,200}", what="segfault"),
-    )  # fmt: skip
+    rows = Table(__file__).rows
 
-    def text(self, line: Line) -> str:
+    def searched_text(self, line: Line) -> str:
         """See :class:`RowParser`."""
         return line.raw
 
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """Time and host as kernel lines tell them."""
-        return fields(line, pid=None)
+        return kernel_fields(line, pid=None)

@@ -34,7 +34,7 @@ _FORMS = (
 """``dmesg -T``, syslog and journal, ISO."""
 
 
-def fields(line: Line, **more: Any) -> dict[str, Any]:
+def kernel_fields(line: Line, **more: Any) -> dict[str, Any]:
     """The common fields of an event on a kernel line, with its own time and host, or the host in the file's name."""
     mark = line.mark
     time, host = _time_and_host(line.raw[:200])

@@ -14,7 +14,7 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.nccl_error import code_and_last_error
 from nccldoctor.parsers.process_group.prefix import grouped, member
 from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
 _REASON = lazy(r"Original reason for failure was: |with exception: |due to (?=collective|Process)|with reason: ")
@@ -26,23 +26,9 @@ class ProcessGoesDown(RowParser):
 
     general = True
     event = TearDown
-    rows = (
-        Row("thread terminated with", r"watchdog thread terminated with exception", what="watchdog-terminated"),
-        Row("Some NCCL operations", r"Some NCCL operations have failed or timed out", what="process-down"),
-        Row("taking the entire process down", r"To avoid (?:data|this) inconsistency, we are taking the entire process down",
-            what="process-down"),
-        Row("terminate called", r"terminate called (?:after throwing an instance of|without an active exception)",
-            what="terminate-called"),
-        Row("after attempting to dump", r"Terminating the process after attempting to dump", what="monitor-kills"),
-        Row("finally kill the process", r"will finally kill the process", what="monitor-kills"),
-        Row("error set by ProcessGroupNCCL", r"NCCL communicator encountered error set by ProcessGroupNCCL", what="comm-aborted"),
-        Row("communicator was aborted", r"NCCL communicator was aborted(?: on rank (?P<group_rank>\d{1,7}))?", what="comm-aborted"),
-        Row("Aborting ncclComm", r"Aborting ncclComm_", what="comm-aborted"),
-        Row(("Process Group destroyed on", "Process Group shutdown on"),
-            r"Process Group (?:destroyed|shutdown) on rank (?P<group_rank>\d{1,7})", what="comm-aborted"),
-    )  # fmt: skip
+    rows = Table(__file__).rows
 
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With the group, and the reason where one is given."""
         before = _exception_below(line) if "terminate called" in hit[0] else line.body[: hit.start()]
         reason = _REASON.search(line.body, hit.start())

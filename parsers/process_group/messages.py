@@ -15,7 +15,7 @@ from typing import Any
 from nccldoctor.events import Event, GroupRef, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import grouped, member
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
 _FIELDS = {
@@ -30,25 +30,10 @@ _FIELDS = {
 class GroupMessages(RowParser):
     """*note* for each of these lines."""
 
-    rows = (
-        Row("currently unknown", r"using (?:best-guess )?GPU \d{1,5} .{0,120}?(?:is|are) currently unknown", what="device-guessed"),
-        Row("Guessing device ID", r"Guessing device ID based on global rank", what="device-guessed"),
-        Row("An unbatched P2P op", r"An unbatched P2P op \(send/recv\) was called .{0,400}", what="unbatched-p2p"),
-        Row(": NCCL communicator ", r"Rank \d{1,7}: NCCL communicator \S{1,200} is initialized", what="communicator-ready"),
-        Row("Failed to check the", r"Failed to check the \W{0,2}should dump\W{0,2} flag .{0,200}", what="store-unreachable"),
-        Row("Dump signal received through pipe", r"Dump signal received through pipe", what="dump-by-pipe"),
-        Row("to trigger NCCL Debug Dump", r"Pipe file \S{1,300} has been opened, write to it to trigger", what="dump-pipe"),
-        Row("hread is disabled, but would", r"\w{1,20} [Mm]onitor [Tt]hread is disabled, but would .{0,200}", what="monitor-disabled"),
-        Row("NO watchdog thread is created", r"TORCH_NCCL_BLOCKING_WAIT is enabled, NO watchdog thread is created", what="no-watchdog"),
-        Row("Using TorchComms backend", r"Using TorchComms backend .{1,300}", what="torchcomms"),
-        Row("to copy child error file", r"no error file defined for parent, to copy child error file.{0,300}", what="error-file"),
-    )  # fmt: skip
+    longest = 4_000
+    rows = Table(__file__).rows
 
-    def text(self, line: Line) -> str:
-        """See :class:`RowParser`."""
-        return line.body[:4_000]
-
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With the group that stands before the words."""
         return grouped(line, line.body[: hit.start()])
 

@@ -13,7 +13,6 @@ from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
-_END = lazy(r"last completed (?:\w{2,6} work: -?\d{1,20}\.|work: -?\d{1,20})")
 _FAILED = lazy(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,6} work): (\d{1,20})(?=[,. ])")
 _COUNTERS = {
     "last_enqueued": lazy(r"last enqueued (\w{2,6} )?work: (-?\d{1,20})(?!\d)(?P<dot>[.,])?"),

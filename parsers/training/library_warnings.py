@@ -20,12 +20,9 @@ class LibraryWarnings(RowParser):
     """
 
     sampled = True
+    longest = 4_000
     rows = Table(__file__).rows
 
-    def text(self, line: Line) -> str:
-        """See :class:`RowParser`."""
-        return line.body[:4_000]
-
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """The detail is the whole line."""
-        return common(line, detail=self.text(line).strip()[:300])
+        return common(line, detail=self.searched_text(line).strip()[:300])

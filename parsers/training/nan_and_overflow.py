@@ -19,13 +19,10 @@ from nccldoctor.parsers.rows import RowParser, Table
 class NanAndOverflow(RowParser):
     """*note* for each of these lines, with the rank that it names where nothing in front of it does."""
 
+    longest = 8_000
     rows = Table(__file__).rows
 
-    def text(self, line: Line) -> str:
-        """See :class:`RowParser`."""
-        return line.body[:8_000]
-
-    def fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """See :class:`RowParser`."""
         printed = hit.groupdict().get("printed_rank")
         return common(line) if line.mark.rank is not None or printed is None else common(line, rank=int(printed))

@@ -24,6 +24,7 @@ PROTOCOL_NAMES = {
     "judge": "every rule of diagnose/rules has it: findings for the facts",
     "parse": "every parser has it: a line, or a file, to events",
     "claims": "every file parser has it: True when the head of a file is of its format",
+    "row_fields": "parsers that are tables of rows have it: the fields that every row gives",
     "main": "what a console script or `python -m` runs",
 }
 """Names that stand in many modules because they mean the same in each, with what they mean."""
