@@ -26,6 +26,12 @@ PROTOCOL_NAMES = {
     "claims": "every file parser has it: True when the head of a file is of its format",
     "row_fields": "parsers that are tables of rows have it: the fields that every row gives",
     "main": "what a console script or `python -m` runs",
+    "near": "parsers.base.Window: the next lines of a log, whoever wrote them",
+    "before": "parsers.base.Window: the lines of the same writer before this one",
+    "after": "parsers.base.Window: the lines of the same writer behind this one",
+    "holds": "parsers.base.Window: True when a text stands in the next bytes",
+    "readinto": "io.RawIOBase",
+    "close": "io.RawIOBase",
 }
 """Names that stand in many modules because they mean the same in each, with what they mean."""
 
@@ -33,8 +39,8 @@ MOST_HOMES = 2
 """Modules that may define a function of the same name, unless it is a protocol name."""
 
 PREDICATE = re.compile(r"_?(is|has|can|needs|was|are)_")
-OTHER_PREDICATES = {"claims"}
-"""Functions that answer yes or no under another name, which reads as such."""
+OTHER_PREDICATES = {"claims", "eof"}
+"""Functions that answer yes or no under another name: ``eof`` is that of the decompressors of the standard library."""
 
 MOST_WORDS = 20
 """Words of the first sentence of a docstring."""
@@ -80,12 +86,37 @@ def _breach(rule: str, path: Path, line: int, what: str) -> Breach:
     return Breach(rule, folder, f"{inside.as_posix()}:{line}", what)
 
 
+@cache
+def _classes() -> dict[str, tuple[set[str], set[str]]]:
+    """Each class by name, with the names of its bases and of its methods."""
+    return {
+        node.name: (
+            {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases},
+            {item.name for item in node.body if isinstance(item, Function)},
+        )
+        for tree in modules().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _is_override(method: str, owner: str) -> bool:
+    """True when a base class has the method: its name was chosen there. Bases outside are those of ``io``."""
+    for base in _classes().get(owner, (set(), set()))[0]:
+        if method in _classes().get(base, (set(), set()))[1] or hasattr(getattr(io, base, None), method):
+            return True
+        if base != owner and _is_override(method, base):
+            return True
+    return False
+
+
 def _functions() -> Iterator[tuple[Path, Function]]:
-    """Functions and methods, without those inside functions and without ``__dunder__`` methods."""
+    """Functions and methods that choose their name: none inside functions, no ``__dunder__``, no override."""
     for path, tree in modules().items():
         for top in tree.body:
+            owner = top.name if isinstance(top, ast.ClassDef) else ""
             for node in top.body if isinstance(top, ast.ClassDef) else (top,):
-                if isinstance(node, Function) and not node.name.startswith("__"):
+                if isinstance(node, Function) and not node.name.startswith("__") and not _is_override(node.name, owner):
                     yield path, node
 
 
