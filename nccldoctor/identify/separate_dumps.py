@@ -1,7 +1,8 @@
-"""Which dumps are of one run: dumps of another job, or of an attempt before, that lie beside them would be compared call by call.
+"""Sorts dumps by run, so that dumps of another job or an earlier attempt are not compared call by call.
 
-Ranks of one run are in step: their default groups have the same members, their recorded time overlaps, and calls of one number were
-made at one time on all of them, but for one that came late. A dump that fits in none of these ways is of another run.
+The default groups of one run have the same members, the recorded times overlap, and calls of one sequence number were issued at one
+time on all ranks but a straggler. Example: dumps 0-7 recorded ALLREDUCE #18 at 10:00 and dump 8 recorded it yesterday: dump 8 is of
+another run.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from nccldoctor.model import Source
 from nccldoctor.model.recorded_calls import Batch, DumpHead
 
 APART = 300.0
-"""Seconds by which all that two dumps share, or the whole of their recorded time, must be apart; no clock of a cluster is that wrong."""
+"""Seconds by which all shared calls of two dumps, or their whole recorded times, must differ; no clock is that wrong."""
 
 TWICE = 10.0
-"""The same for two dumps that are named for the same rank: in one run these would be local ranks of two hosts."""
+"""The same for two dumps named for the same rank: in one run these would be local ranks of two hosts."""
 
 FAR = 256
-"""Calls of the default group between two dumps of the same time: in one run nobody gets that far ahead."""
+"""Calls of the default group between two dumps of the same time: in one run no rank gets that far ahead."""
 
 COMPARED = 64
 """Newest calls of each dump that are compared."""
@@ -32,7 +33,12 @@ Call = tuple[str, int, str]
 
 @dataclass(slots=True)
 class Recorded:
-    """What one dump, or all dumps of a run, recorded: when, how many ranks the job has, and when calls were made."""
+    """What the dumps of a run recorded.
+
+    ``dumps`` are their indices and ``size`` is the world size. ``first`` and ``last`` are the times of their calls in epoch
+    seconds, ``low`` and ``high`` the sequence numbers of the default group. ``calls`` maps each call to its time; ``named`` does
+    so for each rank that a file is named for.
+    """
 
     dumps: list[int]
     size: int | None = None
@@ -43,8 +49,8 @@ class Recorded:
     calls: dict[Call, float] = field(default_factory=dict)
     named: dict[int, dict[Call, float]] = field(default_factory=dict)
 
-    def take(self, other: Recorded) -> None:
-        """Add what a dump of the same run says."""
+    def add(self, other: Recorded) -> None:
+        """Add a dump of the same run."""
         self.dumps += other.dumps
         self.size = self.size if self.size is not None else other.size
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
@@ -56,14 +62,14 @@ class Recorded:
 
 
 def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
-    """The dumps by run, those without any recorded time left out; one run where nothing speaks against it."""
+    """The dumps by run; those without any recorded time are left out."""
     runs: list[Recorded] = []
     for one in sorted(_each(batch, sources), key=lambda one: one.last, reverse=True):
-        home = next((run for run in runs if _same(run, one)), None)
+        home = next((run for run in runs if _can_be_of_run(run, one)), None)
         if home is None:
             runs.append(one)
         else:
-            home.take(one)
+            home.add(one)
     return runs
 
 
@@ -93,16 +99,16 @@ def _each(batch: Batch, sources: Mapping[int, Source]) -> Iterator[Recorded]:
 
 
 def _size(head: DumpHead) -> int | None:
-    """How many ranks the job of a dump has."""
+    """The world size of the job of a dump."""
     return next((len(c.ranks) for c in head.config if c.desc == "default_pg" and c.ranks), None)
 
 
-def _same(run: Recorded, one: Recorded) -> bool:
-    """Whether a dump may be of a run."""
+def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
+    """True when nothing shows that a dump is of another run."""
     if run.size is not None and one.size is not None and run.size != one.size:
         return False
     for rank, calls in one.named.items():
-        if rank in run.named and _apart(run.named[rank], calls, TWICE):
+        if rank in run.named and _is_apart(run.named[rank], calls, TWICE):
             return False
     shared = [abs(run.calls[call] - at) for call, at in one.calls.items() if call in run.calls]
     if len(shared) > 1:
@@ -112,14 +118,17 @@ def _same(run: Recorded, one: Recorded) -> bool:
     return one.high < 0 or run.high < 0 or (one.low - run.high <= FAR and run.low - one.high <= FAR)
 
 
-def _apart(mine: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
-    """Whether two dumps made all calls that both recorded at different times."""
+def _is_apart(mine: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
+    """True when two dumps issued all calls that both recorded more than ``least`` seconds apart."""
     shared = [abs(mine[call] - at) for call, at in theirs.items() if call in mine]
     return len(shared) > 1 and min(shared) > least
 
 
 def main_run(runs: Sequence[Recorded]) -> Recorded:
-    """The run to diagnose: the newest; where several went on at the same time, or it left next to nothing, the one with most dumps."""
+    """The run to diagnose: the newest, or the one with most dumps.
+
+    The latter where several runs overlap in time, or the newest left less than a quarter as many dumps.
+    """
     newest = max(runs, key=lambda run: run.last)
     most = max(runs, key=lambda run: len(run.dumps))
     later = newest.first > max(run.last for run in runs if run is not newest)
@@ -128,8 +137,8 @@ def main_run(runs: Sequence[Recorded]) -> Recorded:
 
 def without_dumps(batch: Batch, left: Iterable[int]) -> Batch:
     """The batch without some of its dumps."""
-    out = set(left)
-    kept = [i for i in range(len(batch.dumps)) if i not in out]
+    gone = set(left)
+    kept = [i for i in range(len(batch.dumps)) if i not in gone]
     number = np.full(len(batch.dumps) + 1, -1, dtype=np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
     calls = batch.calls.take(number[batch.calls.dump] >= 0)

@@ -1,7 +1,8 @@
-"""Dumps that are not of the run that the lines tell of: left over from an earlier one, or given the name of another rank.
+"""Leaves out dumps that contradict the lines of their rank: left over from an earlier run, or of another rank.
 
-The watchdog of a rank names the call it gave up on. A recorder of the same process holds that call, unless its ring dropped it; one
-that holds another call under that number, or ended long before it, is not of that process.
+The watchdog of a rank names the call it gave up on. The recorder of the same process holds that call, unless its ring dropped it; a
+dump that holds another call under that number, or ended long before it, is not of that process. Example: rank 3 gave up on
+ALLREDUCE #5018 and its dump ends at #200.
 """
 
 from __future__ import annotations
@@ -21,41 +22,40 @@ from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 
 OTHER_NUMBERS = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
-"""Operations whose lines and entries count in ways of their own."""
+"""Operations that lines and recorder entries number differently."""
 
 ONE_TENSOR = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"})
-"""Operations on one tensor, whose elements a line and a recorder count alike."""
+"""Operations on one tensor, whose elements lines and recorder entries count alike."""
 
 
 def newest_case(read: Ingested) -> Case:
-    """The newest attempt of what was read, without such dumps."""
+    """The newest attempt of what was read, without stale dumps."""
     case = newest_attempt(identify(read))
-    strange = stale_dumps(case)
-    if not strange:
+    stale = stale_dumps(case)
+    if not stale:
         return case
-    gone = [i for i, rank in enumerate(case.dump_rank) if rank is not None and rank in strange]
-    left = Ingested(read.parsed, without_dumps(read.batch, gone), (*read.gaps, *stale_gaps(case, strange)))
-    return newest_attempt(identify(left))
+    gone = [i for i, rank in enumerate(case.dump_rank) if rank in stale]
+    kept = Ingested(read.parsed, without_dumps(read.batch, gone), (*read.gaps, *_stale_gaps(case, stale)))
+    return newest_attempt(identify(kept))
 
 
 def stale_dumps(case: Case) -> Ranks:
-    """The ranks whose own lines contradict their dump, and none of them agrees."""
+    """The ranks of which a line contradicts the dump, and no line agrees with it."""
     lines: dict[int, list[CollectiveTimeout]] = defaultdict(list)
     for event in case.of(CollectiveTimeout):
         if event.rank is not None and event.seq is not None and event.op is not None:
             lines[event.rank].append(event)
-    out = []
+    ranks = []
     for dump, rows in case.calls.by_dump():
         rank = case.dump_rank[dump]
         if rank in lines and case.dumps[dump].form != "list":
-            words = [_word(case, rows, event) for event in lines[rank]]
-            if False in words and True not in words:
-                out.append(rank)
-    return Ranks(out)
+            agreements = [_has_call(case, rows, event) for event in lines[rank]]
+            if False in agreements and True not in agreements:
+                ranks.append(rank)
+    return Ranks(ranks)
 
 
-def stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
-    """What is left out, and why."""
+def _stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
     why = "the call that this rank gave up on by its own lines is not in it, or is another one: a dump of another run or rank; left out"
     return tuple(
         Gap(dump.path, why, Ranks([rank]), dump.source, lost=True)
@@ -64,8 +64,8 @@ def stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
     )
 
 
-def _word(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
-    """Whether a dump holds the call of a line (True), something else in its place (False), or does not tell."""
+def _has_call(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
+    """True when a dump holds the call of a line, False when it holds another one instead, None when it is not known."""
     calls = case.calls
     if event.op is None or event.op in OTHER_NUMBERS:
         return None
@@ -78,15 +78,15 @@ def _word(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
     if not own.any():
         return None
     seqs = calls.seq[rows]
-    found = np.flatnonzero(own & (seqs == event.seq)) + rows.start
-    if not len(found):
+    same_number = np.flatnonzero(own & (seqs == event.seq)) + rows.start
+    if not len(same_number):
         return False if event.seq is not None and event.seq > int(seqs[own].max()) + FAR else None
-    words = [_alike(case, int(row), event.op, event.numel_in) for row in found]
-    return True if True in words else None if None in words else False
+    matches = [_is_call_of_line(case, int(row), event.op, event.numel_in) for row in same_number]
+    return True if True in matches else None if None in matches else False
 
 
-def _alike(case: Case, row: int, op: str, numel_in: int | None) -> bool | None:
-    """Whether a recorded call is that of a line; None where names or sizes are not written in one way everywhere."""
+def _is_call_of_line(case: Case, row: int, op: str, numel_in: int | None) -> bool | None:
+    """True when a recorded call is that of a line; None where names or sizes are not written alike everywhere."""
     recorded = op_type(case.vocabulary.ops[case.calls.op[row]])
     if recorded in OTHER_NUMBERS:
         return None
@@ -99,5 +99,5 @@ def _alike(case: Case, row: int, op: str, numel_in: int | None) -> bool | None:
 
 
 def _stem(op: str) -> str:
-    """An operation without what sets its variants apart: PyTorch writes REDUCE_SCATTER, older lines and wrappers REDUCESCATTER."""
+    """One spelling for the variants of an operation: REDUCE_SCATTER, and REDUCESCATTER of older lines and wrappers."""
     return op.replace("_", "").removesuffix("BASE")
