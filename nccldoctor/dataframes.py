@@ -1,4 +1,4 @@
-"""Tidy pandas frames of a case and its diagnosis: one row per thing, real dtypes, ``<NA>`` for what is not known.
+"""Tidy pandas frames of a case and its diagnosis: real dtypes, ``<NA>`` for unknown values.
 
 Rank sets are text (``0-3,7``); times are UTC; durations and limits end in ``_ms``. Pandas is imported when a frame is asked
 for.

@@ -61,7 +61,7 @@ class Incident:
         return html.page(self.diagnosis)
 
     def to_interactive_html(self) -> str:
-        """The same with plotly panels: about 2 MB, offline, and the plain page where scripts are blocked."""
+        """The HTML page with plotly panels: about 2 MB, offline, and the plain page where scripts are blocked."""
         from nccldoctor.reports.plotly import interactive
 
         return interactive.page(self.diagnosis)
@@ -118,7 +118,7 @@ class Incident:
 
     @property
     def events(self) -> pd.DataFrame:
-        """What the log lines say, in the order of the input."""
+        """The events of the log lines, in the order of the input."""
         return self._frame("events", self.case)
 
     @property
@@ -133,7 +133,7 @@ class Incident:
 
     @property
     def evidence(self) -> pd.DataFrame:
-        """What each finding rests on, with file and line."""
+        """The evidence of each finding, with file and line."""
         return self._frame("evidence", self.diagnosis)
 
     @property
@@ -143,7 +143,7 @@ class Incident:
 
     @property
     def coverage(self) -> pd.DataFrame:
-        """What was found of each kind of input."""
+        """The coverage: expected and found ranks of each kind of input."""
         return self._frame("coverage", self.diagnosis)
 
     @property

@@ -1,1 +1,1 @@
-"""What users see of a diagnosis: JSON, terminal text, Markdown, one HTML page, a notebook card."""
+"""Reports of a diagnosis: JSON, terminal text, Markdown, one HTML page, a notebook card."""

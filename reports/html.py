@@ -76,7 +76,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
 
 
 class Panels(Protocol):
-    """What :mod:`~nccldoctor.reports.plotly.interactive` adds to the page."""
+    """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds."""
 
     @property
     def panels(self) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What was read, before any judgement: the output of ``inspect`` (``schema/inspect.json``)."""
+"""The output of ``inspect``: sources, events and gaps, before any diagnosis (``schema/inspect.json``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXT_GAPS = 24
 
 
 class Inspected(Protocol):
-    """What of a Case is shown. ``readings`` are its Reading objects, ``dumps`` the heads of its recorder dumps."""
+    """The part of a Case that is shown. ``readings`` are its Reading objects, ``dumps`` the heads of its recorder dumps."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -29,11 +29,11 @@ class Inspected(Protocol):
 
     @property
     def readings(self) -> Sequence[Any]:
-        """How each file was read."""
+        """A Reading of each file."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What the lines say."""
+        """The events of the lines."""
 
     @property
     def dumps(self) -> Sequence[Any]:
@@ -45,12 +45,12 @@ class Inspected(Protocol):
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What is not known."""
+        """Input that is missing or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """How much of a file was understood; all None where it was not read as lines."""
+    """Counts of the lines of a file that parsers understood; all None where it has no lines."""
 
     lines: int | None
     candidates: int | None
@@ -80,7 +80,7 @@ def to_json(case: Inspected) -> str:
 
 
 def document(case: Inspected) -> dict[str, Any]:
-    """The same as plain dictionaries and lists."""
+    """The document as plain dictionaries and lists."""
     paths: dict[int | None, str] = {source.id: source.path for source in case.sources}
     return {
         "schema_version": json_document.SCHEMA_VERSION,

@@ -20,7 +20,7 @@ def to_json(diagnosis: Diagnosis) -> str:
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The same as plain dictionaries and lists."""
+    """The document as plain dictionaries and lists."""
     tool = {"name": "nccldoctor", "version": __version__, "catalogue": text(diagnosis.catalogue) or None}
     return {"schema_version": SCHEMA_VERSION, "tool": tool, **json_fields.plain(diagnosis)}
 

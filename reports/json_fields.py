@@ -60,7 +60,7 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """What a remedy advises against."""
+    """Advice of a remedy against something."""
 
     what: str
     why: str
@@ -68,7 +68,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """How many files were read, how many bytes, and how many files of each kind."""
+    """The number of files, their bytes, and the number of files of each kind."""
 
     files: int
     bytes: int

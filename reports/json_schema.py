@@ -76,7 +76,7 @@ NOTES: dict[tuple[type, str], str] = {
     (Event, "rank"): "The global rank; null until it is known.",
     (Event, "group_rank"): "The rank inside group.",
 }
-"""What the schema says of a field beside its type."""
+"""Descriptions of fields whose name and type do not say enough."""
 
 
 class _Untitled(GenerateJsonSchema):
@@ -95,7 +95,7 @@ def _lines(value: dict[str, Any], opened: tuple[str, ...] = ()) -> str:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The same as dictionaries and lists; raises KeyError for another name."""
+    """The schema as dictionaries and lists; raises KeyError for another name."""
     models = {"analyze": _analyze, "inspect": _inspect}[name]()
     definitions = models_json_schema([(m, "validation") for m in models], schema_generator=_Untitled)[1]["$defs"]
     for definition in definitions.values():

@@ -85,9 +85,9 @@ def words(value: str, limit: int) -> str:
     out: list[str] = []
     at = 0
     shown = line(value, limit)
-    for found in _DELICATE.finditer(shown):
-        out += [_escaped(shown[at : found.start()]), code(found.group(), limit)]
-        at = found.end()
+    for match in _DELICATE.finditer(shown):
+        out += [_escaped(shown[at : match.start()]), code(match.group(), limit)]
+        at = match.end()
     return "".join([*out, _escaped(shown[at:])])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def merged(rows: Sequence[bytes], most: int, severity: bytes) -> tuple[list[bytes], int]:
-    """At most ``most`` rows, each the worst of so many neighbours, and how many those are. ``severity`` ranks the
+    """At most ``most`` rows, each the worst of ``step`` neighbours; returns the rows and ``step``. ``severity`` ranks the
     levels.
 
     A single odd cell never vanishes: what is worse than its neighbours stays.
@@ -31,7 +31,7 @@ def turned(rows: Sequence[bytes]) -> list[bytes]:
 
 
 def paths(rows: Sequence[bytes], x: float, y: float, width: float, height: float, gap: float = 0.0) -> dict[int, str]:
-    """SVG path data by level: a rectangle for each run of equal cells (for each cell where there is a ``gap``)."""
+    """SVG path data by level: a rectangle for each run of equal cells, with a ``gap`` for each cell."""
     out: dict[int, list[str]] = {}
     for number, row in enumerate(rows):
         top = y + number * height

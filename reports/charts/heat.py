@@ -1,4 +1,4 @@
-"""The lateness of the last calls as a heat map: a row for each rank to look at, a column for each call; below it all ranks."""
+"""A heat map of lateness in the last calls: one for the ranks to look at, one for all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import line
 
 LEFT, TOP, CELL, STEP, NOTE = 96, 26, 30, 22, 130
-"""Room for the ranks, room for the numbers, width and height of a cell with its gap, room for the note at the right."""
+"""Room for ranks and numbers, width and height of a cell with its gap, room for the note."""
 
 DARK = 3
 """From this level on a cell holds its number."""
@@ -111,7 +111,7 @@ def _row_labels(lateness: Lateness, culprits: Ranks) -> Iterator[Label]:
 
 
 def _cell(value: float) -> tuple[str, str]:
-    """What a cell holds, and of which kind; "" where its colour says enough."""
+    """The text of a cell ("" where its colour says enough) and its kind."""
     if value == NEVER:
         return "✕", "never"
     if level(value) == LEVEL_UNKNOWN:

@@ -1,4 +1,4 @@
-"""Where ranks stand in six calls of their group: a strip of cells for each row of ranks, one picture for a whole large job."""
+"""The progress of ranks in six calls of their group: strips of cells, and a picture of all ranks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _state(done: int | None, issued: int | None, seq: int) -> str:
 
 
 def picture(diagnosis: Diagnosis, least: int) -> ProgressPicture | None:
-    """The picture of a job of more than ``least`` ranks; None for a smaller one, or where no progress is known."""
+    """The picture of a job of more than ``least`` ranks; None where it is smaller or no progress is known."""
     states = diagnosis.ranks
     shown = _windows(states)
     if len(states) <= least or not shown:

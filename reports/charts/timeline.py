@@ -31,7 +31,7 @@ SYMBOL = 11
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a rank did for a while; ``kind`` as in :class:`~nccldoctor.model.figures.Stretch`."""
+    """A stretch of time of one row; ``kind`` as in :class:`~nccldoctor.model.figures.Stretch`."""
 
     kind: str
     x: float

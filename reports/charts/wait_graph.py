@@ -87,7 +87,7 @@ def wait_graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> Wai
 
 
 def in_words(link: Link, suspects: Ranks) -> str:
-    """``ranks 0, 2, 6 wait in ALLREDUCE #18723 of dp_0 for rank 4``; of several suspects nobody knows for how many."""
+    """``ranks 0, 2 wait in ALLREDUCE #18 of dp_0 for rank 4``; for suspects ``for one or more of ranks 4-5``."""
     verb = "waits" if len(link.waiting) == 1 else "wait"
     of = f" of {wording.group_name(link.group)}" if link.group else ""
     some = "one or more of " if len(link.for_) > 1 and link.for_ <= suspects else ""
@@ -124,7 +124,7 @@ def _call(link: Link) -> _Node:
 
 
 def _short(text: str, ranks: Ranks, size: float, width: float) -> str:
-    """``text`` with the ranks by name where they fit, else how many: a number that is cut would be another rank."""
+    """``text`` with the ranks where they fit, else with their count: a rank cut short is another rank."""
     ways = [wording.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
     ways += [f"{len(ranks):,} ranks"] if len(ranks) > 1 else [str(ranks)]
     whole = [text.format(way) for way in ways]
@@ -132,7 +132,7 @@ def _short(text: str, ranks: Ranks, size: float, width: float) -> str:
 
 
 def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool) -> list[_Node]:
-    """The ranks waited for, told apart by role and by the calls they wait in (``fine``: and by who needs them)."""
+    """The ranks waited for, by role and by the calls they wait in; ``fine``: also by who needs them."""
     links = list(links)
     classes: dict[tuple[object, ...], list[int]] = {}
     waits: dict[int, list[int]] = {}
@@ -172,7 +172,7 @@ def _merged(links: list[Link], culprits: Ranks) -> list[Link]:
 
 
 def _others(group: str, count: int) -> str:
-    """The group of the first of several calls as far as it fits a box, and how many other calls."""
+    """``dp_0 and 3 other calls``: the group of the first call, cut to a box, and the count of others."""
     tail = f" and {count:,} other call{'' if count == 1 else 's'}"
     return (fitting(line(group, 60), 12, WIDTH - 16 - 0.6 * 12 * len(tail)) + tail).strip()
 

@@ -17,7 +17,7 @@ PROBLEMS = 4
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """A row of *progress by rank*: ranks that stand alike, and what a reader sees of their role, hosts and call."""
+    """A row of *progress by rank*: ranks that stand alike, and their role, hosts and call in words."""
 
     row: rank_rows.Row
     role: str
@@ -66,7 +66,7 @@ def _waits_in(row: rank_rows.Row) -> str:
 
 
 def coverage(diagnosis: Diagnosis) -> tuple[CoverageRow, ...]:
-    """How much of each kind of input was found."""
+    """A row for each kind of input."""
     return tuple(_coverage_row(row) for row in diagnosis.coverage[:ROWS])
 
 

@@ -1,4 +1,4 @@
-"""What the templates show, one field for each block of the page; made from a Diagnosis."""
+"""The model of the page: one field for each block of the templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = 24
 """Lines of what to capture next time."""
 
 OTHERS = 5
-"""Findings beside the verdict."""
+"""Other findings under the verdict."""
 
 REMEDIES = 12
 HYPOTHESES = 24
@@ -43,7 +43,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Who waits for whom, as a drawing and in words."""
+    """The wait-for graph, as a drawing and in words."""
 
     graph: wait_graph.WaitGraph | None
     steps: Listed[str]
@@ -123,7 +123,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
 
 
 def _chain(diagnosis: Diagnosis, culprits: Ranks, suspects: Ranks) -> Chain:
-    """The chains of all findings: independent stalls stand side by side; a step that a fuller one holds is left out."""
+    """The chains of all findings, side by side; a step that is part of a fuller one is left out."""
     links = tuple(dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain))
     needed: dict[tuple[object, ...], list[Ranks]] = {}
     for link in links:

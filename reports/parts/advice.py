@@ -1,4 +1,4 @@
-"""What to do, for all reports: the first steps, and what not to do."""
+"""Advice of all reports: the first steps, and warnings."""
 
 from __future__ import annotations
 

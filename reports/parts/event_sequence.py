@@ -25,7 +25,7 @@ CAUSE = "first cause"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One event: its time, its ranks and host, what it says, its role in the incident, its place in the input."""
+    """One event: its time, ranks and host, text, role in the incident, and place in the input."""
 
     time: str
     who: str

@@ -30,7 +30,7 @@ def _renderer() -> MarkdownIt:
 
 
 def html(text: str) -> Markup:
-    """The text as HTML blocks; a text that is one code span becomes a block of its own, ready to copy."""
+    """The text as HTML; a text that is one code span becomes a block, ready to copy."""
     from markupsafe import Markup
 
     shown = sanitize(text.strip(), LIMIT)
@@ -46,9 +46,9 @@ def breakable(text: str) -> Markup:
 
 
 def as_command(text: str) -> str:
-    """What stands between the backticks where the whole text is one code span or fence, else ``""``."""
-    found = re.fullmatch(r"(`{1,3})(?:\w{0,12}\n)?([^`]{1,1200})\1", text.strip())
-    return found.group(2).strip() if found and "\n```" not in found.group(2) else ""
+    """The command in a text that is one code span or fence; ``""`` for any other text."""
+    match = re.fullmatch(r"(`{1,3})(?:\w{0,12}\n)?([^`]{1,1200})\1", text.strip())
+    return match.group(2).strip() if match and "\n```" not in match.group(2) else ""
 
 
 def plain(text: str) -> str:

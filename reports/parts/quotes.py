@@ -48,17 +48,17 @@ class Reason:
 
 
 _COMMON = 99
-"""A number up to this stands for many things in a line: it is marked as a call's only after ``#`` or ``SeqNum=``."""
+"""Numbers up to this are marked as a call's only after ``#`` or ``SeqNum=``: lines hold many small numbers."""
 
 _DID = re.compile(r"rank (\d{1,7})((?: of \d{1,7})? (?:[a-z]{2,20}ed|gave|wrote)\b(?!.{0,240} its ).{1,240})")
-"""What several ranks did alike: in the past tense, which has one form for one rank and for many."""
+"""An act that ranks may share: in the past tense, which has one form for one rank and for many."""
 
 _OF = re.compile(r"(the (?:newest call|last line) of )rank (\d{1,7})((?:: .{1,200})?)")
-"""What was seen of several ranks alike."""
+"""A record that several ranks may share."""
 
 
 def reasons(shown: tuple[Quote, ...]) -> tuple[Reason, ...]:
-    """One row for quotes that say the same, of one rank or of several, at the place of the first of them.
+    """One row for quotes that say the same of one rank or several, in the order of the first.
 
     ``rank 0 gave up on #7`` and ``rank 2 gave up on #7`` become ``ranks 0, 2 gave up on #7``.
     """

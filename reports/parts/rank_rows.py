@@ -10,7 +10,7 @@ from nccldoctor.model import Diagnosis, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 
 SINGLES = 16
-"""Up to so many culprits, suspects and group mates stand in rows of their own."""
+"""Culprits, suspects and group mates that have a row of their own, at most."""
 
 ROWS = 48
 """So many rows at most; beyond them ranks are told apart by less."""
@@ -49,7 +49,7 @@ def folded(states: tuple[RankState, ...]) -> tuple[Row, ...]:
 
 
 def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
-    """One row for each rank of a small job, in rank order; of a larger one only those to look at and their mates."""
+    """One row for each rank of a small job; in a large one for culprits, suspects and their group mates."""
     if len(diagnosis.ranks) <= SINGLES:
         return tuple(_row([state]) for state in diagnosis.ranks)
     mates = _mates(diagnosis)
@@ -87,7 +87,7 @@ _LIKENESSES: tuple[Callable[[RankState], Hashable], ...] = (
     lambda s: (s.role, s.completed, s.enqueued),
     lambda s: s.role,
 )
-"""What makes ranks alike, from strict to lax: the first that leaves few enough rows is taken."""
+"""Keys by which ranks share a row, from strict to lax: the first that leaves few enough rows is taken."""
 
 
 def _row(states: list[RankState]) -> Row:

@@ -19,7 +19,7 @@ from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 
 KINDS = ("hosts", "users", "paths", "addresses")
-"""What can be left out."""
+"""The kinds of text that can be replaced."""
 
 _T = TypeVar("_T")
 
@@ -40,19 +40,22 @@ _KEPT = re.compile(r"(?:site-packages|dist-packages)/.{0,4000}$")
 
 
 def redacted(diagnosis: Diagnosis, what: Sequence[str]) -> Diagnosis:
-    """A copy of ``diagnosis`` without what ``what`` names.
+    """A copy of ``diagnosis`` without the kinds in ``what``.
 
-    Of a path its folders go (those inside an installed library stay) and the file's name stays. Raises
+    Of a path the folders go (but not those inside an installed library), the name of the file stays. Raises
     :class:`~nccldoctor.model.errors.NccldoctorError` for a word that is not in :data:`KINDS`.
     """
     return redacted_with(diagnosis, (), (), what)[0]
 
 
 def redacted_with(diagnosis: Diagnosis, source: _T, hosts: Iterable[str], what: Sequence[str]) -> tuple[Diagnosis, _T]:
-    """The same, and a copy of what it rests on with the same stand-ins; ``hosts`` are those which that names beside."""
+    """Copies of ``diagnosis`` and of the ``source`` it was made from, with the same stand-ins.
+
+    ``hosts`` are names that only the source holds.
+    """
     _check(what)
-    cover = _Cover(diagnosis, source, hosts, frozenset(what))
-    return _mapped(diagnosis, cover), _mapped(source, cover)
+    redactor = _Redactor(diagnosis, source, hosts, frozenset(what))
+    return _mapped(diagnosis, redactor), _mapped(source, redactor)
 
 
 def wanted(words: str) -> tuple[str, ...]:
@@ -68,14 +71,14 @@ def _check(what: Sequence[str]) -> None:
         raise NccldoctorError(f"cannot redact {', '.join(wrong)}", hint="choose among " + ", ".join(KINDS))
 
 
-class _Cover:
+class _Redactor:
     """Replaces in one text; numbers stand-ins in the order in which the diagnosis names them."""
 
     def __init__(self, diagnosis: Diagnosis, source: object, more: Iterable[str], what: frozenset[str]) -> None:
         self._what = what
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
         hosts = _hosts(diagnosis, more) if "hosts" in what else []
-        users = _found_users((diagnosis, source)) if "users" in what else []
+        users = _user_names((diagnosis, source)) if "users" in what else []
         self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
@@ -87,16 +90,16 @@ class _Cover:
             text = _ADDRESSES.sub(self._address, text)
         return text
 
-    def _path(self, found: re.Match[str]) -> str:
-        kept = _KEPT.search(found.group())
-        head = found.group()[: kept.start()] if kept else found.group()
+    def _path(self, match: re.Match[str]) -> str:
+        path = match.group()
+        kept = _KEPT.search(path)
+        head = path[: kept.start()] if kept else path
         return f"/{self._stand_in('paths', 'folder', head)}/" + (kept.group() if kept else "")
 
-    def _address(self, found: re.Match[str]) -> str:
-        """A time of day looks like the end of an IPv6 address."""
-        return (
-            found.group() if _CLOCK.fullmatch(found.group()) else self._stand_in("addresses", "address", found.group())
-        )
+    def _address(self, match: re.Match[str]) -> str:
+        """A stand-in, but not for a time of day, which looks like the end of an IPv6 address."""
+        address = match.group()
+        return address if _CLOCK.fullmatch(address) else self._stand_in("addresses", "address", address)
 
     def _stand_in(self, kind: str, word: str, value: str) -> str:
         known = self._names[kind]
@@ -117,22 +120,20 @@ def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
     return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
 
 
-def _found_users(source: object) -> list[str]:
-    """Names that stand where only users stand: below home folders, before an at sign."""
-    found: dict[str, None] = {}
+def _user_names(source: object) -> list[str]:
+    """Names at places where only users stand: below home folders, before an at sign."""
+    names: dict[str, None] = {}
 
-    def look(text: str) -> str:
-        found.update(dict.fromkeys(_USERS.findall(text)))
+    def collect(text: str) -> str:
+        names.update(dict.fromkeys(_USERS.findall(text)))
         return text
 
-    _mapped(source, look)
-    return [name for name in found if len(name) > 1]
+    _mapped(source, collect)
+    return [name for name in names if len(name) > 1]
 
 
 class _Words:
-    """Finds names inside a text: whole words, also as parts of longer ones joined by dots and hyphens
-    (``gpu-a018-ib0``).
-    """
+    """Finds names as whole words, also inside longer ones joined by dots and hyphens: ``gpu-a018`` in ``gpu-a018-ib0``."""
 
     def __init__(self, names: Sequence[str], stand_in: Callable[[str], str]) -> None:
         self._names = {name.lower() for name in names}
@@ -140,7 +141,7 @@ class _Words:
         self._stand_in = stand_in
 
     def __call__(self, text: str) -> str:
-        return _TOKEN.sub(lambda found: self._token(found.group()), text) if self._names else text
+        return _TOKEN.sub(lambda match: self._token(match.group()), text) if self._names else text
 
     def _token(self, token: str) -> str:
         parts, out, at = _parts(token), "", 0
@@ -161,7 +162,7 @@ _TOKEN = re.compile(r"[^\W_][\w.-]{0,254}")
 
 
 def _parts(token: str) -> list[str]:
-    """Words and what joins them, in turn; names with a joint inside are several parts."""
+    """Words and their joints, in turn: ``gpu-7`` is three parts."""
     return re.findall(r"[^\W_]+|[_.-]", token)
 
 

@@ -20,7 +20,7 @@ _UNSEEN = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters that a reader cannot see or that move others about: of categories Cc, Cf, Cs, Zl, Zp in Unicode 15."""
+"""Characters that are invisible or reorder others: categories Cc, Cf, Cs, Zl, Zp of Unicode 15."""
 
 _SECRET = lazy(
     r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
@@ -29,8 +29,8 @@ _SECRET = lazy(
 """An assignment to a variable whose name says that its value is nobody's business."""
 
 
-def _shown(found: re.Match[str]) -> str:
-    char = found.group()
+def _shown(match: re.Match[str]) -> str:
+    char = match.group()
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -49,7 +49,7 @@ def sanitize(text: str, limit: int = QUOTE) -> str:
 
 
 def line(text: str, limit: int = QUOTE) -> str:
-    """The same on one line: line ends and runs of blanks become one blank."""
+    """:func:`sanitize` on one line: line ends and runs of blanks become one blank."""
     return sanitize(" ".join(text[: 4 * limit].split()) if text else "", limit)
 
 
@@ -59,7 +59,7 @@ def masked(text: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable of this name holds a secret."""
+    """True for the name of a variable that holds a secret, such as ``HF_TOKEN``."""
     return _SECRET.match(f"{name.upper()}=x") is not None
 
 
@@ -80,5 +80,5 @@ def text(value: str) -> str:
 
 
 def optional(value: str | None) -> str | None:
-    """The same where there may be none."""
+    """:func:`text`, and None for None."""
     return None if value is None else text(value)

@@ -13,7 +13,7 @@ from nccldoctor.reports.parts.sanitize import line
 
 
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
-    """``3 of 4 ranks arrived``; without the 4 where the size of the group is not known, "" where nobody is."""
+    """``3 of 4 ranks arrived``; without the 4 where the group's size is unknown, "" where it has no known member."""
     members, world = call.entered | call.missing, diagnosis.job.world_size
     if not members:
         return ""
@@ -26,7 +26,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
-    """Added to suspects where the size of the job is not known: a rank without any input may be the one."""
+    """Added to suspects where the world size is unknown: a rank without any input may be the culprit."""
     finding = diagnosis.verdict
     is_open = finding.suspects and not finding.ranks and diagnosis.job.world_size is None
     return ", or one that was not heard of" if is_open else ""
@@ -198,7 +198,7 @@ def size(count: int) -> str:
 
 
 def others(diagnosis: Diagnosis) -> tuple[Finding, ...]:
-    """The findings beside the verdict, without those that repeat it for one of its culprits in the same call."""
+    """The other findings, without those that repeat the verdict for one culprit in the same call."""
     verdict, others = diagnosis.verdict, diagnosis.findings[1:]
     if stalls_of(diagnosis.findings):
         return others
@@ -236,13 +236,15 @@ def _effect(diagnosis: Diagnosis) -> str:
     if not waiting or call is None:
         return ""
     limit = (
-        f" until the limit of {duration(call.timeout_ms or 0)} was reached" if _reached_limit(diagnosis, call) else ""
+        f" until the limit of {duration(call.timeout_ms or 0)} was reached"
+        if _has_reached_limit(diagnosis, call)
+        else ""
     )
     behind = "" if finding.victims <= call.entered else ", or behind those who did,"
     return f"{plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
 
 
-def _reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
+def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
     """True when the wait lasted for its timeout; where its times are not known, when any rank complained.
 
     A job may be stopped before its timeout, and a dump may be taken while the job still waits.
@@ -272,7 +274,7 @@ def _ruled_out(diagnosis: Diagnosis) -> str:
 
 
 def situation(diagnosis: Diagnosis) -> str:
-    """The kind of incident in a few words, such as ``A crash, not a hang``; "" where the class says enough."""
+    """The kind of incident, such as ``A crash, not a hang``; "" where the class says enough."""
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if finding.family is Family.NONE:
         return "Clean run" if finding.confidence is not Confidence.LOW else "Nothing seen, not everything read"

@@ -41,19 +41,19 @@ class Plots:
         return progress_figure(self.diagnosis)
 
     def timeline(self) -> go.Figure:
-        """What the ranks to look at did around the stall."""
+        """The time around the stall, a row for each rank to look at."""
         return timeline_figure(self.diagnosis)
 
     def lateness(self) -> go.Figure:
-        """How late each rank issued each of the last calls."""
+        """The lateness of each rank in the last calls."""
         return lateness_figure(self.diagnosis)
 
     def wait_graph(self) -> go.Figure:
-        """Who waits for whom."""
+        """The wait-for graph."""
         return wait_graph_figure(self.diagnosis)
 
     def streams(self) -> go.Figure:
-        """The calls of a culprit beside a peer's."""
+        """The calls of a culprit and of a peer, side by side."""
         return streams_figure(self.diagnosis)
 
 

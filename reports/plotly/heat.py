@@ -67,7 +67,7 @@ def _standing(row: rank_rows.Row, diagnosis: Diagnosis) -> str:
 
 
 def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
-    """Levels of lateness: a small job rank by rank, a large one with the worst of the ranks that share a row."""
+    """Levels of lateness; in a large job ranks share a row, which shows the worst of them."""
     import plotly.graph_objects as go
 
     lateness = diagnosis.run_up
@@ -94,7 +94,7 @@ def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
 
 
 def _late_row(lateness: Lateness, inside: Ranks, levels: bytes, is_small: bool) -> list[str]:
-    """A hover text for each call: in a small job the milliseconds of a rank that has them, else the level."""
+    """A hover text for each call: milliseconds in a small job, else the level."""
     exact = next((row.late_ms for row in lateness.rows if is_small and row.rank in inside), None)
     words = [_late(value) for value in exact] if exact else [LEVEL_NAMES[level] for level in levels]
     who = wording.ranks_phrase(inside, 2)

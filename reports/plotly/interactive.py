@@ -28,7 +28,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """What the page needs beside the report: places, figures and the library as text that ends no script element."""
+    """Places, figures and library of the page, as texts that end no script element."""
 
     panels: tuple[Panel, ...]
     figures: str
