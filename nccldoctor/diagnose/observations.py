@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from nccldoctor.align.descriptions import describe, describe_missing
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.first_pending import Key
 from nccldoctor.align.mismatches import Mismatch
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
@@ -19,19 +20,20 @@ from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 
-class ByRank(dict[int, _T]):
-    """One observation of every rank, made when a rank is first looked up."""
+class Observed(dict[_K, _T]):
+    """One observation of every rank, or call; it is made when that is first looked up."""
 
-    def __init__(self, observe: Callable[[int], _T]) -> None:
+    def __init__(self, observe: Callable[[_K], _T]) -> None:
         super().__init__()
         self._observe = observe
 
-    def __missing__(self, rank: int) -> _T:
+    def __missing__(self, key: _K) -> _T:
         """Make the observation."""
-        return self.setdefault(rank, self._observe(rank))
+        return self.setdefault(key, self._observe(key))
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class ObservedStall(Stall):
         return describe(self.facts, self.call)
 
     @cached_property
+    def texts(self) -> Observed[Key, str]:
+        """Each stuck call of the job in words, by its key."""
+        return Observed(lambda key: describe(self.facts, self.facts.wait_graph.calls[key]))
+
+    @cached_property
     def owed(self) -> str:
         """What the absent ranks did not issue, in words: the call, or the other end of a transfer."""
         return describe_missing(self.facts, self.call)
@@ -75,19 +82,19 @@ class ObservedStall(Stall):
         return absence.is_every_member_known(self.facts, self)
 
     @cached_property
-    def outside(self) -> ByRank[list[Citation]]:
+    def outside(self) -> Observed[int, list[Citation]]:
         """What shows each rank outside the call."""
-        return ByRank(lambda rank: absence.show_outside(self.facts, self.call, rank))
+        return Observed(lambda rank: absence.show_outside(self.facts, self.call, rank))
 
     @cached_property
-    def alive(self) -> ByRank[list[Citation]]:
+    def alive(self) -> Observed[int, list[Citation]]:
         """What shows each rank alive after the stall began; empty where nothing does."""
-        return ByRank(lambda rank: absence.show_alive(self.facts, rank))
+        return Observed(lambda rank: absence.show_alive(self.facts, rank))
 
     @cached_property
-    def busy(self) -> ByRank[tuple[str, list[Citation]]]:
+    def busy(self) -> Observed[int, tuple[str, list[Citation]]]:
         """What each rank does instead, in words, and what shows it; "" where nothing does."""
-        return ByRank(lambda rank: absence.show_activity(self.facts, rank))
+        return Observed(lambda rank: absence.show_activity(self.facts, rank))
 
     def common_host(self, ranks: Ranks) -> str | None:
         """The host whose ranks these are, all of them and no others; None where there is none."""

@@ -14,7 +14,7 @@ from nccldoctor.diagnose.citations import Citation, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.rules.missed_call import by_shift
+from nccldoctor.diagnose.rules.missed_call import shifted_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import pending_row, ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence
@@ -26,7 +26,7 @@ CAUSE = CauseClass.EXTRA_CALL
 @rule(CAUSE, refuted_by="a record of the same call on its peers")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """By alignment of streams in the group, else by counting at the next call in another group, else by NCCL's own lines."""
-    found = by_shift(facts, stall, missed=False) or _by_count(facts, stall)
+    found = shifted_calls(facts, stall, missed=False) or _by_count(facts, stall)
     return found or nccl_counter_diffs.by_shift(facts, -1)
 
 

@@ -9,10 +9,9 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
-from nccldoctor.align.descriptions import describe, stalled_of
+from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
-from nccldoctor.align.nccl_counter_evidence import counter_evidence, counters_of, expected_count, issue_evidence
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
@@ -20,335 +19,236 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import OrderBreak, find_unusual_call, has_one_call_fewer
-from nccldoctor.diagnose.signs.nccl_counter_diffs import unlike
+from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
-REFUTED = "a record of the call on that rank, or calls that it issued in another order"
-
-
-def gone_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """By the counts of NCCL's own observers alone. Launches do not wait, so that a mere swap of two calls leaves equal counts."""
-    if stall.kind is StallKind.CYCLE:
-        found = [pair for call in stall.calls for pair in _skipped(facts, stall, call)]
-    elif stall.kind is StallKind.ABSENT and stall.call is not None:
-        found = [(stall.call, rank) for rank in stall.proven_absent if _goes_on(facts, stall.call, rank)]
-    else:
-        return None
-    if len({rank for _, rank in found}) != 1 or unlike(facts):
-        return None
-    call, rank = found[0]
-    one, other = counters_of(facts, call), _elsewhere(facts, call, rank)
-    if one is None or other is None or rank not in one.lines:
-        return None
-    what = describe(facts, call)
-    return Hypothesis(
-        f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
-        (
-            counter_evidence(
-                one.lines[rank], one, f"rank {rank} had issued #{one.last[rank]} as its last call, not {what}"
-            ),
-            counter_evidence(
-                other.lines[rank], other, f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
-            ),
-            *issue_evidence(facts, call, what, 2),
-        ),
-        Confidence.MEDIUM,
-        ranks=Ranks([rank]),
-        call=call,
-    )
-
-
-def _skipped(facts: Facts, stall: ObservedStall, call: StuckCall) -> list[tuple[StuckCall, int]]:
-    """The rank that went past a call which most other members are in: the one that is missing from it, or the one that it waits for
-    itself in a pair. Both look alike: other pairs tell which of the two is out of step.
-    """
-    if counters_of(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
-        return []
-    out = []
-    for rank in call.missing:
-        held = next((other for other in stall.calls if other is not call and rank in other.inside), None)
-        if held is None:
-            continue
-        pair = counters_of(facts, held)
-        often = expected_count(facts, pair) if pair is not None else None
-        mine, theirs = _totals(facts, held, held.inside), _totals(facts, held, held.missing)
-        if len(held.missing) > len(held.inside) or (often is not None and min(mine, default=0) > often):
-            out.append((call, rank))
-        elif often is not None and len(held.missing) == 1 and max(theirs, default=often) < often:
-            out.append((held, min(held.missing)))
-    return out
-
-
-def _totals(facts: Facts, call: StuckCall, ranks: Ranks) -> list[int]:
-    one = counters_of(facts, call)
-    return [one.totals[r] for r in ranks if r in one.totals] if one is not None else []
-
-
-def _goes_on(facts: Facts, call: StuckCall, rank: int) -> bool:
-    one = counters_of(facts, call)
-    return (
-        one is not None
-        and rank not in one.advanced
-        and any(rank in other.advanced for other in facts.case.nccl_counters)
-    )
-
-
-def _elsewhere(facts: Facts, call: StuckCall, rank: int) -> NcclCounters | None:
-    """The other communicator in which the rank is ahead, or was seen to go on."""
-    others = [o for o in facts.case.nccl_counters if o.group != call.group and rank in o.lines]
-    return next((o for o in others if rank in o.advanced or (o.lagging and rank not in o.lagging)), None)
-
-
-CAUSE = CauseClass.MISSED_CALL
 REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
 
 
-@rule(CAUSE, refuted_by=REFUTED)
+@rule(CauseClass.MISSED_CALL, refuted_by=REFUTED)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """By alignment of streams, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
+    """By alignment of recorded calls, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
     return (
-        by_shift(facts, stall, missed=True)
-        or _by_order(facts, stall)
-        or _by_custom(facts, stall)
-        or _by_steps(facts, stall)
-        or _by_phase(facts, stall)
-        or gone_on(facts, stall)
+        shifted_calls(facts, stall, missed=True)
+        or _left_own_order(facts, stall)
+        or _unusual_call(facts, stall)
+        or _one_step_ahead(facts, stall)
+        or _left_the_loop(facts, stall)
+        or nccl_counter_diffs.find_skip(facts, stall)
         or nccl_counter_diffs.by_shift(facts, 1)
     )
 
 
-def by_shift(facts: Facts, stall: ObservedStall, *, missed: bool) -> Hypothesis | None:
-    """Ranks whose calls in a group equal their peers' when moved by one."""
-    found = stall.mismatch
-    if found is None or found.is_tie:
+def shifted_calls(facts: Facts, stall: ObservedStall, *, missed: bool) -> Hypothesis | None:
+    """Ranks whose calls in a group equal their peers' when moved by one: one call missed, or one too many.
+
+    Example: peers issued A #7, B #8, C #9, and rank 3 issued A #7, C #8, D #9: rank 3 missed B.
+    """
+    mismatch = stall.mismatch
+    if mismatch is None or mismatch.is_tie:
         return None
-    shifts = [
-        s
-        for r in found.minority
-        if (s := find_shift(facts.case, facts.progress, facts.sequences, found, r)) is not None
-    ]
+    aligned = (find_shift(facts.case, facts.progress, facts.sequences, mismatch, r) for r in mismatch.minority)
+    shifts = [shift for shift in aligned if shift is not None]
     if not shifts and missed:
-        shifts = [s for r in found.minority if (s := usual_next(facts, found, r)) is not None]
-    if not shifts or any(s.missed is not missed for s in shifts):
+        shifts = [shift for r in mismatch.minority if (shift := _usual_next(facts, mismatch, r)) is not None]
+    if not shifts or any(shift.missed is not missed for shift in shifts):
         return None
-    first = min(shifts, key=lambda s: (s.seq, s.rank))
-    ranks = Ranks(s.rank for s in shifts)
-    evidence: list[Citation] = []
+    first = min(shifts, key=lambda shift: (shift.seq, shift.rank))
+    ranks = Ranks(shift.rank for shift in shifts)
+    citations: list[Citation] = []
     for item in shifts[:3]:
-        evidence.append(
-            Entry(
-                item.row,
-                f"rank {item.rank} issued this as #{item.seq}; the next {item.length} calls fit its peers' when moved by one",
-            )
-        )
-        evidence.append(Entry(item.peer_row, f"its peers issued this as #{item.seq}"))
-    evidence += [Waiting(call, 2) for call in stall.calls[:1]]
+        fits = f"the next {item.length} calls fit its peers' when moved by one"
+        citations.append(Entry(item.row, f"rank {item.rank} issued this as #{item.seq}; {fits}"))
+        citations.append(Entry(item.peer_row, f"its peers issued this as #{item.seq}"))
     group = facts.case.groups[first.group]
     verb = "skipped" if missed else "issued one call too many at"
-    whole = len(found.rows) >= len(group.members) and len(found.majority) >= 2
+    whole = len(mismatch.rows) >= len(group.members) and len(mismatch.majority) >= 2
     return Hypothesis(
         f"{names(ranks).capitalize()} {verb} #{first.seq} of {group.label}: from there its calls are off by one",
-        evidence,
-        Confidence.HIGH if whole and all(s.sure for s in shifts) else Confidence.MEDIUM,
+        citations + [Waiting(call, 2) for call in stall.calls[:1]],
+        Confidence.HIGH if whole and all(shift.sure for shift in shifts) else Confidence.MEDIUM,
         ranks=ranks,
         refuted_by=REFUTED,
-        stalled=_stalled(facts, first),
+        stalled=stalled_of(facts, _first_pending(facts, first)),
     )
 
 
-def usual_next(facts: Facts, found: Mismatch, rank: int) -> Shift | None:
-    """A rank that issued what usually follows the call it should have issued: skipped, even where its peers have not come further."""
-    streams, row = facts.sequences, found.rows[rank]
-    peer_row = found.rows[min(found.majority)]
-    at = streams.position(rank, row)
-    usual = streams.outcomes(rank, at) if at is not None else {}
-    mine, due = int(streams.labels[row]), int(streams.labels[peer_row])
-    if mine in usual or due not in usual:
+def _usual_next(facts: Facts, mismatch: Mismatch, rank: int) -> Shift | None:
+    """The shift of a rank that issued what usually follows the call that was due, where its peers have not come further.
+
+    Example: ALLREDUCE was always followed by BARRIER; the peers stand in ALLREDUCE #18, and rank 3 issued BARRIER as #18.
+    """
+    sequences, row = facts.sequences, mismatch.rows[rank]
+    peer_row = mismatch.rows[min(mismatch.majority)]
+    at = sequences.position(rank, row)
+    usual = sequences.outcomes(rank, at) if at is not None else {}
+    issued, due = int(sequences.labels[row]), int(sequences.labels[peer_row])
+    if at is None or issued in usual or due not in usual:
         return None
-    rows = streams.rows(rank)
-    after = usual[due] + 1
-    if at is None or after >= at or int(streams.labels[rows[after]]) != mine:
+    rows, after = sequences.rows(rank), usual[due] + 1
+    if after >= at or int(sequences.labels[rows[after]]) != issued:
         return None
-    return Shift(rank, found.group, found.seq, True, row, peer_row, 1)
+    return Shift(rank, mismatch.group, mismatch.seq, True, row, peer_row, 1)
 
 
-def first_open(facts: Facts, group: int, seq: int, row: int) -> StuckCall:
-    """The first call from number ``seq`` on that does not complete in a group: the one under which the difference hurts."""
-    pending = {
-        f.pending
-        for f in facts.progress.by_group_rank.values()
-        if f.group == group and f.pending is not None and f.pending >= seq
-    }
-    number = min(pending, default=seq)
-    key = ("collective", group, number, 0)
+def _first_pending(facts: Facts, shift: Shift) -> StuckCall:
+    """The first call of the group that does not complete, from the shift on."""
+    group = shift.group
+    pending = [
+        p
+        for p in facts.progress.by_group_rank.values()
+        if p.group == group and p.pending is not None and p.pending >= shift.seq
+    ]
+    seq = min((p.pending for p in pending if p.pending is not None), default=shift.seq)
+    key = ("collective", group, seq, 0)
     if key in facts.wait_graph.calls:
         return facts.wait_graph.calls[key]
-    at = next(
-        (
-            f.row
-            for f in facts.progress.by_group_rank.values()
-            if f.group == group and f.pending == number and f.row >= 0
-        ),
-        row,
-    )
-    return StuckCall(key, group, number, facts.case.groups[group].members, Ranks(), Ranks(), Ranks(), Ranks(), row=at)
+    row = next((p.row for p in pending if p.pending == seq and p.row >= 0), shift.peer_row)
+    nobody = Ranks()
+    return StuckCall(key, group, seq, facts.case.groups[group].members, nobody, nobody, nobody, nobody, row=row)
 
 
-def _stalled(facts: Facts, first: Shift) -> Stalled | None:
-    return stalled_of(facts, first_open(facts, first.group, first.seq, first.peer_row))
-
-
-def _by_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle in which one rank left its own earlier order by going past the call."""
     if stall.kind is not StallKind.CYCLE:
         return None
-    found = [
-        o
-        for o in stall.order_breaks
-        if o.call.pair is None and (o.surplus == -1 or (o.surplus is None and not o.issued_later and o.went_past))
-    ]
-    return _draft(facts, found) if found else _by_count(facts, stall)
+    breaks = [b for b in stall.order_breaks if b.call.pair is None and b.is_skip]
+    if not breaks:
+        return _one_call_fewer(facts, stall)
+    ranks = Ranks(b.rank for b in breaks)
+    call = breaks[0].call
+    citations: list[Citation] = []
+    for item in breaks[:3]:
+        citations.append(Entry(item.row, f"rank {item.rank} issued this where {stall.texts[item.call.key]} was due"))
+        citations.append(Entry(item.expected, item.source))
+    return Hypothesis(
+        f"{names(ranks).capitalize()} skipped {stall.texts[call.key]} and went on; the others still wait in it",
+        [*citations, Waiting(call)],
+        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        ranks=ranks,
+        call=call,
+    )
 
 
-def _by_count(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The one rank of a circle that had issued a call fewer than everybody of its kind when all came to the same later call."""
-    calls = [c for c in stall.calls if c.pair is None]
-    short = {r: c for c in calls for r in c.missing | c.queued if has_one_call_fewer(facts, c, r)}
+def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The one rank of a circle that issued a call fewer than all others of its role, counted at the same later call."""
+    calls = [call for call in stall.calls if call.pair is None]
+    short = {r: call for call in calls for r in call.missing | call.queued if has_one_call_fewer(facts, call, r)}
     if len(short) != 1:
         return None
     ((rank, call),) = short.items()
-    counted = facts.progress.by_group_rank[call.group, rank].enqueued
-    said = f"rank {rank} had issued {counted:,} calls of that group by its newest call, everybody of its kind {counted + 1:,}"
-    shown = Dump(rank, said)
+    count = facts.progress.by_group_rank[call.group, rank].enqueued
+    says = (
+        f"rank {rank} had issued {count:,} calls of that group by its newest call, everybody of its kind {count + 1:,}"
+    )
+    skipped = f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}"
     return Hypothesis(
-        f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}: it issued one fewer than all others by the same later call",
-        (shown, Waiting(call)),
+        f"{skipped}: it issued one fewer than all others by the same later call",
+        [Dump(rank, says), Waiting(call)],
         Confidence.MEDIUM,
         ranks=Ranks([rank]),
         call=call,
     )
 
 
-def _by_custom(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A minority inside a call that is none of its peers', who all finished what stood there and went on."""
+def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """A minority inside a call that no peer issued; the peers finished what stood there and went on."""
     call = stall.call
-    if (
-        stall.kind is not StallKind.FULL
-        or call is None
-        or call.pair is not None
-        or len(call.inside) >= len(call.completed)
-    ):
+    if stall.kind is not StallKind.FULL or call is None or call.pair is not None:
         return None
-    found = {r: place for r in call.inside if (place := find_unusual_call(facts, call, r)) is not None}
-    if len(found) < len(call.inside):
+    if len(call.inside) >= len(call.completed):
         return None
-    evidence: list[Citation] = []
-    for rank, (row, due) in list(found.items())[:3]:
-        evidence.append(Entry(row, f"rank {rank} issued this, which no peer did"))
-        evidence.append(Entry(due, f"an earlier step of rank {rank}: what always came there"))
-    passed = next(iter(call.completed))
-    last = Dump(passed, f"rank {passed} finished #{call.seq} and went on")
-    group = facts.case.groups[call.group]
+    unusual = {rank: find_unusual_call(facts, call, rank) for rank in call.inside}
+    if None in unusual.values():
+        return None
+    citations: list[Citation] = []
+    for rank, places in list(unusual.items())[:3]:
+        row, due = places or (-1, -1)
+        citations.append(Entry(row, f"rank {rank} issued this, which no peer did"))
+        citations.append(Entry(due, f"an earlier step of rank {rank}: what always came there"))
+    peer = min(call.completed)
+    left = f"left the order of calls before #{call.seq} of {facts.case.groups[call.group].label}"
     return Hypothesis(
-        f"{names(found).capitalize()} left the order of calls before #{call.seq} of {group.label}, and the others went on without it",
-        (*evidence, last),
+        f"{names(unusual).capitalize()} {left}, and the others went on without it",
+        [*citations, Dump(peer, f"rank {peer} finished #{call.seq} and went on")],
         Confidence.MEDIUM,
-        ranks=Ranks(found),
+        ranks=Ranks(unusual),
         call=call,
     )
 
 
-def _draft(facts: Facts, found: list[OrderBreak]) -> Hypothesis:
-    ranks = Ranks(o.rank for o in found)
-    first = found[0]
-    evidence: list[Citation] = []
-    for item in found[:3]:
-        evidence.append(Entry(item.row, f"rank {item.rank} issued this where {describe(facts, item.call)} was due"))
-        evidence.append(Entry(item.expected, item.source))
-    evidence.append(Waiting(first.call))
-    return Hypothesis(
-        f"{names(ranks).capitalize()} skipped {describe(facts, first.call)} and went on; the others still wait in it",
-        evidence,
-        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
-        ranks=ranks,
-        call=first.call,
-    )
+def _candidates(stall: ObservedStall) -> Ranks:
+    """Ranks outside the call, or in another one under its number."""
+    if stall.kind is StallKind.ABSENT:
+        return stall.named
+    return stall.mismatch.minority if stall.kind is StallKind.FULL and stall.mismatch is not None else Ranks()
 
 
-def _by_phase(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A rank outside the call, or in another one under its number, whose last word is that its epoch, or its work, is over, while the
-    others still wait for it in the loop.
+def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """A rank that already reported a later step than anyone else, and complains itself.
+
+    Example: rank 3 logged step 41 and gave up on a call, all others logged step 40 and wait in ALLREDUCE #18: rank 3 skipped it.
     """
-    if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
+    liveness = facts.liveness
+    steps = {rank: activity.step for rank, activity in liveness.by_rank.items() if activity.step is not None}
+    if stall.kind is StallKind.CYCLE or len(steps) < 3:
         return None
-    over = {
-        r: s.phases[-1]
-        for r, s in facts.liveness.by_rank.items()
-        if s.phases and s.phases[-1].what in ("epoch-end", "finished")
-    }
-    found = stall.mismatch if stall.kind is StallKind.FULL else None
-    outside = stall.named if stall.kind is StallKind.ABSENT else found.minority if found is not None else Ranks()
-    ranks = Ranks(r for r in outside if r in over)
-    if not ranks or Ranks(over) - ranks:
+    candidates = _candidates(stall) if stall.kind in (StallKind.ABSENT, StallKind.FULL) else Ranks(steps)
+    ahead = [
+        rank
+        for rank in candidates
+        if rank in steps and all(steps[rank] > step for other, step in steps.items() if other != rank)
+    ]
+    if not ahead or not _complains(facts, ahead[0]):
         return None
-    evidence: list[Citation] = [Line(over[r], f"rank {r} says that it is done with the loop") for r in ranks]
-    for rank in list(ranks)[:2]:
-        evidence += stall.outside[rank]
-    evidence.append(Waiting(stall.call))
+    (rank,) = ahead
+    if len({step for other, step in steps.items() if other != rank}) != 1:
+        return None
+    own = liveness.activity(rank)
+    peer = next(a for r, a in sorted(liveness.by_rank.items()) if r != rank and a.step_event is not None)
+    citations: list[Citation] = []
+    if own.step_event is not None:
+        citations.append(Line(own.step_event, f"rank {rank} already finished step {own.step}"))
+    if peer.step_event is not None:
+        citations.append(Line(peer.step_event, f"rank {peer.rank} and all others only finished step {peer.step}"))
+    complaints = (own.secondary_errors + own.alarms)[:1]
+    citations += [Line(e, f"rank {rank} waits too, in a call of the next step") for e in complaints]
+    what = stall.what if stall.call is not None else "a collective of the step before"
     return Hypothesis(
-        f"{names(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
-        evidence,
-        Confidence.HIGH,
-        ranks=ranks,
+        f"Rank {rank} skipped {what}: it is one step ahead of everybody",
+        [*citations, Waiting(stall.call)],
+        Confidence.HIGH if stall.call is not None else Confidence.MEDIUM,
+        ranks=Ranks([rank]),
         call=stall.call,
     )
 
 
-def _troubled(facts: Facts, rank: int) -> bool:
-    """Whether a rank complains about a call, or was aborted by a library that received another size than it expected."""
-    signs = facts.liveness.activity(rank)
-    return bool(signs.secondary_errors or signs.alarms) or any(facts.case.of(CollectiveMismatch, rank))
+def _complains(facts: Facts, rank: int) -> bool:
+    """True when a rank gave up on a call, or a library aborted it because it received another size than it expected."""
+    activity = facts.liveness.activity(rank)
+    return bool(activity.secondary_errors or activity.alarms) or any(facts.case.of(CollectiveMismatch, rank))
 
 
-def _by_steps(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A rank outside the call, or in another one under its number, that already reported a later step than anyone else, and
-    complains itself.
-    """
-    if stall.kind is StallKind.CYCLE:
+def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """A rank that said last that its epoch, or its work, is over, while the others still wait for it in the loop."""
+    if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
-    steps = {r: s.step for r, s in facts.liveness.by_rank.items() if s.step is not None}
-    names_ = stall.named if stall.kind is StallKind.ABSENT else Ranks(steps)
-    if stall.kind is StallKind.FULL:
-        found = stall.mismatch
-        names_ = found.minority if found is not None else Ranks()
-    if len(steps) < 3:
+    done = {
+        rank: activity.phases[-1]
+        for rank, activity in facts.liveness.by_rank.items()
+        if activity.phases and activity.phases[-1].what in ("epoch-end", "finished")
+    }
+    ranks = Ranks(rank for rank in _candidates(stall) if rank in done)
+    if not ranks or Ranks(done) - ranks:
         return None
-    ahead = Ranks(r for r in names_ if r in steps and all(steps[r] > s for o, s in steps.items() if o != r))
-    ahead = Ranks(r for r in ahead if _troubled(facts, r))
-    if len(ahead) != 1 or len({s for r, s in steps.items() if r not in ahead}) != 1:
-        return None
-    rank = next(iter(ahead))
-    signs = facts.liveness.activity(rank)
-    evidence: list[Citation] = []
-    if signs.step_event is not None:
-        evidence.append(Line(signs.step_event, f"rank {rank} already finished step {signs.step}"))
-    other = next(s for r, s in sorted(facts.liveness.by_rank.items()) if r != rank and s.step_event is not None)
-    if other.step_event is not None:
-        evidence.append(Line(other.step_event, f"rank {other.rank} and all others only finished step {other.step}"))
-    evidence += [
-        Line(e, f"rank {rank} waits too, in a call of the next step")
-        for e in (signs.secondary_errors + signs.alarms)[:1]
-    ]
-    evidence.append(Waiting(stall.call))
-    what = stall.what if stall.call is not None else "a collective of the step before"
+    citations: list[Citation] = [Line(done[r], f"rank {r} says that it is done with the loop") for r in ranks]
+    citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
-        f"Rank {rank} skipped {what}: it is one step ahead of everybody",
-        evidence,
-        Confidence.HIGH if stall.call is not None else Confidence.MEDIUM,
-        ranks=ahead,
+        f"{names(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
+        [*citations, Waiting(stall.call)],
+        Confidence.HIGH,
+        ranks=ranks,
         call=stall.call,
     )

@@ -7,8 +7,9 @@ What would refute it: the same order on all ranks that are in both groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.align.call_sequences import KIND_MASK
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -22,31 +23,23 @@ from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.recorded_calls import COMPLETED
 
-CAUSE = CauseClass.ORDER_INVERSION
-REFUTED = "the same order of both calls on all ranks that are in both groups"
 
-
-@rule(CAUSE, refuted_by=REFUTED)
+@rule(CauseClass.ORDER_INVERSION, refuted_by="the same order of both calls on all ranks that are in both groups")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Who left its own order, else who stands against the majority."""
-    if stall.kind is not StallKind.CYCLE or any(c.pair is not None for c in stall.calls):
+    if stall.kind is not StallKind.CYCLE or any(call.pair is not None for call in stall.calls):
         return traceback_diffs.judge(facts, stall, other_group=True)
-    found = [
-        o for o in stall.order_breaks if o.surplus == 0 or (o.surplus is None and (o.issued_later or not o.went_past))
-    ]
-    if found:
-        return _draft(facts, stall, found)
+    reordered = [b for b in stall.order_breaks if b.is_reorder]
+    if reordered:
+        return _left_own_order(stall, [b for b in reordered if b.issued_later] or reordered)
     odd, call = _against_majority(facts, stall)
-    evidence: list[Citation] = [Waiting(c, 2) for c in stall.calls[:3]]
-    what = " and ".join(describe(facts, c) for c in stall.calls[:2])
-    who = (
-        f"{names(odd).capitalize()} issued them in another order than the majority"
-        if odd
-        else "the order of issue differs between ranks"
-    )
+    what = " and ".join(stall.texts[call.key] for call in stall.calls[:2])
+    who = "the order of issue differs between ranks"
+    if odd:
+        who = f"{names(odd).capitalize()} issued them in another order than the majority"
     return Hypothesis(
         f"{what} wait for each other: {who}",
-        evidence,
+        [Waiting(call, 2) for call in stall.calls[:3]],
         Confidence.MEDIUM if odd else Confidence.LOW,
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
@@ -54,68 +47,65 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _draft(facts: Facts, stall: ObservedStall, found: list[OrderBreak]) -> Hypothesis:
-    swapped = [o for o in found if o.issued_later] or found
-    ranks = Ranks(o.rank for o in swapped)
-    first = swapped[0]
-    evidence: list[Citation] = []
-    for item in swapped[:3]:
-        evidence.append(
-            Entry(item.row, f"rank {item.rank} issued this first, where {describe(facts, item.call)} was due")
-        )
-        evidence.append(Entry(item.expected, item.source))
-    evidence += [Waiting(call, 2) for call in stall.calls[:3]]
-    other = next((c for c in stall.calls if c.key != first.call.key and first.rank in c.inside), None)
+def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypothesis:
+    ranks = Ranks(b.rank for b in breaks)
+    first = breaks[0]
+    citations: list[Citation] = []
+    for item in breaks[:3]:
+        due = stall.texts[item.call.key]
+        citations.append(Entry(item.row, f"rank {item.rank} issued this first, where {due} was due"))
+        citations.append(Entry(item.expected, item.source))
+    other = next((call for call in stall.calls if call.key != first.call.key and first.rank in call.inside), None)
+    what = stall.texts[other.key] if other is not None else "a collective"
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
-    shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
-    against = f" before {describe(facts, first.call)}"
+    is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
+    order = f"{what} before {stall.texts[first.call.key]}, the others the other way round"
     return Hypothesis(
-        f"{names(ranks).capitalize()} issued {describe(facts, other)}{against}, the others the other way round: both wait for each other",
-        evidence,
-        Confidence.HIGH if len(ranks) == 1 and shown else Confidence.MEDIUM,
+        f"{names(ranks).capitalize()} issued {order}: both wait for each other",
+        citations + [Waiting(call, 2) for call in stall.calls[:3]],
+        Confidence.HIGH if len(ranks) == 1 and is_shown else Confidence.MEDIUM,
         ranks=ranks,
         call=first.call,
     )
 
 
 def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall]:
-    """Who issued two calls of the circle in another order than most ranks issued theirs; sister groups of one role count alike."""
+    """The ranks that issued two calls of the circle in another order than most ranks, with the call that they put off.
+
+    Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3 the other way
+    round: rank 3 put off the ALLREDUCE.
+    """
+    complete = [rank for rank in facts.case.world if _has_finished_calls(facts, rank)]
     for first in stall.calls:
         for second in stall.calls:
             if first.key >= second.key:
                 continue
-            told = [r for r in facts.case.world if _keeps_finished(facts, r)]
-            orders = {r: o for r in told if (o := _order(facts, first, second, r)) is not None}
-            for odd, missed in ((True, second), (False, first)):
-                few = Ranks(r for r, o in orders.items() if o is odd)
+            orders = {r: order for r in complete if (order := _is_first(facts, first, second, r)) is not None}
+            for is_odd, put_off in ((True, second), (False, first)):
+                few = Ranks(rank for rank, order in orders.items() if order is is_odd)
                 if few and 3 * len(few) <= len(orders) and few & stall.ranks:
-                    return few & stall.ranks, missed
+                    return few & stall.ranks, put_off
     return Ranks(), stall.calls[0]
 
 
-def _keeps_finished(facts: Facts, rank: int) -> bool:
-    """Whether a dump holds finished calls: in one of active calls alone, what is not there may have been issued and finished."""
+def _has_finished_calls(facts: Facts, rank: int) -> bool:
+    """True when a dump holds finished calls: a dump of active calls alone does not show what was issued and finished."""
     return bool((facts.case.calls.state[facts.sequences.rows(rank)] == COMPLETED).any())
 
 
-def _order(facts: Facts, first: StuckCall, second: StuckCall, rank: int) -> bool | None:
-    """Whether a rank issued its call of the kind and number of ``first`` before that of ``second``; None where it
-    issued neither or it is not recorded.
-    """
-    a, b = _place(facts, first, rank), _place(facts, second, rank)
-    if a is None and b is None:
-        return None
-    if a is None or b is None:
-        return b is None
-    return a < b
+def _is_first(facts: Facts, first: StuckCall, second: StuckCall, rank: int) -> bool | None:
+    """True when a rank issued its call of the kind and number of ``first`` before that of ``second``; None where neither is recorded."""
+    place, other = _row_of_kind(facts, first, rank), _row_of_kind(facts, second, rank)
+    if place is None or other is None:
+        return None if place is other else other is None
+    return place < other
 
 
-def _place(facts: Facts, call: StuckCall, rank: int) -> int | None:
-    """Where a rank issued the call itself, or its like in a sister group under the same number."""
+def _row_of_kind(facts: Facts, call: StuckCall, rank: int) -> int | None:
+    """The row of the call itself, or of the same call in a sister group under the same number."""
     if call.row < 0:
         return None
     calls, labels = facts.case.calls, facts.sequences.labels
-    kind = int(labels[call.row]) & KIND_MASK
     rows = facts.sequences.rows(rank)
-    found = rows[(calls.seq[rows] == call.seq) & ((labels[rows] & KIND_MASK) == kind)]
-    return int(found[0]) if len(found) else None
+    same = rows[(calls.seq[rows] == call.seq) & ((labels[rows] & KIND_MASK) == (int(labels[call.row]) & KIND_MASK))]
+    return int(same[0]) if len(same) else None

@@ -63,6 +63,16 @@ class OrderBreak:
     is_conclusive: bool
 
     @property
+    def is_skip(self) -> bool:
+        """True when the rank went on without the call."""
+        return self.surplus == -1 or (self.surplus is None and not self.issued_later and self.went_past)
+
+    @property
+    def is_reorder(self) -> bool:
+        """True when the rank issued the call in another place of its order."""
+        return self.surplus == 0 or (self.surplus is None and (self.issued_later or not self.went_past))
+
+    @property
     def source(self) -> str:
         """Whose record ``expected`` is, in words."""
         if self.by_past:

@@ -11,8 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.nccl_counter_evidence import OP_TYPES, counter_evidence
+from nccldoctor.align.nccl_counter_evidence import (
+    OP_TYPES,
+    counter_evidence,
+    counters_of,
+    expected_count,
+    issue_evidence,
+)
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
@@ -65,8 +74,79 @@ def by_shift(facts: Facts, shift: int) -> Hypothesis | None:
     return next((_draft(facts, found) for found in differences(facts) if found.shift == shift), None)
 
 
-def unlike(facts: Facts) -> bool:
-    """Whether members of some communicator issued other calls than their peers, and not merely fewer."""
+def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
+    """The one rank that skipped a call and went on in another communicator, by the counts of NCCL's own observers alone.
+
+    Example: ranks 0-6 issued 18 calls of communicator a, rank 7 issued 17 and went on in communicator b. Launches do not wait, so that a
+    mere swap of two calls leaves equal counts.
+    """
+    if stall.kind is StallKind.CYCLE:
+        skips = [skip for call in stall.calls for skip in _skips_of_circle(facts, stall, call)]
+    elif stall.kind is StallKind.ABSENT and stall.call is not None:
+        skips = [(stall.call, rank) for rank in stall.proven_absent if _advances_elsewhere(facts, stall.call, rank)]
+    else:
+        return None
+    if len({rank for _, rank in skips}) != 1 or has_unlike_calls(facts):
+        return None
+    call, rank = skips[0]
+    counters, other = counters_of(facts, call), _counters_ahead(facts, call, rank)
+    if counters is None or other is None or rank not in counters.lines:
+        return None
+    what = describe(facts, call)
+    issued_here = f"rank {rank} had issued #{counters.last[rank]} as its last call, not {what}"
+    issued_there = f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
+    return Hypothesis(
+        f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
+        [
+            counter_evidence(counters.lines[rank], counters, issued_here),
+            counter_evidence(other.lines[rank], other, issued_there),
+            *issue_evidence(facts, call, what, 2),
+        ],
+        Confidence.MEDIUM,
+        ranks=Ranks([rank]),
+        call=call,
+    )
+
+
+def _skips_of_circle(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[StuckCall, int]]:
+    """The rank that went past a call which most other members are in, with the call that it skipped.
+
+    Either the rank missing from the call, or the one that it waits for itself in a pair. Both look alike: the counts of other
+    communicators of that size show which of the two is out of step.
+    """
+    if counters_of(facts, call) is None or len(call.inside) < 2 or len(call.inside) <= len(call.missing):
+        return []
+    skips = []
+    for rank in call.missing:
+        held = next((other for other in stall.calls if other is not call and rank in other.inside), None)
+        if held is None:
+            continue
+        pair = counters_of(facts, held)
+        usual = expected_count(facts, pair) if pair is not None else None
+        totals = pair.totals if pair is not None else {}
+        inside, missing = ([totals[r] for r in side if r in totals] for side in (held.inside, held.missing))
+        if len(held.missing) > len(held.inside) or (usual is not None and min(inside, default=0) > usual):
+            skips.append((call, rank))
+        elif usual is not None and len(held.missing) == 1 and max(missing, default=usual) < usual:
+            skips.append((held, min(held.missing)))
+    return skips
+
+
+def _advances_elsewhere(facts: Facts, call: StuckCall, rank: int) -> bool:
+    counters = counters_of(facts, call)
+    if counters is None or rank in counters.advanced:
+        return False
+    return any(rank in other.advanced for other in facts.case.nccl_counters)
+
+
+def _counters_ahead(facts: Facts, call: StuckCall, rank: int) -> NcclCounters | None:
+    """The other communicator in which the rank is ahead, or was seen to go on."""
+    others = [o for o in facts.case.nccl_counters if o.group != call.group and rank in o.lines]
+    return next((o for o in others if rank in o.advanced or (o.lagging and rank not in o.lagging)), None)
+
+
+def has_unlike_calls(facts: Facts) -> bool:
+    """True when members of some communicator issued other calls than their peers, and not merely fewer."""
     return any(not found.shift for found in differences(facts)) or any(_odd_kinds(facts))
 
 
