@@ -45,7 +45,7 @@ class _Row:
 
 
 @cache
-def _table() -> tuple[_Row, ...]:
+def _restart_rows() -> tuple[_Row, ...]:
     rows = tomllib.loads((files("nccldoctor.prescribe") / "restart.toml").read_text(encoding="utf-8"))["row"]
     return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
 
@@ -64,7 +64,7 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
 
 
 def _row_for(finding: Finding, survey: Survey) -> _Row:
-    return next(row for row in _table() if row.is_for(finding, survey))
+    return next(row for row in _restart_rows() if row.is_for(finding, survey))
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:

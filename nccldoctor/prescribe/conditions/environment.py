@@ -90,8 +90,8 @@ def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
 
 @predicate(weight=0.15)
 def timeout(context: Context, *, seconds: tuple[int, ...]) -> Answer:
-    """The limit that ran out is one of these. 600 is PyTorch's default for NCCL since 2.2; 1800 the one before, and
-    Hugging Face's.
+    """The limit that ran out is one of these.
+    PyTorch's default for NCCL is 600 since 2.2; before, and in Hugging Face's libraries, it is 1800.
     """
     asked = f"the timeout is {listed(map(str, seconds))} s"
     call = context.finding.stalled

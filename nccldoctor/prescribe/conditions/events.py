@@ -177,9 +177,9 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
 
 @predicate(weight=0.7)
 def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """The last log line of such a rank before the first timeout begins one of these phases: checkpoint,
-    evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank 0, which prints for
-    all in most jobs.
+    """The last log line of such a rank before the first timeout begins one of these phases.
+    They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank
+    0, which prints for all in most jobs.
     """
     asked = f"{context.in_words(of)} was last seen in {listed(what)}"
     activity = _last_activity(context, of)

@@ -145,8 +145,8 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
 
 @predicate(weight=0.75)
 def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
-    """Such a rank waits in another group, in a call of the same line, operation and size as the stalled one.
-    It was handed the wrong group.
+    """Such a rank waits in another group, in a call made at the line of the stalled one.
+    Operation and size are the same: the call was handed the wrong group.
     """
     asked = f"{context.in_words(of)} made the stalled call in another group"
     case, call = context.survey.case, context.finding.stalled
