@@ -7,6 +7,7 @@ parsers: each must give its events and no others.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
 
@@ -123,7 +125,7 @@ class FileParser(ABC):
 
     @abstractmethod
     def claims(self, head: bytes, path: str) -> bool:
-        """True when a file that begins with ``head`` (at most 64 kB) is of this kind; content decides before the name."""
+        """True when a file that begins with ``head`` (at most 64 kB) is of this kind. Content decides before the name."""
 
     @abstractmethod
     def parse(self, source: Source, content: bytes) -> Parsed:
@@ -147,6 +149,11 @@ def file_parser(cls: type[_F]) -> type[_F]:
     """Put a file parser on the shelf."""
     FILE_PARSERS.append(cls())
     return cls
+
+
+def ranks_in(text: str) -> Ranks:
+    """The rank numbers that stand in a text: 1, 2 and 7 in ``[1, 2, 7]``."""
+    return Ranks(int(number) for number in re.findall(r"\d{1,7}", text))
 
 
 def common(line: Line, **more: Any) -> dict[str, Any]:

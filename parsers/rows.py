@@ -35,13 +35,13 @@ class Row:
         self.event = event
         self.values = values
 
-    def find(self, text: str) -> re.Match[str] | None:
+    def first_match(self, text: str) -> re.Match[str] | None:
         """The first place where the text has this wording."""
         if self.literals and not any(literal in text for literal in self.literals):
             return None
         return self.pattern.search(text)
 
-    def read(self, hit: re.Match[str], event: type[Event]) -> dict[str, Any]:
+    def event_fields(self, hit: re.Match[str], event: type[Event]) -> dict[str, Any]:
         """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out."""
         types = _field_types(event.kind)
         told = {name: types[name](text) for name, text in hit.groupdict().items() if text is not None and name in types}
@@ -65,7 +65,7 @@ class Table:
 
     def first(self, text: str) -> str | None:
         """The ``what`` of the first row that fits, None where none does."""
-        return next((str(row.values["what"]) for row in self.rows if row.find(text)), None)
+        return next((str(row.values["what"]) for row in self.rows if row.first_match(text)), None)
 
 
 def _without_literal(row: dict[str, Any]) -> dict[str, Any]:
@@ -105,9 +105,9 @@ class RowParser(LineParser):
         """See :class:`LineParser`."""
         text = self.searched_text(line)
         for row in self.rows:
-            if hit := row.find(text):
+            if hit := row.first_match(text):
                 event = row.event or self.event
-                fields = self.row_fields(line, hit) | row.read(hit, event)
+                fields = self.row_fields(line, hit) | row.event_fields(hit, event)
                 if "detail" in _field_types(event.kind):
                     fields.setdefault("detail", _short(hit[0]))
                 yield event(**fields)

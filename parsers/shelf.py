@@ -22,7 +22,7 @@ _LOG = logging.getLogger("nccldoctor")
 
 
 @cache
-def load() -> tuple[Gap, ...]:
+def load_parsers() -> tuple[Gap, ...]:
     """Import every module of every family, then those of other packages; one gap for each of these that failed."""
     for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda found: found.name):
         import_module(module.name)
@@ -39,11 +39,11 @@ def load() -> tuple[Gap, ...]:
 
 def line_parsers() -> list[LineParser]:
     """All line parsers in the order of the modules' names, the general ones last."""
-    load()
+    load_parsers()
     return LINE_PARSERS
 
 
 def file_parsers() -> list[FileParser]:
     """All parsers of whole files, in the order of the modules' names."""
-    load()
+    load_parsers()
     return FILE_PARSERS

@@ -84,7 +84,7 @@ def ingest(
         parsed_all = [results[i.source.id] for i in found.inputs]
         gaps = (
             *found.gaps,
-            *(shelf.load() if texts else ()),
+            *(shelf.load_parsers() if texts else ()),
             *_few(gap for parsed in parsed_all for gap in parsed.gaps),
         )
         return Ingested(tuple(parsed_all), merge(read), gaps)

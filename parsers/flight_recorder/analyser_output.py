@@ -11,8 +11,7 @@ import re
 from typing import Any
 
 from nccldoctor.events import FrAnalysis, GroupRef
-from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.base import Line, common, line_parser, ranks_in
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
@@ -23,10 +22,6 @@ _FIELD = lazy(
     r"^[^:]{0,60}?(?P<key>group info|collective|missing ranks|error msg|expected ranks|collective state):"
     r" (?P<value>.{0,2000})"
 )
-
-
-def _ranks(text: str) -> Ranks:
-    return Ranks(int(n) for n in re.findall(r"\d{1,7}", text[:4000]))
 
 
 @line_parser
@@ -42,9 +37,9 @@ class FrAnalysisParser(RowParser):
         Row("Collective sequence number:", r"Collective sequence number: (?P<seq>\d{1,19}) has errors", what="mismatch"),
         Row("We cannot decide what's wrong",
             r"We cannot decide what's wrong with this collective entry.{0,120}?ranks \(?(?P<lost>[\d,\s{}()]{0,400})",
-            what="cannot-decide", missing=lambda hit: _ranks(hit["lost"])),
+            what="cannot-decide", missing=lambda hit: ranks_in(hit["lost"])),
         Row("Missing dump files from ranks", r"Missing dump files from ranks (?P<lost>\{[\d,\s]{0,4000}\})",
-            what="dumps-missing", missing=lambda hit: _ranks(hit["lost"])),
+            what="dumps-missing", missing=lambda hit: ranks_in(hit["lost"])),
         Row("No errors found for this collective entry", r"No errors found for this collective entry", what="no-errors"),
         Row("Too many mismatches", r"Too many mismatches.{0,160}", what="too-many"),
     )  # fmt: skip
@@ -57,8 +52,8 @@ class FrAnalysisParser(RowParser):
         return common(
             line,
             rank=None,
-            group=_group(told.get("group info")),
-            missing=_ranks(told.get("missing ranks", "")),
+            group=_group_ref(told.get("group info")),
+            missing=ranks_in(told.get("missing ranks", "")),
             op=(told.get("collective") or "").rpartition(":")[2].strip()[:60] or None,
             detail=(told.get("error msg") or hit[0])[:300],
         )
@@ -66,14 +61,14 @@ class FrAnalysisParser(RowParser):
     def _below(self, line: Line) -> dict[str, str]:
         told: dict[str, str] = {}
         for below in line.following(_BLOCK):
-            if any(row.find(below.body) for row in self.rows[1:]):
+            if any(row.first_match(below.body) for row in self.rows[1:]):
                 break
             if field := _FIELD.search(below.body):
                 told.setdefault(field["key"], field["value"].strip())
         return told
 
 
-def _group(text: str | None) -> GroupRef | None:
+def _group_ref(text: str | None) -> GroupRef | None:
     if not text:
         return None
     uid, _, desc = text.partition(":")

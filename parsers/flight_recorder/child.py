@@ -63,7 +63,7 @@ class _Peekable:
         return bytes(self._view[here : here + max(size, 1 << 20)])
 
 
-def load(data: bytes) -> Dump:
+def load_dump(data: bytes) -> Dump:
     """The dump in a file's bytes; never raises but MemoryError.
 
     What cannot be read comes back with a ``problem`` that begins with ``truncated``, ``refused`` or :data:`NOT_A_DUMP`.
@@ -116,7 +116,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             _limit_time(min(request["cpu_s"], 2 + len(data) // HONEST_RATE))
             _limit_memory(max(request["memory"], 20 * len(data)))
             try:
-                reply = pack(load(data))
+                reply = pack(load_dump(data))
             except MemoryError:
                 reply = pack(Dump("dict", problem="refused: needs more memory than a file of its size should"))
         del data

@@ -35,13 +35,13 @@ def read_states(value: Any) -> list[State]:
     out = []
     for key, item in list(value.items())[:MOST] if type(value) is dict else ():
         if type(item) is dict and type(key) is str:
-            found = _state(key, item)
+            found = _comm_state(key, item)
             if found is not None:
                 out.append(found)
     return out
 
 
-def _state(key: str, item: dict[Any, Any]) -> State | None:
+def _comm_state(key: str, item: dict[Any, Any]) -> State | None:
     rank, size = integer(_decoded(item.get("rank"))), integer(_decoded(item.get("nRanks")))
     unfinished = [c for name in _OPEN for c in _calls(item.get(name))]
     calls = [*_calls(item.get("CT_pastColls")), *unfinished]

@@ -50,7 +50,7 @@ class Dump:
 
 
 def is_pickle(head: bytes) -> bool:
-    """True for the first bytes of a pickled dump: protocol 2 as torch writes it, or 3 to 5 as a re-written one."""
+    """True for the first bytes of a pickled dump. torch writes protocol 2; re-written dumps have 3 to 5."""
     return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
@@ -70,8 +70,8 @@ def read_dump(content: object, form: str, size: int) -> Dump:
     if type(content) is not dict or not _TOP_KEYS & {key for key in content if type(key) is str}:
         return Dump(form, problem=NOT_A_DUMP)
     dump = Dump("json" if form == "json" else "dict")
-    dump.version = _text(content.get("version"))
-    dump.library = _text(content.get("comm_lib_version")) or _text(content.get("nccl_version"))
+    dump.version = _clean_text(content.get("version"))
+    dump.library = _clean_text(content.get("comm_lib_version")) or _clean_text(content.get("nccl_version"))
     entries = content.get("entries")
     _fill(dump, entries if type(entries) is list else [], size)
     dump.config = _config(content.get("pg_config"), {uid for uid, _ in dump.entries.groups})
@@ -108,7 +108,7 @@ def _fill(dump: Dump, entries: list[Any], size: int) -> None:
             dump.wrapped = out.columns["seq"][0] > 1
 
 
-def _text(value: Any) -> str:
+def _clean_text(value: Any) -> str:
     return clean(value) if type(value) is str else ""
 
 
@@ -117,10 +117,10 @@ def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[tuple[int, 
     out = []
     for key, item in value.items() if type(value) is dict else ():
         fields = item if type(item) is dict else {"ranks": item}
-        uid = _text(fields.get("name")) or (clean(key) if type(key) is str else str(integer(key)))
+        uid = _clean_text(fields.get("name")) or (clean(key) if type(key) is str else str(integer(key)))
         members = _members(fields.get("ranks"))
         if members and (uid or uid in used):
-            out.append((uid, _text(fields.get("desc")), members))
+            out.append((uid, _clean_text(fields.get("desc")), members))
     return out
 
 

@@ -126,7 +126,7 @@ class Child:
         self.clock.clear(process)
         if length and len(reply) == length:
             return reply, ""
-        return None, self._end(process)
+        return None, self._end_child(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
         import nccldoctor
@@ -139,7 +139,7 @@ class Child:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 16
         )
 
-    def _end(self, process: subprocess.Popen[bytes]) -> str:
+    def _end_child(self, process: subprocess.Popen[bytes]) -> str:
         """Why the child is gone."""
         self.process = None
         process.kill()
@@ -157,4 +157,4 @@ class Child:
     def close(self) -> None:
         """Let the child end."""
         if self.process is not None:
-            self._end(self.process)
+            self._end_child(self.process)

@@ -61,7 +61,7 @@ def loading(
         return
     children = 1 if len(files) <= FEW else min(workers or os.cpu_count() or 1, MOST_CHILDREN)
     work = _Work(files, limits or Limits(), on_done)
-    threads = [threading.Thread(target=work.run, args=(n == 0,), daemon=True) for n in range(children)]
+    threads = [threading.Thread(target=work.load_files, args=(n == 0,), daemon=True) for n in range(children)]
 
     def batches() -> list[Batch]:
         for thread in threads:
@@ -77,7 +77,7 @@ def loading(
 
 
 class _Work:
-    """The files to load and the batches of those that are loaded; each thread that shares it has a child of its own."""
+    """The files to load and the batches of those that are loaded. Each thread that shares it has a child of its own."""
 
     def __init__(self, files: Sequence[DumpFile], limits: Limits, on_done: Callable[[], None] | None) -> None:
         self.files = files
@@ -91,7 +91,7 @@ class _Work:
         self.clock = Clock()
         self.lock = threading.Lock()
 
-    def run(self, first: bool) -> None:
+    def load_files(self, first: bool) -> None:
         """Take files until there are none; the ordered ones are the first thread's."""
         child = Child(self.limits, self.clock)
         try:
@@ -107,7 +107,7 @@ class _Work:
             return child.load_path(file.file)
         try:
             with file.open() as stream:
-                data = _read(stream, self.limits.file_bytes + 1)
+                data = _read_all(stream, self.limits.file_bytes + 1)
         except Exception as error:  # damaged archives raise many types
             return pack(Dump("dict", problem=f"unreadable: {type(error).__name__}"))
         return child.load_bytes(data)
@@ -143,7 +143,7 @@ def _taken(queue: deque[int]) -> Iterable[int]:
             return
 
 
-def _read(stream: BinaryIO, most: int) -> bytes:
+def _read_all(stream: BinaryIO, most: int) -> bytes:
     data = bytearray()
     while len(data) < most and (block := stream.read(min(1 << 20, most - len(data)))):
         data += block

@@ -80,7 +80,7 @@ def numel(sizes: Sequence[Sequence[int]]) -> int:
 
 
 def _is_nested(column: Sequence[Any], leaf: type, budget: int) -> bool:
-    """True when every value is a list of int64 lists (``leaf`` int) or a list of strings; checked at C speed."""
+    """True when every value is a list of int64 lists (``leaf`` int) or of strings; checked at C speed."""
     if set(map(type, column)) != {list}:
         return False
     if sum(map(len, column)) > budget:
@@ -131,13 +131,13 @@ def add_stacks(table: dict[str, Sequence[Any]], out: Entries, budget: int) -> No
         if code is None:
             for frame in value[:DEEPEST_STACK]:
                 if id(frame) not in frame_of:
-                    frame_of[id(frame)] = frames[_frame(frame)]
+                    frame_of[id(frame)] = frames[_frame_parts(frame)]
             code = seen[key] = stacks[tuple(frame_of[i] for i in key[:DEEPEST_STACK])]
         rows.append(code)
     out.columns["stack"] = rows
 
 
-def _frame(frame: Any) -> tuple[str, str, int]:
+def _frame_parts(frame: Any) -> tuple[str, str, int]:
     if type(frame) is not dict:
         return clean(frame) if type(frame) is str else "?", "", 0
     name, file, line = frame.get("name"), frame.get("filename"), integer(frame.get("line"))

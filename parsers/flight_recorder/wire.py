@@ -1,6 +1,7 @@
-"""Packs a dump for the way from the sandboxed child to its parent: a JSON header and the raw bytes of the columns.
+"""Packs a dump for the way from the sandboxed child to its parent.
 
-Nothing on this way can run code, whatever a file made the child do: the header is JSON, the columns are numbers.
+A pack is a JSON header and the raw bytes of the columns. Nothing on this way can run code, whatever a file made the
+child do: the header is JSON, the columns are numbers.
 ``pack`` runs in the child on the standard library; ``unpack`` in the parent, where numpy is.
 """
 
@@ -68,7 +69,7 @@ class Unpacker:
         words = Vocabulary(
             groups=tuple((uid, desc) for uid, desc in header["groups"]),
             ops=tuple(header["ops"]),
-            sizes=tuple((_shape(inputs), _shape(outputs)) for inputs, outputs in header["sizes"]),
+            sizes=tuple((_tensor_shapes(inputs), _tensor_shapes(outputs)) for inputs, outputs in header["sizes"]),
             dtypes=tuple((tuple(inputs), tuple(outputs)) for inputs, outputs in header["dtypes"]),
             stacks=tuple(tuple(frames[code] for code in stack) for stack in header["stacks"]),
         )
@@ -81,7 +82,7 @@ class Unpacker:
             wrapped=header["wrapped"],
             backend=header["backend"],
             library=header["library"],
-            config=tuple(self._group(*item) for item in header["config"]),
+            config=tuple(self._group_config(*item) for item in header["config"]),
             status=tuple(GroupStatus(*item) for item in header["status"]),
             has_frames=any(words.stacks),
             problem=header["problem"],
@@ -89,7 +90,7 @@ class Unpacker:
         )
         return Batch((head,), Calls.build(columns), words)
 
-    def _group(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
+    def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
         from nccldoctor.model.recorded_calls import GroupConfig
 
         key = tuple((first, last) for first, last in runs)
@@ -98,5 +99,5 @@ class Unpacker:
         return GroupConfig(uid, desc, self._members[key])
 
 
-def _shape(sizes: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+def _tensor_shapes(sizes: list[list[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(dims) for dims in sizes)

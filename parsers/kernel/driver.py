@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.prefix import kernel_fields
-from nccldoctor.parsers.kernel.xid import describe, weight
+from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.patterns import lazy
 
 _XID = lazy(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})")
@@ -63,7 +63,7 @@ class XidParser(LineParser):
                 **kernel_fields(line, pid=int(pid["pid"]) if pid else None),
                 xid=xid,
                 device=board(hit["device"]),
-                message=describe(xid, text),
+                message=describe_xid(xid, text),
                 software=worth == "software",
                 weight=worth,
             )
@@ -77,7 +77,7 @@ class XidParser(LineParser):
                     **kernel_fields(line, pid=None),
                     xid=79,
                     device=board(hit["device"]),
-                    message=describe(79, told.strip(" :.")),
+                    message=describe_xid(79, told.strip(" :.")),
                 )
         elif hit := _HANDLE.search(line.raw):
             yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())

@@ -35,7 +35,7 @@ _FORMS = (
 
 
 def kernel_fields(line: Line, **more: Any) -> dict[str, Any]:
-    """The common fields of an event on a kernel line, with its own time and host, or the host in the file's name."""
+    """The common fields of a kernel line's event, with its own time, and its own host or the file's."""
     mark = line.mark
     time, host = _time_and_host(line.raw[:200])
     return common(

@@ -36,7 +36,7 @@ def weight(xid: int, text: str) -> str:
     return entry.weight if entry else "notice"
 
 
-def describe(xid: int, text: str) -> str:
+def describe_xid(xid: int, text: str) -> str:
     """The meaning of the number with the driver's own words behind it, at most 300 characters."""
     entry = _catalogue().get(xid)
     return f"{entry.meaning}: {text}"[:300].rstrip(": ") if entry else text[:300]

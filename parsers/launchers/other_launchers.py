@@ -36,13 +36,13 @@ class OtherLaunchers(LineParser):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
             return
         for row in _TABLE.rows:
-            if match := row.find(line.body):
+            if match := row.first_match(line.body):
                 yield _exit(line, row, match)
                 return
 
 
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
-    told = row.read(match, ProcessExit)
+    told = row.event_fields(match, ProcessExit)
     reporter, code = told["reporter"], told.get("exitcode")
     if code is None and reporter == "mpirun" and "signal" not in told:
         code = _code_below(line)

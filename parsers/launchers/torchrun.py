@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note, ProcessExit, TearDown
-from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
 from nccldoctor.parsers.exit_codes import signal_named, signal_of
 from nccldoctor.patterns import lazy
 
@@ -97,8 +96,7 @@ def _rank_map(line: Line) -> Iterator[Event]:
             found.setdefault(match["name"], match["value"].strip())
     ranks = found.get("global_ranks")
     if ranks is not None:
-        numbers = re.findall(r"\d{1,7}", ranks)
-        found["global_ranks"] = str(Ranks(int(n) for n in numbers))
+        found["global_ranks"] = str(ranks_in(ranks))
         shown = ("global_ranks", "group_rank", "master_addr", "restart_count")
         detail = " ".join(f"{name}={found[name]}" for name in shown if name in found)
         yield Note(**common(line, what="rank-map", detail=detail[:500]))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.kernel.xid import describe, weight
+from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.parsers.nccl.ib_failover import reads as failover_reads
 from nccldoctor.parsers.nccl.network import reads as network_reads
 from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages, parts
@@ -97,7 +97,7 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
         yield GpuError(
             **(fields(line, message) | {"host": hit["host"], "pid": None}),
             xid=xid,
-            message=describe(xid, message.message),
+            message=describe_xid(xid, message.message),
             software=worth == "software",
             weight=worth,
         )

@@ -39,7 +39,7 @@ class Transport(LineParser):
                 yield Note(**fields(line, message), what="nccl-trace", detail=text[:300])
             elif message.level == "INFO":
                 for row in _TABLE.rows:
-                    if hit := row.find(text):
-                        told = row.read(hit, Note) | {"detail": hit[0].strip()[:300]}
+                    if hit := row.first_match(text):
+                        told = row.event_fields(hit, Note) | {"detail": hit[0].strip()[:300]}
                         yield Note(**fields(line, message, **told))
                         break

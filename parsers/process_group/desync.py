@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from nccldoctor.events import DesyncReport, Event, Note
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
@@ -33,10 +33,6 @@ _LAST_ITEM = lazy(r"Timeout rank \[(\d{1,7})\].{0,200}?thisSeq = (\d{1,20}), col
 _LINES = 400  # states in one snapshot
 
 
-def _ranks(text: str) -> Ranks:
-    return Ranks(int(x) for x in text.split(",") if x.strip().isdigit())
-
-
 def laggards(text: str) -> Ranks:
     """The ranks that the report blames: those that never joined, or else those that are furthest behind.
 
@@ -45,8 +41,8 @@ def laggards(text: str) -> Ranks:
     """
     never = _NEVER.search(text)
     if never:
-        return _ranks(never[1])
-    rows = [(int(m[2] or m[3]), _ranks(m[1])) for m in _BEHIND.finditer(text)]
+        return ranks_in(never[1])
+    rows = [(int(m[2] or m[3]), ranks_in(m[1])) for m in _BEHIND.finditer(text)]
     low = min((n for n, _ in rows), default=None)
     out = Ranks()
     for n, ranks in rows:

@@ -34,7 +34,7 @@ class StuckWatchdog(RowParser):
 
 @line_parser
 class DumpSignals(RowParser):
-    """The default group of a rank was told to dump, by its own watchdog or through the store by another rank's."""
+    """The default group of a rank was told to dump, by its own watchdog or by another rank's."""
 
     literals = (" ProcessGroupNCCL.cpp:",)
     event = DumpSignal

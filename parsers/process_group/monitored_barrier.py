@@ -11,12 +11,11 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, MonitoredBarrier
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
 from nccldoctor.parsers.process_group.mismatch import Fingerprint, fingerprints
 from nccldoctor.patterns import lazy
 
 _GUARD = "Monitored Barrier encountered error running collective: "
-_MANY = 70_000
 
 _FAILED = lazy(
     r"(?:\[Rank (?P<root>\d{1,7})\]: )?Ranks? (?P<ranks>\d[\d, ]{0,60000}?) failed to pass monitoredBarrier in "
@@ -49,20 +48,16 @@ class MonitoredBarriers(LineParser):
             reached = Ranks()
             for text in (line.body, *(below.body for below in line.following(2))):
                 if processed := _PROCESSED.search(text):
-                    reached = _ranks(processed["ranks"])
+                    reached = ranks_in(processed["ranks"])
                     break
             ms = int(match["ms"])
             yield MonitoredBarrier(**common(line, group_rank=int(match["rank"])), reached=reached, timeout_ms=ms)
 
 
-def _ranks(text: str) -> Ranks:
-    return Ranks(int(number) for number in re.findall(r"\d{1,7}", text)[:_MANY])
-
-
 def _missing(line: Line, match: re.Match[str], call: Fingerprint) -> Event:
     return MonitoredBarrier(
         **common(line, group_rank=int(match["root"]) if match["root"] else None),
-        missing=_ranks(match["ranks"]),
+        missing=ranks_in(match["ranks"]),
         timeout_ms=int(match["ms"]),
         op=call.op,
         seq=call.seq,

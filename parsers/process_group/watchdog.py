@@ -1,4 +1,4 @@
-"""What the watchdog of ProcessGroupNCCL says about a call that did not end.
+"""Reads the watchdog's records of a call that did not end.
 
 Wordings: pytorch ``ProcessGroupNCCL.cpp`` v1.8 to v2.13; vendors' forks (HCCL, XCCL, MCCL) keep the sentence and
 rename the work.
@@ -41,7 +41,8 @@ _ECHO = lazy(r"timed out in (?:blocking wait|call to wait)")
 
 
 def work_fields(text: str) -> dict[str, Any]:
-    """The fields of one ``WorkNCCL(…)`` record with its sentence; those that are not there, or cut, are None.
+    """The fields of one ``WorkNCCL(…)`` record with its sentence; those that are missing or cut are None.
+
     Sizes of 2^64 - 1 mean that none were set.
     """
     out: dict[str, Any] = {}
@@ -99,11 +100,11 @@ class WatchdogTimeouts(LineParser):
         body = line.body
         if m := _CAUGHT.search(body):
             is_watchdog = "Watchdog" in body[max(0, m.start() - 20) : m.start() + 9]
-            yield self._event(line, CollectiveTimeout if is_watchdog else BlockingWaitTimeout, m.start())
+            yield self._timeout_event(line, CollectiveTimeout if is_watchdog else BlockingWaitTimeout, m.start())
         elif (m := _WAITED.search(body)) and _ECHO.search(body):
-            yield self._event(line, BlockingWaitTimeout, m.start())
+            yield self._timeout_event(line, BlockingWaitTimeout, m.start())
 
-    def _event(self, line: Line, cls: type[CallTimeout], at: int) -> Event:
+    def _timeout_event(self, line: Line, cls: type[CallTimeout], at: int) -> Event:
         fields = work_fields(line.body[at : at + _SPAN])
         group, group_rank = member(line.body[:at])
         if group is None:

@@ -33,7 +33,7 @@ def counters(text: str) -> dict[str, Any]:
 
 
 def _is_cut(text: str, completed: int | None, failed: int | None) -> bool:
-    """True when the last number lost its end: it mostly is the one before the failed call, with the same beginning.
+    """True when the last number lost its end: it begins like the number before the failed call.
 
     ``last completed work: 14`` at the end of a line about failed call 1402 stands for 1401.
     """

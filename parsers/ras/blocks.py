@@ -84,7 +84,7 @@ def _ranks_in(text: str) -> list[int]:
     return out
 
 
-def block(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
+def block_events(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
     """The events of the block that begins on this line."""
     below: list[str] = []
     for other in line.following(_BLOCK):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.ras.blocks import BLOCK_HEAD, block
+from nccldoctor.parsers.ras.blocks import BLOCK_HEAD, block_events
 from nccldoctor.patterns import lazy
 
 MOST_GPUS = 1 << 17
@@ -70,12 +70,12 @@ class RasParser(LineParser):
             )
         elif hit := BLOCK_HEAD.search(body[:300]):
             if hit["group"]:
-                yield from block(line, hit)
+                yield from block_events(line, hit)
         elif _SECOND.search(body[:300]):
             above = next(line.preceding(1), None)
             first = BLOCK_HEAD.search(above.body[:300]) if above else None
             if above and first and not first["group"]:
-                yield from block(above, first)
+                yield from block_events(above, first)
 
 
 def _all_gpus(line: Line) -> Iterator[RasStatus]:

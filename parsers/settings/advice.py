@@ -42,7 +42,7 @@ class AdviceParser(LineParser):
         """One note for each piece of advice on the line."""
         if _logged(line):
             return
-        details = [str(row.values["what"]) for row in _TABLE.rows if row.find(line.body[:2000])]
+        details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
         for match in _ADVISED.finditer(line.body[:4000]):
             value = match["value"] or (told["value"] if (told := _SET_TO.search(match["rest"])) else "")
             details.append(f"{match['name']}={value}" if value else match["name"])

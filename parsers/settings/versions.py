@@ -26,7 +26,7 @@ class VersionParser(LineParser):
         seen: set[str] = set()
         for row in _TABLE.rows:
             program = row.values["of"]
-            if program not in seen and (hit := row.find(line.body)):
+            if program not in seen and (hit := row.first_match(line.body)):
                 seen.add(program)
                 told = hit.groupdict()
                 version = told.get("version") or told["tuple"].replace(" ", "").replace(",", ".")

@@ -36,7 +36,7 @@ class GdbParser(LineParser):
         frames = sf.collect(line, sf.gdb_frame)
         if frames:
             main = hit["no"] == "1"
-            fields = owner_of(line, FAR if main else NEAR).fields(line)
+            fields = owner_of(line, FAR if main else NEAR).stack_fields(line)
             if main and fields["pid"] is None:
                 fields["pid"] = int(hit["lwp"])
             yield Stack(**fields, thread=hit["name"], frames=frames, main=main, tool="gdb")
@@ -60,7 +60,9 @@ class BareBacktraceParser(LineParser):
             return
         first, below = sf.gdb_frame(line.body), sf.collect(line, sf.gdb_frame)
         if first and below:
-            yield Stack(**owner_of(line, FAR).fields(line), thread=None, frames=(first, *below), main=True, tool="gdb")
+            yield Stack(
+                **owner_of(line, FAR).stack_fields(line), thread=None, frames=(first, *below), main=True, tool="gdb"
+            )
 
 
 @line_parser
@@ -78,7 +80,7 @@ class PystackParser(LineParser):
         if frames:
             main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
             yield Stack(
-                **owner_of(line).fields(line),
+                **owner_of(line).stack_fields(line),
                 thread=hit["name"],
                 frames=frames,
                 main=main,

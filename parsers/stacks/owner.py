@@ -43,7 +43,7 @@ class Owner:
             return True
         return self.parent is not None and self.parent == self.command
 
-    def fields(self, line: Line, **more: Any) -> dict[str, Any]:
+    def stack_fields(self, line: Line, **more: Any) -> dict[str, Any]:
         """The common fields of a stack below."""
         mark = line.mark
         rank = self.rank if self.rank is not None else mark.rank

@@ -41,7 +41,9 @@ class PySpyJsonParser(FileParser):
 def _stack(source: Source, thread: dict[str, Any]) -> Stack:
     name, pid = thread.get("thread_name"), whole_number(thread.get("pid"))
     frames = thread.get("frames")
-    read = tuple(_frame(f) for f in frames[:MOST_FRAMES] if isinstance(f, dict)) if isinstance(frames, list) else ()
+    read = (
+        tuple(_frame_text(f) for f in frames[:MOST_FRAMES] if isinstance(f, dict)) if isinstance(frames, list) else ()
+    )
     main = name == "MainThread" or (name is None and pid is not None and thread.get("os_thread_id") == pid)
     state = ("active" if thread.get("active") else "idle") + ("+gil" if thread.get("owns_gil") else "")
     return Stack(
@@ -57,7 +59,7 @@ def _stack(source: Source, thread: dict[str, Any]) -> Stack:
     )
 
 
-def _frame(frame: dict[str, Any]) -> str:
+def _frame_text(frame: dict[str, Any]) -> str:
     line = frame.get("line")
     where = frame.get("filename") or frame.get("module") or "?"
     return f"{frame.get('name') or '?'} ({where}:{line})" if line else f"{frame.get('name') or '?'} ({where})"

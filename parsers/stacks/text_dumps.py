@@ -47,7 +47,7 @@ class PySpyParser(LineParser):
             hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
         )
         yield Stack(
-            **above.fields(line),
+            **above.stack_fields(line),
             thread=hit["name"],
             frames=frames,
             main=main and not above.is_helper,
@@ -76,7 +76,7 @@ class FaulthandlerParser(LineParser):
             and not self._has_thread_below(line, len(frames))
         )
         above = owner_of(line, FAR if main else NEAR)
-        yield Stack(**above.fields(line), thread=hit["name"], frames=frames, main=main, tool="faulthandler")
+        yield Stack(**above.stack_fields(line), thread=hit["name"], frames=frames, main=main, tool="faulthandler")
 
     @staticmethod
     def _has_thread_below(line: Line, depth: int) -> bool:

@@ -37,7 +37,7 @@ class Phases(LineParser):
             return
         for front, rows in (("done: ", _DONE), ("", _DOING)):
             for row in rows:
-                if hit := row.find(body):
+                if hit := row.first_match(body):
                     detail = front + body[hit.start() :].strip()[:300]
                     yield Phase(**common(line), what=row.values["what"], detail=detail)
                     return

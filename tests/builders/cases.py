@@ -20,7 +20,7 @@ from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Place, Source, SourceKind
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers.base import Parsed
-from nccldoctor.parsers.flight_recorder.child import load
+from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.wire import Unpacker, pack
 
 START = 1_780_000_000
@@ -203,7 +203,7 @@ def gave_up(
 
 def read_dump(data: bytes, source: int, path: str) -> Batch:
     """One dump as the recorder's reader gives it."""
-    return Unpacker().unpack(pack(load(data)), source=source, path=path)
+    return Unpacker().unpack(pack(load_dump(data)), source=source, path=path)
 
 
 def ingested(*recorded_ranks: RecordedRank | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Ingested:

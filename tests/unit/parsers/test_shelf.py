@@ -20,11 +20,11 @@ def loaded_anew():
     """Loads the shelves once more in the test, and leaves them as they were."""
     shelf.line_parsers()
     kept = list(LINE_PARSERS)
-    shelf.load.cache_clear()
+    shelf.load_parsers.cache_clear()
     yield
     LINE_PARSERS[:] = kept
-    shelf.load.cache_clear()
-    shelf.load()
+    shelf.load_parsers.cache_clear()
+    shelf.load_parsers()
 
 
 def test_every_class_of_every_family_is_on_the_shelf():
@@ -62,14 +62,14 @@ def test_an_installed_package_adds_parsers(monkeypatch):
 
     monkeypatch.setattr(shelf, "entry_points", lambda group: [Points("lustre", "a.b", group)])
     assert "Lustre" in {type(parser).__name__ for parser in shelf.line_parsers()}
-    assert shelf.load() == ()
+    assert shelf.load_parsers() == ()
 
 
 @pytest.mark.usefixtures("loaded_anew")
 def test_a_package_that_fails_to_import_is_a_gap(monkeypatch, caplog):
     point = EntryPoint("lustre", "no_such_package.parsers", shelf.ENTRY_POINTS)
     monkeypatch.setattr(shelf, "entry_points", lambda group: [point] if group == shelf.ENTRY_POINTS else [])
-    (gap,) = shelf.load()
+    (gap,) = shelf.load_parsers()
     assert (gap.what, gap.why) == ("parsers of lustre", "no_such_package.parsers fails to import: ModuleNotFoundError")
     assert "no_such_package.parsers are left out" in caplog.text
     assert len(shelf.line_parsers()) == len(LINE_PARSERS) > 60

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.model.recorded_calls import Batch
-from nccldoctor.parsers.flight_recorder.child import load
+from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.dump import NO_ENTRIES, NOT_A_DUMP, is_json_dump, is_pickle, read_dump
 from nccldoctor.parsers.flight_recorder.shapes import DEEPEST_STACK
 from nccldoctor.parsers.flight_recorder.values import TooBig
@@ -16,7 +16,7 @@ from nccldoctor.parsers.flight_recorder.wire import Unpacker, pack
 
 
 def batch_of(data: bytes) -> Batch:
-    return Unpacker().unpack(pack(load(data)), source=7, path="fr/rank_3")
+    return Unpacker().unpack(pack(load_dump(data)), source=7, path="fr/rank_3")
 
 
 def of_entries(*entries: dict[str, Any]) -> Batch:
@@ -234,12 +234,12 @@ def test_heads_of_files():
     assert is_json_dump(b'  {"pg_status": {}}')
     assert is_json_dump(b'\xef\xbb\xbf{"version": "2.4", "pg_config" : {}}')
     assert not is_json_dump(b'{"message": {"message": "boom"}}')
-    assert not is_json_dump(b'[rank3]: "pg_config" was') or load(b'[rank3]: "pg_config" was').problem == NOT_A_DUMP
+    assert not is_json_dump(b'[rank3]: "pg_config" was') or load_dump(b'[rank3]: "pg_config" was').problem == NOT_A_DUMP
 
 
 def test_texts_that_look_like_json_dumps_are_handed_back():
     lines = b'{"collective_seq_id": 5, "step": 1}\n{"collective_seq_id": 6, "step": 2}\n'
-    assert load(lines).problem == NOT_A_DUMP
+    assert load_dump(lines).problem == NOT_A_DUMP
 
 
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(2**63)

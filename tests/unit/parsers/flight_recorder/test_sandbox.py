@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.model.recorded_calls import Batch
-from nccldoctor.parsers.flight_recorder.child import load
+from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
 from nccldoctor.parsers.flight_recorder.process import Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
@@ -182,7 +182,7 @@ def test_modules_that_lie_beside_the_logs_are_not_run(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("data", [dump(), list_dump(), pickle.dumps(content(), 4)], ids=["dict", "list", "protocol 4"])
 def test_a_dump_cut_at_any_byte_is_refused_with_a_reason(data: bytes):
     for end in range(len(data)):
-        found = load(data[:end])
+        found = load_dump(data[:end])
         assert found.problem, end
         assert found.entries.rows == 0
 
@@ -190,7 +190,7 @@ def test_a_dump_cut_at_any_byte_is_refused_with_a_reason(data: bytes):
 def test_a_cut_dump_keeps_the_counters_that_stand_before_the_entries():
     shape = content(*(entry(n) for n in range(1, 50)))
     data = pickle.dumps(shape, 2)
-    found = load(data[: len(data) * 3 // 4])
+    found = load_dump(data[: len(data) * 3 // 4])
     assert found.problem.startswith("truncated: the file ends early, ")
     assert 20 < int(found.problem.split(" early, ")[1].split()[0]) < 49
     assert found.version == "2.10"
@@ -202,7 +202,7 @@ def test_a_cut_json_dump_is_truncated():
     import json
 
     data = json.dumps(content()).encode()
-    assert load(data[:-30]).problem.startswith("truncated")
+    assert load_dump(data[:-30]).problem.startswith("truncated")
 
 
 @settings(max_examples=8, deadline=None)
