@@ -1,4 +1,4 @@
-"""How far confidence may be relied on: ``calibrate.py [--seeds A-B] [FOLDER…]`` prints the table of docs/calibration.md.
+"""Measures how reliable the confidence is: ``calibrate.py [--seeds A-B] [FOLDER…]`` prints the table of docs/calibration.md.
 
 Runs simulated jobs (``tests/simulator/jobs.py``), the bundled samples, and any folder of labelled jobs (``truth.json``
 beside evidence), and counts for each confidence how many verdicts named exactly the culprits with an accepted class.
