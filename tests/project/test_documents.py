@@ -83,11 +83,11 @@ ROWS = {
         fixtures_conditions.finding("died"),
         [at_work(SchedulerEvent, what="preempted")],
     ),
-    "a process was killed for want of memory": (
+    "a process was killed because memory ran out": (
         fixtures_conditions.finding("died"),
         [kernel(OutOfMemory, rank=5, scope="host")],
     ),
-    "an exception of the program's own": (fixtures_conditions.finding("raised"), []),
+    "the program raised an exception of its own": (fixtures_conditions.finding("raised"), []),
     "ranks issue different calls": (fixtures_conditions.finding("size-mismatch"), []),
     "everything else (late, frozen, one GPU stopped, one link error, did not come up)": (
         fixtures_conditions.finding(),
