@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nccldoctor.align.facts import align
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.headlines import headlined
+from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.discover.discover import discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
@@ -74,7 +74,7 @@ def analyze(
     case = newest_case(one_job(ingest(found, workers, on_progress)))
     facts = align(case)
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
-    findings = headlined(diagnose(facts), case)
+    findings = with_headline(diagnose(facts), case)
     for finding in findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
     known = in_use(catalogue)

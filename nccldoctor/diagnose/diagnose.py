@@ -1,4 +1,4 @@
-"""Runs the rules over every stall, lets what explains more displace what explains less, weighs, and orders."""
+"""Asks the rules about every stall, lets conclusions with a cause displace those without, weighs them and puts the verdict first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
-from nccldoctor.diagnose.missing_input import LOWER, bearing, refuted_by
-from nccldoctor.diagnose.nccl_counters_check import heard
+from nccldoctor.diagnose.missing_input import LOWER, refutation, relevant_losses
+from nccldoctor.diagnose.nccl_counters_check import check_counters
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.rules import load
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.diagnose.signs.still_running import still_open, went_on
+from nccldoctor.diagnose.signs.still_running import has_gone_on, has_open_call
 from nccldoctor.events import CommInit, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
 from nccldoctor.model.evidence_sources import observers
@@ -34,22 +34,26 @@ NOTHING_TOLD = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.U
 
 def diagnose(facts: Facts) -> tuple[Finding, ...]:
     """The findings, the verdict first. There is always one."""
-    drafts = [_judge(facts, stall) for stall in _stalls(facts)]
-    drafts = _displace(drafts + _crash(facts, drafts))
-    verdict = _joined(facts, drafts)
+    drafts = [_judge(facts, stall) for stall in _stalls_to_judge(facts)]
+    drafts = _without_explained(drafts + _unrelated_crash(facts, drafts))
+    verdict = _join_culprits(facts, drafts)
     ordered = [verdict, *(d for d in drafts if d is not verdict)] if len(drafts) > 1 else [verdict]
-    if facts.stalls and _quiet(facts):
-        ordered = [_unconfirmed(d) for d in ordered]
+    if facts.stalls and _has_no_complaint(facts):
+        ordered = [_lowered_without_complaint(d) for d in ordered]
     return tuple(_finding(facts, d, i) for i, d in enumerate(ordered, 1))
 
 
-def _stalls(facts: Facts) -> Sequence[Stall]:
-    """The stalls of the graph; else a crash, else nothing. While a job goes on, calls are in flight, and hosts run ahead of each other."""
-    quiet = _quiet(facts)
-    if quiet and went_on(facts):
-        stalls = [s for s in facts.stalls if _seen_in_stacks(facts, s)]
+def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
+    """The stalls to judge: those of the wait-for graph, else one crash, else nothing.
+
+    While a job goes on, calls are in flight and hosts run ahead of each other. Where no log complains, only those stalls count that
+    stacks confirm, or of which a dump holds an unfinished call.
+    """
+    quiet = _has_no_complaint(facts)
+    if quiet and has_gone_on(facts):
+        stalls = [s for s in facts.stalls if _is_confirmed_by_stacks(facts, s)]
     else:
-        stalls = [s for s in facts.stalls if not quiet or (still_open(facts, s) and not counters_of(facts, s.call))]
+        stalls = [s for s in facts.stalls if not quiet or (has_open_call(facts, s) and not counters_of(facts, s.call))]
     if stalls:
         return stalls
     if facts.failures:
@@ -57,9 +61,10 @@ def _stalls(facts: Facts) -> Sequence[Stall]:
     return (Stall(StallKind.NOTHING, Ranks()),)
 
 
-def _crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclusion]:
-    """What ended a rank that takes part in nothing that is known to wait, where the waiting itself tells no cause: calls of ranks
-    without a dump are not known.
+def _unrelated_crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclusion]:
+    """The end of a rank that waits in no known call, where the stalls themselves show no cause.
+
+    Calls of ranks without a dump are not known: rank 7 was killed and left no dump, ranks 0-6 wait in a call of a group that is not known.
     """
     sure = [
         f
@@ -71,8 +76,8 @@ def _crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclusion]:
     return [_judge(facts, Stall(StallKind.CRASH, Ranks(r for f in sure for r in f.ranks)))]
 
 
-def _quiet(facts: Facts) -> bool:
-    """Whether logs were read and nobody in them complains, fails or gives up: unfinished calls may simply be in flight."""
+def _has_no_complaint(facts: Facts) -> bool:
+    """True when logs were read and nobody in them complains, fails or gives up: unfinished calls may simply be in flight."""
     heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
     logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
     troubled = (
@@ -83,14 +88,14 @@ def _quiet(facts: Facts) -> bool:
     return (
         logged
         and not troubled
-        and not _unborn(facts)
+        and not _has_unfinished_init(facts)
         and not has_dumped_while_stalled(facts)
         and not has_lagging_coll_lines(facts)
     )
 
 
-def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
-    """Whether stacks alone bear a stall out: a rank inside the call waits, and never finished, and one outside it does something else."""
+def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
+    """True when a stack shows a rank waiting inside the call and a stack shows a rank of the stall busy outside it."""
     inside = stall.call.inside if stall.call is not None else Ranks()
     signs = facts.liveness.activity
     return any(signs(r).waiting_stack and not signs(r).has_finished for r in inside) and any(
@@ -98,15 +103,15 @@ def _seen_in_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _unconfirmed(draft: Conclusion) -> Conclusion:
-    """The conclusion from dumps of a job whose logs know of no trouble: it may have gone on."""
+def _lowered_without_complaint(draft: Conclusion) -> Conclusion:
+    """Lowers a conclusion from dumps alone to low where no log complains: the job may have gone on."""
     seen = draft.cause is CauseClass.NONE or any((e.observer or "").startswith("stack:") for e in draft.evidence)
     level = ORDER.index(draft.ceiling)
     return draft if seen else replace(draft, ceiling=ORDER[max(level, ORDER.index(Confidence.LOW))])
 
 
-def _unborn(facts: Facts) -> bool:
-    """Communicators that started and never came up: quiet, and yet no running job."""
+def _has_unfinished_init(facts: Facts) -> bool:
+    """True when communicators started, none of them came up and no call was recorded: this is no running job."""
     begun = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "start"}
     ended = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}
     return bool(begun - ended) and not len(facts.case.calls)
@@ -122,13 +127,13 @@ def _judge(facts: Facts, stall: Stall) -> Conclusion:
         conclusion = rule.conclude(facts, observed)
         if conclusion is not None:
             _LOG.debug("%s: %s holds: %s", about, rule.cause, conclusion.headline)
-            return heard(facts, conclusion)
+            return check_counters(facts, conclusion)
         _LOG.debug("%s: %s falls through, it does not hold", about, rule.cause)
     raise AssertionError("the last rule always holds")
 
 
-def _displace(drafts: list[Conclusion]) -> list[Conclusion]:
-    """Drop what another finding explains: the same conclusion twice, and stalls without a cause beside one that has it."""
+def _without_explained(drafts: list[Conclusion]) -> list[Conclusion]:
+    """Drops what another conclusion explains: the same one twice, and stalls without a cause where another has one."""
     kept: list[Conclusion] = []
     for draft in drafts:
         if not any(
@@ -139,8 +144,11 @@ def _displace(drafts: list[Conclusion]) -> list[Conclusion]:
     return told or kept
 
 
-def _joined(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
-    """The verdict for the whole job: the surest finding; independent stalls of its class add their culprits."""
+def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
+    """The verdict of the whole job: the surest conclusion; independent stalls of its class add their culprits.
+
+    Example: rank 3 never issued a call of tp 0, rank 12 one of tp 1: both are named.
+    """
     ranked = sorted(
         drafts,
         key=lambda d: (
@@ -175,13 +183,13 @@ def _joined(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
 
 def _finding(facts: Facts, draft: Conclusion, number: int) -> Finding:
     stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
-    evidence = _shortened(draft.evidence)
+    evidence = _without_repeats(draft.evidence)
     victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
     if not victims and stalled is not None:
         victims = stalled.entered - draft.ranks
     victims = victims | (draft.victims - draft.ranks)
-    lost = bearing(facts, draft)
-    confidence = _weigh(draft)
+    lost = relevant_losses(facts, draft)
+    confidence = _confidence(draft)
     return Finding(
         id=f"F{number}",
         cause=draft.cause,
@@ -192,13 +200,13 @@ def _finding(facts: Facts, draft: Conclusion, number: int) -> Finding:
         suspects=draft.suspects - draft.ranks,
         victims=victims if draft.cause is not CauseClass.NONE else Ranks(),
         stalled=stalled,
-        chain=_chain(facts, draft) if draft.cause is not CauseClass.NONE else (),
-        refuted_by=refuted_by(draft, lost),
+        chain=_wait_chain(facts, draft) if draft.cause is not CauseClass.NONE else (),
+        refuted_by=refutation(draft, lost),
     )
 
 
-def _weigh(draft: Conclusion) -> Confidence:
-    """High needs two independent observers and nobody who contradicts; one observer is medium at most."""
+def _confidence(draft: Conclusion) -> Confidence:
+    """High needs two independent observers and none that contradicts; one observer is medium at most."""
     who = observers(draft.evidence, draft.ranks)
     contradicted = any(not e.supports for e in draft.evidence)
     level = ORDER.index(draft.ceiling)
@@ -210,7 +218,8 @@ def _weigh(draft: Conclusion) -> Confidence:
     return ORDER[level]
 
 
-def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+def _without_repeats(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The first :data:`MOST_QUOTES` pieces of evidence, each place once."""
     seen: dict[object, Evidence] = {}
     for item in evidence:
         file = item.where is None or item.where.line is item.where.entry is None
@@ -218,12 +227,13 @@ def _shortened(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     return tuple(list(seen.values())[:MOST_QUOTES])
 
 
-def _chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
-    """Who waits for whom, from the first victims to the culprit; at most 24 links. Who issued calls in another order waits
-    itself, for those who wait for it.
+def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
+    """The links of who waits for whom, from the first victims to the culprit; the last 24 of them.
+
+    A rank that issued calls in another order waits itself, for those who wait for it: it is a link and the end.
     """
     links: list[tuple[int, Link]] = []
-    depth = _depths(facts, draft)
+    depth = _waits_to_culprit(facts, draft)
     apart = Ranks() if draft.cause is CauseClass.ORDER_INVERSION else draft.ranks
     for key, call in facts.wait_graph.calls.items():
         if key not in depth or not call.inside - apart:
@@ -248,8 +258,8 @@ def _chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
     return tuple(link for _, link in links[-24:])
 
 
-def _depths(facts: Facts, draft: Conclusion) -> dict[tuple[str, int, int, int], int]:
-    """How many waits lie between a stuck call and the culprit."""
+def _waits_to_culprit(facts: Facts, draft: Conclusion) -> dict[tuple[str, int, int, int], int]:
+    """The number of waits between each stuck call and the culprit."""
     calls = facts.wait_graph.calls
     depth = {
         k: 0 for k, c in calls.items() if c.blockers & draft.ranks or (draft.call is not None and k == draft.call.key)

@@ -23,18 +23,18 @@ _WHO = re.compile(
 )
 
 
-def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
+def with_headline(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     """The findings, the verdict's headline replaced where the answer as a whole says more than its rule knew."""
     verdict = findings[0]
     if verdict.cause is CauseClass.UNDETERMINED and not case.events and not len(case.calls) and not case.dumps:
-        return (replace(verdict, headline=nothing_known([s.kind for s in case.sources], case.gaps)), *findings[1:])
+        return (replace(verdict, headline=describe_no_data([s.kind for s in case.sources], case.gaps)), *findings[1:])
     parts = parts_of_verdict(findings)
     if len(parts) > 1:
         words = [part.headline.rstrip(".") for part in parts]
         if sum(map(len, words)) > READABLE:
             words = [_MAIN.split(text, maxsplit=1)[0] for text in words]
         count = f"{len(parts)} independent stalls: " if stalls_of(findings) else ""
-        headline = count + (_alike(words, verdict.ranks) or "; ".join(words))
+        headline = count + (_joint_sentence(words, verdict.ranks) or "; ".join(words))
         call = verdict.stalled
         if call is not None and call.op and call.seq is not None and call.entered and f"#{call.seq}" not in headline:
             headline += f"; {call.op} #{call.seq}" + (f" of {call.group}" if call.group else "") + " waits for them"
@@ -43,8 +43,8 @@ def headlined(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, ...]:
     return findings
 
 
-def _alike(words: Sequence[str], ranks: Ranks) -> str:
-    """One sentence for several ranks that did the same, told in the past tense; "" where they did not."""
+def _joint_sentence(words: Sequence[str], ranks: Ranks) -> str:
+    """One sentence in the past tense for several ranks that did the same; "" where they did not."""
     found = [_WHO.fullmatch(text) for text in words]
     rest = {(m[1], m[3]) for m in found if m is not None}
     if None in found or len(rest) != 1:
@@ -54,8 +54,8 @@ def _alike(words: Sequence[str], ranks: Ranks) -> str:
     return f"{before}{'r' if before else 'R'}{names(ranks)[1:]}{after}"
 
 
-def nothing_known(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> str:
-    """Why files tell nothing: there are none, they are empty, of unknown format, or about something else."""
+def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> str:
+    """Says why files hold nothing to judge: there are none, they are empty, of unknown format, or about something else."""
     count = f"{len(kinds):,} file{'' if len(kinds) == 1 else 's'}"
     lost = [gap for gap in gaps if gap.lost]
     if not kinds and lost:

@@ -1,9 +1,9 @@
-"""What was lost of the input and would have to be there for a verdict to be refuted.
+"""Finds what was lost of the input that would have refuted a verdict.
 
-A file that is cut off, torn or unreadable may hold anything. It lowers the confidence where what refutes the verdict would have stood in
-it: a record of the named ranks, of those that are not shown to wait, of the members whose calls are compared. It changes nothing
-where what was read of it reaches beyond the first complaint, where it is of a rank that waits by other records, or where the
-counters of a cut dump survived and say how far its rank came.
+A file that is cut off, torn or unreadable may hold anything. It lowers the confidence where a refutation would have been in it: a record
+of the named ranks, of ranks that are not shown to wait, of members whose calls are compared. It changes nothing where the lines that
+were read go on past the first complaint, where the file is of a rank that waits by other records, or where the counters of a cut dump
+survived and say how far its rank came.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ LOWER = {Confidence.HIGH: Confidence.MEDIUM}
 """One step: what is left still says what it says."""
 
 
-def bearing(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
+def relevant_losses(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
     """The losses that may hide what refutes a conclusion."""
     if draft.cause in (CauseClass.NONE, CauseClass.UNDETERMINED):  # the one says so itself, the other claims nothing
         return ()
     lost = [gap for gap in facts.case.gaps if gap.lost]
-    asked = _asked(facts, draft) if lost else Ranks()
+    asked = _ranks_that_could_refute(facts, draft) if lost else Ranks()
     sources = {source.id: source for source in facts.case.sources}
     quoted = {e.where.source for e in draft.evidence if e.where is not None and e.supports}
     return tuple(
         gap
         for gap in lost
-        if _bears(facts, draft, asked, gap, sources.get(-1 if gap.source is None else gap.source), quoted)
+        if _is_relevant(facts, draft, asked, gap, sources.get(-1 if gap.source is None else gap.source), quoted)
     )
 
 
-def refuted_by(draft: Conclusion, lost: Sequence[Gap]) -> str:
-    """What would refute a conclusion, and which files it may have stood in."""
+def refutation(draft: Conclusion, lost: Sequence[Gap]) -> str:
+    """The sentence that says what would refute a conclusion, and in which lost files it may have been."""
     if not lost:
         return draft.refuted_by
     files = list(dict.fromkeys(f"{gap.what} ({gap.why.split(':')[0].split(' (')[0]})" for gap in lost))
@@ -56,8 +56,11 @@ def refuted_by(draft: Conclusion, lost: Sequence[Gap]) -> str:
     return f"{draft.refuted_by}; it may have stood in what is lost of {', '.join(files[:NAMED])}{more}"
 
 
-def _asked(facts: Facts, draft: Conclusion) -> Ranks:
-    """The ranks whose records could refute it."""
+def _ranks_that_could_refute(facts: Facts, draft: Conclusion) -> Ranks:
+    """The ranks whose records could refute a conclusion.
+
+    Example: rank 7 never issued ALLREDUCE #18: a record of rank 7 could; ranks that are shown inside the call could not.
+    """
     call, case = draft.call, facts.case
     ranks = draft.ranks | draft.suspects
     if call is None:
@@ -70,21 +73,24 @@ def _asked(facts: Facts, draft: Conclusion) -> Ranks:
     return ranks
 
 
-def _bears(facts: Facts, draft: Conclusion, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]) -> bool:
-    ranks = gap.ranks or _ranks_of(gap, source)
+def _is_relevant(
+    facts: Facts, draft: Conclusion, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]
+) -> bool:
+    """True when the lost part of a file may hold a record of one of the ranks, or an event of the machine."""
+    ranks = gap.ranks or _owner_of(gap, source)
     if source is None:
         return not ranks or bool(ranks & asked)
     if source.kind is SourceKind.KERNEL_LOG:
         return draft.cause in OF_MACHINES
     if source.kind is SourceKind.RECORDER and draft.cause.family is Family.ABSENT:
-        return bool((ranks - _counted(facts, draft)) & asked) if ranks else True
-    if source.kind is not SourceKind.RECORDER and _read_beyond(facts, source):
+        return bool((ranks - _ranks_with_counters(facts, draft)) & asked) if ranks else True
+    if source.kind is not SourceKind.RECORDER and _goes_past_alarm(facts, source):
         return source.id in quoted and not ranks
     return bool(ranks & asked) if ranks else True
 
 
-def _counted(facts: Facts, draft: Conclusion) -> Ranks:
-    """Ranks whose counters tell how far they came: torch writes them before the entries, which are what a cut dump lost."""
+def _ranks_with_counters(facts: Facts, draft: Conclusion) -> Ranks:
+    """Ranks whose counters say how far they came: PyTorch writes them before the entries, which a cut dump lost."""
     if draft.call is None:
         return Ranks()
     group = draft.call.group
@@ -93,16 +99,16 @@ def _counted(facts: Facts, draft: Conclusion) -> Ranks:
     )
 
 
-def _ranks_of(gap: Gap, source: Source | None) -> Ranks:
-    """Whose file it is, by what was read of it, else by its name."""
+def _owner_of(gap: Gap, source: Source | None) -> Ranks:
+    """The rank whose file it is, by what was read of it, else by its name."""
     if source is not None:
         return Ranks([source.rank] if source.rank is not None else [])
     (hint,) = hints([gap.what], [False])
     return Ranks([hint.rank] if hint.rank is not None else [])
 
 
-def _read_beyond(facts: Facts, source: Source) -> bool:
-    """Whether the lines that were read of a file go on behind the first complaint."""
+def _goes_past_alarm(facts: Facts, source: Source) -> bool:
+    """True when lines of a file that were read go on after the first complaint."""
     if math.isnan(facts.liveness.alarm):
         return False
     times = (facts.liveness.time(e) for e in facts.case.events if e.place.source == source.id)

@@ -1,4 +1,4 @@
-"""What NCCL's own observers say of a conclusion: they bear it out, contradict it, or add who may be behind it.
+"""Checks a conclusion against NCCL's own observers: they confirm it, contradict it, or add ranks to look at.
 
 RAS, COLL lines and dumps of communicators count calls; the proxy's dumps say for whom a rank's transfers wait, the Inspector which
 call finished last. Counts that differ once are no proof of a stall, and neither of the last two names a cause: a ring waits for its
@@ -24,7 +24,7 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
-from nccldoctor.diagnose.signs.log_endings import ended_well
+from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Evidence
@@ -44,17 +44,18 @@ OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
 REFUTED = "another query, or a later line, in which the rank has come further"
 
 
-def heard(facts: Facts, draft: Conclusion) -> Conclusion:
+def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """The conclusion, with what these observers add to it."""
     one = counters_of(facts, draft.call)
     if one is not None:
-        return _leads(facts, _bounded(facts, draft, one))
-    return _leads(facts, _compared(facts, draft))
+        return _add_leads(facts, _limited_by_counters(facts, draft, one))
+    return _add_leads(facts, _compare_counters(facts, draft))
 
 
-def _bounded(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
-    """A conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands. Where not fewer are
-    behind than ahead, nobody can say who is out of step.
+def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
+    """Limits a conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands still.
+
+    Where as many ranks are behind as ahead, nobody can say which of them are out of step.
     """
     if draft.cause in BROKEN:
         return draft
@@ -66,25 +67,31 @@ def _bounded(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
     most = [o for o in facts.case.nccl_counters if 2 * len(o.lagging) > len(o.last) and draft.ranks <= o.lagging]
-    if most or _ahead_of_others(facts, draft, one):
-        return _out_of_step(facts, bounded, most[0] if most else one)
+    if most or _is_half_ahead(facts, draft, one):
+        return _name_nobody(facts, bounded, most[0] if most else one)
     few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.lagging) < len(o.last) for r in o.lagging)
     if draft.ranks & one.lagging - few:
-        return _out_of_step(facts, bounded, one)
+        return _name_nobody(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(may_wait_elsewhere(facts, one, r) for r in draft.ranks):
         return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
     return bounded
 
 
-def _ahead_of_others(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
-    """Whether half of a communicator is not behind the others of its size, and the other half ahead of them: that one is out of step."""
+def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
+    """True when one half of a communicator has the count usual in others of its size, and the other half is ahead.
+
+    Example: other pairs counted 40 calls; of this pair one counted 40 and one 41: the one with 41 is out of step.
+    """
     often = expected_count(facts, one) if 2 * len(one.lagging) == len(one.last) else None
     late = [one.totals[r] for r in draft.ranks if r in one.totals]
     return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
 
 
-def _out_of_step(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
-    """Not fewer are behind than ahead: those ahead issued a call that nobody else did, or skipped one, or the others are late."""
+def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
+    """Names nobody where not fewer ranks are behind than ahead.
+
+    Those ahead issued a call that nobody else did, or skipped one, or the others are late.
+    """
     ahead = Ranks(one.last) - one.lagging
     few = ahead if len(ahead) < len(one.lagging) else Ranks(one.last)
     says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.lagging)}"
@@ -98,16 +105,16 @@ def _out_of_step(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
     )
 
 
-def _compared(facts: Facts, draft: Conclusion) -> Conclusion:
-    """A conclusion from PyTorch's own numbers beside the counts of NCCL's observers."""
-    if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not ended_well(facts):
+def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
+    """Compares a conclusion from PyTorch's own numbers with the counts of NCCL's observers."""
+    if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not has_clean_end(facts):
         return replace(draft, ceiling=Confidence.LOW)  # lines of calls stop in a job that hangs as in one that goes on
-    late, shown = laggards(facts)
+    late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:
         return draft
-    if _outside(draft, late):
-        return _named(facts, draft, late, shown)
-    against = tuple(replace(e, supports=not _proven(facts)) for e in shown)
+    if _is_among_unknown(draft, late):
+        return _name_lagging(facts, draft, late, shown)
+    against = tuple(replace(e, supports=not _has_dated_counters(facts)) for e in shown)
     if draft.cause in OPEN:
         inside = draft.call is not None and bool(late & draft.call.entered)
         return replace(
@@ -119,19 +126,19 @@ def _compared(facts: Facts, draft: Conclusion) -> Conclusion:
         sure = draft.cause is CauseClass.NOT_ARRIVED and draft.ceiling is Confidence.MEDIUM and not draft.suspects
         ceiling = Confidence.HIGH if sure else draft.ceiling
         return replace(draft, evidence=(*shown, *draft.evidence), ceiling=ceiling)
-    if late & draft.ranks or not _proven(facts):
+    if late & draft.ranks or not _has_dated_counters(facts):
         return draft
     return replace(draft, evidence=(*draft.evidence[:8], *against))
 
 
-def _outside(draft: Conclusion, late: Ranks) -> bool:
-    """Whether those behind are among the members of the call of which nothing else tells."""
+def _is_among_unknown(draft: Conclusion, late: Ranks) -> bool:
+    """True when those behind are among the members of the call of which nothing else is known."""
     untold = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
     return untold and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
 
 
-def _named(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidence]) -> Conclusion:
-    """The ranks that these counts single out of several that left nothing else."""
+def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidence]) -> Conclusion:
+    """Names the ranks that these counts single out of several that left nothing else."""
     return replace(
         draft,
         cause=CauseClass.NOT_ARRIVED,
@@ -145,7 +152,7 @@ def _named(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidenc
     )
 
 
-def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
+def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     """Ranks behind in some communicator that are ahead of nobody in another, and the lines that count them."""
     found = [one for one in facts.case.nccl_counters if is_of_stall(facts, one) and not one.is_moving]
     few = [one for one in found if 2 * len(one.lagging) < len(one.last)]
@@ -164,17 +171,22 @@ def laggards(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
     return late, shown[:3]
 
 
-def _proven(facts: Facts) -> bool:
-    """Whether some counts are of the stall for certain: only then they contradict."""
+def _has_dated_counters(facts: Facts) -> bool:
+    """True when some counts are certainly of the stall: only those contradict."""
     return any(one.is_steady or has_time(facts, one) for one in facts.case.nccl_counters)
 
 
 # --- leads -------------------------------------------------------------------------------------------------------
 
 
-def _leads(facts: Facts, draft: Conclusion) -> Conclusion:
-    """Silence, proxy dumps and Inspector records: beside a culprit they are evidence, without one they tell whom to look at."""
-    found = [*_silent(facts), *_by_errors(facts), *_by_proxy(facts), *_by_inspector(facts)]
+def _add_leads(facts: Facts, draft: Conclusion) -> Conclusion:
+    """Adds silence, proxy dumps and Inspector records: evidence for a culprit, or suspects where there is none."""
+    found = [
+        *_without_ras_answer(facts),
+        *_with_ras_error(facts),
+        *_by_proxy_dumps(facts),
+        *_by_inspector_records(facts),
+    ]
     if draft.cause in OPEN and not draft.ranks:
         named = Ranks(r for ranks, _ in found for r in ranks)
         if not named or 2 * len(named) > len(facts.case.world):
@@ -184,15 +196,15 @@ def _leads(facts: Facts, draft: Conclusion) -> Conclusion:
     return replace(draft, evidence=(*draft.evidence[:9], *fitting[:3])) if fitting else draft
 
 
-def _silent(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
-    """Ranks of which RAS had no answer while the others waited."""
+def _without_ras_answer(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks from which RAS had no answer while the others waited."""
     lost = Ranks(r for one in facts.case.nccl_counters if is_of_stall(facts, one) for r in one.silent)
     for rank in lost if 2 * len(lost) < len(facts.case.world) else ():
         yield Ranks([rank]), no_ras_answer(facts, rank)[0]
 
 
-def _by_errors(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
-    """Ranks under which NCCL failed, as RAS tells; who only lost its peer is a victim."""
+def _with_ras_error(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks under which NCCL failed by what RAS reports; a rank that only lost its peer is a victim."""
     own = {e.rank: e for e in facts.case.of(RasStatus) if e.what == "ERROR" and e.rank is not None}
     for rank, event in own.items():
         if rank is not None and "Remote process error" not in event.detail:
@@ -200,9 +212,10 @@ def _by_errors(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
             yield Ranks([rank]), quote(event, f"rank {rank} reports to RAS: {error}", observer="ras")
 
 
-def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
-    """Whose device does not run, and peers that ranks wait for and that wait for nobody themselves. Peers are numbered inside a
-    communicator: they are ranks of the job only where the job has no smaller group.
+def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+    """Ranks whose device does not run, and peers that ranks wait for and that wait for nobody themselves.
+
+    Peers are numbered inside a communicator: they are ranks of the job only where the job has no smaller group.
     """
     dumps = {e.rank: e for e in facts.case.of(ProxyDump) if e.rank is not None}
     if not dumps:
@@ -214,17 +227,19 @@ def _by_proxy(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     if any(g.members < facts.case.world for g in facts.case.groups):
         return
     for rank, event in dumps.items():
-        ends = Ranks(p for p in event.peers if p in facts.case.world and p != rank and not _waits(dumps.get(p)))
+        ends = Ranks(
+            p for p in event.peers if p in facts.case.world and p != rank and not _waits_for_peer(dumps.get(p))
+        )
         if event.what == "waits-for-peer" and ends:
             says = f"the transfers of rank {rank} wait for {names(ends)}"
             yield ends, quote(event, says, observer=f"proxy:{rank}")
 
 
-def _waits(event: ProxyDump | None) -> bool:
+def _waits_for_peer(event: ProxyDump | None) -> bool:
     return event is not None and event.what in ("waits-for-peer", "mixed")
 
 
-def _by_inspector(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
+def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     """Ranks whose last finished collective lies before that of all others, who agree."""
     records: dict[str, dict[int, InspectorRecord]] = defaultdict(dict)
     for event in facts.case.of(InspectorRecord):
@@ -234,10 +249,10 @@ def _by_inspector(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         most = max(e.op_count or 0 for e in by_rank.values())
         late = Ranks(r for r, e in by_rank.items() if (e.op_count or 0) < most)
         if late and 3 * len(late) <= len(by_rank):
-            yield late, _last_finished(late, most, [by_rank[r] for r in late])
+            yield late, _inspector_evidence(late, most, [by_rank[r] for r in late])
 
 
-def _last_finished(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
+def _inspector_evidence(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
     says = (
         f"{names(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
     )

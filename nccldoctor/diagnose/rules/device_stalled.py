@@ -40,15 +40,15 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:
         return None
-    if len(call.inside) > len(call.completed) or _elsewhere(facts, call):
+    if len(call.inside) > len(call.completed) or _is_mere_snapshot(facts, call):
         return None
     stalled = stalled_of(facts, call)
     if (stalled is not None and stalled.op in EARLY_ROOT) or (
         call.row < 0 and stalled is not None and stalled.op in EARLY
     ):
         return None
-    ahead = Ranks(r for r in call.inside if _went_on(facts, call, r))
-    if not ahead or not (_complained(facts) or _held_up(facts, call, ahead)):
+    ahead = Ranks(r for r in call.inside if _issued_more(facts, call, r))
+    if not ahead or not (_has_complaint(facts) or _holds_up_peers(facts, call, ahead)):
         return None
     evidence: list[Citation] = []
     for rank in list(ahead)[:3]:
@@ -60,8 +60,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
                     f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
                 )
             )
-    evidence += _peers_passed(facts, call)
-    for waiting in _others_wait_for(facts, call)[:2]:
+    evidence += _completed_on_peers(facts, call)
+    for waiting in _calls_waiting_for(facts, call)[:2]:
         evidence.append(Waiting(waiting, 1))
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     return Hypothesis(
@@ -69,7 +69,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
         evidence,
         Confidence.HIGH
-        if _others_wait_for(facts, call)
+        if _calls_waiting_for(facts, call)
         and facts.case.groups[call.group].learned != "assumed"
         and all(facts.progress.by_group_rank[call.group, r].row >= 0 for r in ahead)
         else Confidence.MEDIUM,
@@ -78,9 +78,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _elsewhere(facts: Facts, call: StuckCall) -> bool:
-    """Whether many other ranks, too, are behind their peers in calls of their own: then the dumps show one running job at different
-    moments, for devices do not stop by the dozen. Two of a larger job may well have stopped.
+def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
+    """True when many other ranks, too, are behind their peers in calls of their own.
+
+    Devices do not stop by the dozen: such dumps show one running job at different moments. Two of a larger job may well have stopped.
     """
     behind = [
         s.call.inside
@@ -91,44 +92,44 @@ def _elsewhere(facts: Facts, call: StuckCall) -> bool:
     return bool(together - call.inside) and 4 * len(together) > len(facts.case.world)
 
 
-def _complained(facts: Facts) -> bool:
-    """Whether anybody gave up: without that, a few calls in flight are what every running job shows."""
+def _has_complaint(facts: Facts) -> bool:
+    """True when anybody gave up: without that, a few calls in flight are what every running job shows."""
     return facts.liveness.first_alarm is not None
 
 
-def _held_up(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
-    """Whether peers wait in a call that the host of a stopped rank has not even issued, or it is far, or long, behind them."""
+def _holds_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
+    """True when peers wait for a call that the stopped rank has not even issued, or it is far, or long, behind them."""
     gap = (
         max((f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group), default=call.seq)
         - call.seq
     )
-    waited_for = any(c.missing & stopped for c in _others_wait_for(facts, call))
-    return gap >= FAR_BEHIND or waited_for or _long_done(facts, call)
+    waited_for = any(c.missing & stopped for c in _calls_waiting_for(facts, call))
+    return gap >= FAR_BEHIND or waited_for or _was_done_long_ago(facts, call)
 
 
-def _long_done(facts: Facts, call: StuckCall) -> bool:
-    """Whether peers had finished the call well before the newest moment in the dumps of those inside it.
+def _was_done_long_ago(facts: Facts, call: StuckCall) -> bool:
+    """True when peers had finished the call a second before the newest moment in the dumps of those inside it.
 
     A dump that was merely written earlier than theirs holds no later moment. Clocks can be compared where calls were finished together.
     """
     calls, rows = facts.case.calls, rows_at(facts.case, facts.progress, call.group, call.seq)
     done = [at for r in call.completed if r in rows and (at := int(calls.completed_ns[rows[r]])) > 0]
-    if not done or not all(_compared(facts, call, r) for r in call.inside):
+    if not done or not all(_has_shared_calls(facts, call, r) for r in call.inside):
         return False
     mine = [facts.sequences.rows(r) for r in call.inside]
     newest = min(max(int(calls.created_ns[m].max()), int(calls.completed_ns[m].max())) for m in mine)
     return newest - max(done) > STANDS_STILL
 
 
-def _compared(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """Whether enough calls that the rank finished with the others tell how its clock goes."""
+def _has_shared_calls(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """True when the rank finished enough calls with the others to compare its clock with theirs."""
     rows = facts.sequences.rows(rank)
     mine = rows[facts.case.call_group[rows] == call.group]
     return int((facts.case.calls.completed_ns[mine] > 0).sum()) >= SHARED
 
 
-def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """Whether the rank's host issued calls behind the one that does not complete."""
+def _issued_more(facts: Facts, call: StuckCall, rank: int) -> bool:
+    """True when the rank's host issued further calls after the one that does not complete."""
     front = facts.progress.by_group_rank.get((call.group, rank))
     last = facts.progress.last_row.get(rank)
     return front is not None and (
@@ -136,7 +137,7 @@ def _went_on(facts: Facts, call: StuckCall, rank: int) -> bool:
     )
 
 
-def _others_wait_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
+def _calls_waiting_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
     """Calls in which peers that passed this one wait for a rank inside it."""
     found = [
         c
@@ -148,12 +149,12 @@ def _others_wait_for(facts: Facts, call: StuckCall) -> list[StuckCall]:
 
 def _root(facts: Facts, call: StuckCall, ranks: Ranks) -> StuckCall:
     """The first call in which others wait for the stopped rank; the one it stands in where nobody waits yet."""
-    waiting = [c for c in _others_wait_for(facts, call) if c.blockers & ranks and c.pair is None]
+    waiting = [c for c in _calls_waiting_for(facts, call) if c.blockers & ranks and c.pair is None]
     same = [c for c in waiting if c.group == call.group]
     return (same or waiting or [call])[0]
 
 
-def _peers_passed(facts: Facts, call: StuckCall) -> list[Entry]:
+def _completed_on_peers(facts: Facts, call: StuckCall) -> list[Entry]:
     out = []
     for rank in list(call.completed)[:2]:
         front = facts.progress.by_group_rank.get((call.group, rank))

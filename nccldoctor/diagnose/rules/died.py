@@ -28,7 +28,7 @@ BRIEF = 120
 """Characters of a scheduler's message in a headline."""
 
 
-def process(event: Event) -> str:
+def process_name(event: Event) -> str:
     """A process whose global rank is not known, as its launcher calls it."""
     local = event.local_rank if isinstance(event, ProcessExit) else None
     name = f"local rank {local}" if local is not None else "a process"
@@ -36,14 +36,16 @@ def process(event: Event) -> str:
     return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
 
 
-def how(events: Sequence[Event]) -> str:
-    """How a process ended, by the first of these events."""
+def describe_end(events: Sequence[Event]) -> str:
+    """The end of a process in words, by the first of these events."""
     event = events[0]
     if isinstance(event, OutOfMemory):
         return f"killed because memory ran out ({event.process or event.scope})"
     if isinstance(event, SchedulerEvent):
         return (
-            f"{event.what.replace('-', ' ')} ({_brief(event.detail)})" if event.detail else event.what.replace("-", " ")
+            f"{event.what.replace('-', ' ')} ({_short_message(event.detail)})"
+            if event.detail
+            else event.what.replace("-", " ")
         )
     if isinstance(event, RasStatus):
         return "RAS, NCCL's own service, considers the process dead"
@@ -59,8 +61,8 @@ def how(events: Sequence[Event]) -> str:
     return event.text[:80]
 
 
-def _brief(text: str) -> str:
-    """The sentences of a scheduler's message that fit, at least the first; a longer one is cut behind a word."""
+def _short_message(text: str) -> str:
+    """The first sentences of a scheduler's message that fit; a longer first one is cut at a word."""
     flat = " ".join(text.split())
     if len(flat) <= BRIEF:
         return flat
@@ -68,14 +70,14 @@ def _brief(text: str) -> str:
     return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
 
 
-def says(event: Event) -> str:
-    """Who ended, and how."""
-    who = f"rank {event.rank}" if event.rank is not None else process(event)
-    return f"{who}: {how([event])}"
+def who_ended(event: Event) -> str:
+    """The rank or process, and its end in words."""
+    who = f"rank {event.rank}" if event.rank is not None else process_name(event)
+    return f"{who}: {describe_end([event])}"
 
 
-def observer(event: Event) -> str:
-    """Who reports an end."""
+def observer_of(event: Event) -> str:
+    """The observer that reports an end."""
     if isinstance(event, OutOfMemory):
         return f"kernel:{event.host or ''}"
     if isinstance(event, RasStatus):
@@ -86,22 +88,22 @@ def observer(event: Event) -> str:
 CAUSE = CauseClass.DIED
 
 
-def silence(facts: Facts, rank: int) -> list[Citation]:
-    """That nothing of the rank contradicts its end: its log simply stops."""
+def _silent_end(facts: Facts, rank: int) -> list[Citation]:
+    """The last line of a rank, where nothing contradicts its end: its log simply stops."""
     signs = facts.liveness.activity(rank)
     if signs.dump != "none" or signs.dump_replies or signs.alarms or signs.last_event is None:
         return []
     return [Line(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
 
 
-def block(ranks: Ranks) -> bool:
-    """Whether the ranks are those that one node may hold: a block of 4, 8 or 16 at a multiple of its size."""
+def _is_node_block(ranks: Ranks) -> bool:
+    """True when the ranks are those that one node may hold: 4, 8 or 16 in a row, from a multiple of that number on."""
     return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
 
 
-def lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """All ranks of one host, and nobody else, left nothing."""
-    call, gone = stall.call, _left_nothing(facts, stall)
+    call, gone = stall.call, _silent_block(facts, stall)
     if call is None or not gone:
         return None
     host = stall.common_host(gone)
@@ -111,11 +113,11 @@ def lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
     )
     sure = named and collected  # else its files may merely not have been fetched
-    fell_silent = not named and _fell_silent(facts, gone)
+    fell_silent = not named and _has_fallen_silent(facts, gone)
     where = f" on {host}" if named else ", a block that one node may have held,"
     return Hypothesis(
         f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
-        (*evidence, *(e for r in list(gone)[:2] for e in silence(facts, r))) if fell_silent else tuple(evidence),
+        (*evidence, *(e for r in list(gone)[:2] for e in _silent_end(facts, r))) if fell_silent else tuple(evidence),
         Confidence.MEDIUM if sure else Confidence.LOW,
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
@@ -124,8 +126,8 @@ def lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _left_nothing(facts: Facts, stall: ObservedStall) -> Ranks:
-    """The ranks of a host, or of a block that one may hold, that this stall, or all stalls together, wait for in vain."""
+def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
+    """The ranks of one host, or of a block that one may hold, that one stall, or all stalls together, wait for in vain."""
     call = stall.call
     if call is None or stall.proven_absent:
         return Ranks()
@@ -138,13 +140,13 @@ def _left_nothing(facts: Facts, stall: ObservedStall) -> Ranks:
     for gone in (Ranks() if few else call.unknown, together):
         if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive[r] for r in gone):
             continue
-        if stall.common_host(gone) is not None or block(gone):
+        if stall.common_host(gone) is not None or _is_node_block(gone):
             return gone
     return Ranks()
 
 
-def _fell_silent(facts: Facts, gone: Ranks) -> bool:
-    """Whether these ranks wrote lines before, and every other rank of the job gave up after they had stopped."""
+def _has_fallen_silent(facts: Facts, gone: Ranks) -> bool:
+    """True when these ranks wrote lines before, and every other rank gave up after they had stopped."""
     others = facts.case.world - gone
     return gone <= facts.liveness.logged and all(facts.liveness.activity(r).alarms for r in others)
 
@@ -166,19 +168,19 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
         ]
         found = [f for f in found if f.ranks & stall.ranks] or [
-            replace(f, ranks=stall.ranks) for f in lost if block(stall.ranks)
+            replace(f, ranks=stall.ranks) for f in lost if _is_node_block(stall.ranks)
         ]
         found = found or _nameless_end(facts, stall)
         if found:
             return _recorded_end(facts, stall, found)
-        return _early_exit(facts, stall) or _broken_connection(facts, stall) or lost_node(facts, stall)
+        return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
         return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
-    return _unheard(facts, stall)
+    return _only_quiet(facts, stall)
 
 
-def _unheard(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _only_quiet(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
@@ -191,14 +193,14 @@ def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
 
     One kill ends one rank: where the others wait for several, it may be of each.
     """
-    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _kills(f, stall)]
+    kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _is_single_kill(f, stall)]
     ranks = stall.named
     one = ranks if len(ranks) == 1 and stall.ranks == facts.wait_graph.roots else Ranks()
     return [replace(f, ranks=one, suspects=facts.wait_graph.roots - one, certain=False) for f in kills[:1]]
 
 
-def _kills(failure: Failure, stall: ObservedStall) -> bool:
-    """Whether it tells of one killed process that can be a rank of the stall, or one of its workers."""
+def _is_single_kill(failure: Failure, stall: ObservedStall) -> bool:
+    """True when it reports one killed process that can be a rank of the stall, or one of its workers."""
     near = not failure.suspects or bool(failure.suspects & stall.ranks)
     return near and isinstance(failure.events[0], ProcessExit | OutOfMemory)
 
@@ -207,16 +209,18 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     first = found[0]
     together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
     ranks = Ranks(r for f in together for r in f.ranks)
-    evidence: list[Citation] = [Line(e, says(e), observer=observer(e)) for f in together[:6] for e in f.events[:2]]
+    evidence: list[Citation] = [
+        Line(e, who_ended(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
+    ]
     evidence.append(Waiting(stall.call))
-    evidence += [e for r in list(ranks)[:2] for e in silence(facts, r)] + show_lost_connections(facts, ranks)
+    evidence += [e for r in list(ranks)[:2] for e in _silent_end(facts, r)] + show_lost_connections(facts, ranks)
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = names(ranks) if ranks else process(first.events[0])
+    who = names(ranks) if ranks else process_name(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} ended: {how(first.events)}{wait}",
+        f"{who[0].upper()}{who[1:]} ended: {describe_end(first.events)}{wait}",
         evidence,
         ceiling,
         ranks=ranks,
@@ -279,7 +283,7 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
                 observer="launcher",
             )
         )
-        evidence += silence(facts, rank)
+        evidence += _silent_end(facts, rank)
     if not ranks:
         return None
     evidence.append(Waiting(stall.call))
@@ -299,11 +303,11 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for r in stall.named
         if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
-    broken = [e for e in facts.case.events if _closed(e) and e.rank not in silent]
+    broken = [e for e in facts.case.events if _is_closed_connection(e) and e.rank not in silent]
     if not broken or not silent or len(silent) > 1 or not stall.broke_first:
         return None
     evidence: list[Citation] = [Line(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
-    evidence += [Waiting(stall.call), *(e for r in silent for e in silence(facts, r))]
+    evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
         f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
@@ -315,7 +319,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _closed(event: Event) -> bool:
+def _is_closed_connection(event: Event) -> bool:
     if isinstance(event, SocketError):
         return event.echo
     text = event.message if isinstance(event, ExceptionRaised) else ""

@@ -45,8 +45,8 @@ _WAY = ("init.cc:", "bootstrap.cc:")
 """Where a result code passes when the making of a communicator fails."""
 
 
-def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
-    """Who is not among the ranks at the store's barrier, and how many are missing; nobody where not all that came are heard."""
+def _missing_at_barrier(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
+    """The ranks that are not at the store's barrier, and their number; no ranks where not all that came are read."""
     counts = [c for e in events if (c := barrier_counts(e.text))]
     if not counts:
         return Ranks(), 0
@@ -56,8 +56,8 @@ def counted(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
     return absent, size - here
 
 
-def crowded(events: Sequence[StoreError]) -> str | None:
-    """That more came to the store's barrier than the group has members, in words; None where nobody says so."""
+def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
+    """A sentence that more came to the store's barrier than the group has members; None where no line says so."""
     counts = [c for e in events if e.operation == "crowded" and (c := barrier_counts(e.text))]
     if not counts:
         return None
@@ -65,10 +65,10 @@ def crowded(events: Sequence[StoreError]) -> str | None:
     return f"{here:,} checked in where {size:,} belong, so that another job or an earlier attempt uses the same store"
 
 
-def at_barrier(facts: Facts) -> Hypothesis | None:
-    """The last lines say that ranks wait for others at the store, and nothing came after: set-up that was cut off, or hangs."""
+def _waits_at_store(facts: Facts) -> Hypothesis | None:
+    """The last lines say that ranks wait for others at the store: set-up that was cut off, or hangs."""
     waiting = [e for e in facts.case.of(Note) if e.what == "store-barrier-waiting"]
-    absent, missing = counted(waiting)
+    absent, missing = _missing_at_barrier(waiting)
     if not missing or facts.failures or facts.liveness.first_alarm is not None:
         return None
     who = names(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
@@ -81,14 +81,14 @@ def at_barrier(facts: Facts) -> Hypothesis | None:
     )
 
 
-def gave_up(facts: Facts) -> Hypothesis | None:
+def _communicator_failed(facts: Facts) -> Hypothesis | None:
     """NCCL itself says that it could not make a communicator, and no rank is known to have failed before."""
     if any(f.ranks for f in facts.failures) or any(e.what == "complete" for e in facts.case.of(CommInit)):
         return None
-    signs = list(_signs(facts))
+    signs = list(_startup_errors(facts))
     if not signs:
         return None
-    reasons = list(_reasons(facts))
+    reasons = list(_startup_causes(facts))
     first = reasons[0] if reasons else signs[0]
     told = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
@@ -96,7 +96,7 @@ def gave_up(facts: Facts) -> Hypothesis | None:
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {_where(first)}: {_words(first)}",
+        f"A communicator failed to come up: {_who(first)}: {_words(first)}",
         evidence,
         Confidence.MEDIUM if told else Confidence.LOW,
         ranks=Ranks([first.rank] if told and first.rank is not None and not isinstance(first, SocketError) else []),
@@ -104,7 +104,7 @@ def gave_up(facts: Facts) -> Hypothesis | None:
     )
 
 
-def _signs(facts: Facts) -> Iterator[Event]:
+def _startup_errors(facts: Facts) -> Iterator[Event]:
     """Lines that only a failing start-up writes."""
     yield from (e for e in facts.case.of(NcclWarn) if is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
@@ -112,8 +112,8 @@ def _signs(facts: Facts) -> Iterator[Event]:
     yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
 
 
-def _reasons(facts: Facts) -> Iterator[Event]:
-    """What may have made it fail, the more definite first; a closed connection follows the end of another process."""
+def _startup_causes(facts: Facts) -> Iterator[Event]:
+    """Events that may have made it fail, the more definite first; a closed connection only follows the end of a process."""
     yield from facts.case.of(CudaError)
     yield from facts.case.of(OutOfMemory)
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
@@ -121,7 +121,7 @@ def _reasons(facts: Facts) -> Iterator[Event]:
     yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
 
 
-def _where(event: Event) -> str:
+def _who(event: Event) -> str:
     if event.rank is not None:
         return f"rank {event.rank}"
     who = event.host or "a process"
@@ -149,11 +149,16 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 @rule(CAUSE, refuted_by="a completed call of the same group")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
-    if _worked(facts):
+    if _has_worked(facts):
         return _later_group(facts, stall) or _unreachable(facts)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        return _communicator(facts) or _store(facts) or at_barrier(facts) or gave_up(facts)
-    return _communicator(facts) or _first_call(facts, stall)
+        return (
+            _started_not_completed(facts)
+            or _store_gave_up(facts)
+            or _waits_at_store(facts)
+            or _communicator_failed(facts)
+        )
+    return _started_not_completed(facts) or _first_call(facts, stall)
 
 
 def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -183,7 +188,7 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     if not inside or not outside or not (ends or lines):
         return None
-    few = len(outside) < len(inside) and not (lines and all(_merely_closed(facts, r) for r in outside))
+    few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
         f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
@@ -196,14 +201,14 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _merely_closed(facts: Facts, rank: int) -> bool:
-    """Whether the launcher closed a rank before it said where it was: it may have been in the same set-up."""
+def _was_closed_early(facts: Facts, rank: int) -> bool:
+    """True when the launcher closed a rank before it said where it was: it may have been in the same set-up."""
     signs = facts.liveness.activity(rank)
     return any(e.was_closed for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
 
 
-def _worked(facts: Facts) -> bool:
-    """Whether the job issued calls or made steps."""
+def _has_worked(facts: Facts) -> bool:
+    """True when the job issued calls or made steps."""
     if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
         return True
     return any((e.step or 0) > 0 for e in facts.case.events if isinstance(e, Heartbeat | Progress)) or any(
@@ -211,7 +216,7 @@ def _worked(facts: Facts) -> bool:
     )
 
 
-def _communicator(facts: Facts) -> Hypothesis | None:
+def _started_not_completed(facts: Facts) -> Hypothesis | None:
     """A communicator that some ranks started and did not complete."""
     starts: dict[str, dict[int, CommInit]] = defaultdict(dict)
     ends: dict[str, set[int]] = defaultdict(set)
@@ -260,7 +265,7 @@ def _communicator(facts: Facts) -> Hypothesis | None:
     return None
 
 
-def _store(facts: Facts) -> Hypothesis | None:
+def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
     found = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
     meet = list(facts.case.of(RendezvousError))
@@ -276,21 +281,25 @@ def _store(facts: Facts) -> Hypothesis | None:
         if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
     )
     absent = Ranks(p for p in peers if p not in waiting)
-    unjoined, missing = counted([e for e in found if e.operation == "barrier"])
+    unjoined, missing = _missing_at_barrier([e for e in found if e.operation == "barrier"])
     evidence = [Line(e, _says(e)) for e in found[:6]] + [Line(e, "the rendezvous failed") for e in meet[:2]]
     missing = missing or max((e.missing or 0 for e in found), default=0)
     who = (
         f"{names(absent)} never entered its first call"
         if absent
         else too_many
-        if (too_many := crowded(found)) is not None
+        if (too_many := _too_many_at_barrier(found)) is not None
         else f"{names(unjoined)} did not join"
         if unjoined
         else f"{missing} rank{'s' if missing > 1 else ''} did not join"
         if missing
         else "somebody did not join"
     )
-    silent = Ranks() if absent or unjoined or crowded(found) is not None else _silent(facts, found, missing)
+    silent = (
+        Ranks()
+        if absent or unjoined or _too_many_at_barrier(found) is not None
+        else _unread_ranks(facts, found, missing)
+    )
     perhaps = (
         f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
     )
@@ -304,7 +313,7 @@ def _store(facts: Facts) -> Hypothesis | None:
     )
 
 
-def _silent(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
+def _unread_ranks(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
     """The ranks of which no line was read, where they are just as many as the store missed."""
     heard = frozenset(facts.liveness.logged)
     told = [n for e in found if (n := expected_clients(e.text)) is not None]

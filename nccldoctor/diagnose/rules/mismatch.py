@@ -39,7 +39,7 @@ def _rule(cause: CauseClass, aspect: str) -> None:
         if found is not None:
             hypothesis = _from_dumps(facts, found) if found.aspect == aspect else None
         elif aspect == "size" and has_size_complaint(facts):
-            hypothesis = _left_over(facts)
+            hypothesis = _only_rank_without_dump(facts)
         else:
             hypothesis = from_lines(facts, aspect)
         return hypothesis or (traceback_diffs.judge(facts, stall, other_group=False) if aspect == "op" else None)
@@ -50,10 +50,10 @@ _rule(CauseClass.SIZE_MISMATCH, "size")
 _rule(CauseClass.DTYPE_MISMATCH, "dtype")
 
 
-def _left_over(facts: Facts) -> Hypothesis | None:
-    """A library received a wrong size, and all ranks of the job but one recorded the last call alike: the one without a dump differs.
+def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
+    """A library received a wrong size, and all ranks but one recorded the last call alike: the one without a dump differs.
 
-    In a part of the job they might merely wait for it, while it disagrees with somebody else.
+    Only where the group is the whole job. In a part of it they might wait for that rank, while it disagrees with somebody else.
     """
     case, newest = facts.case, facts.progress.last_row
     for group in case.groups:
@@ -78,7 +78,7 @@ def _left_over(facts: Facts) -> Hypothesis | None:
             shown = [Entry(row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
             return Hypothesis(
                 f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
-                (*_library_abort(facts), *shown),
+                (*_size_complaints(facts), *shown),
                 Confidence.MEDIUM,
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
@@ -90,14 +90,14 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     case = facts.case
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence: list[Citation] = [Entry(found.rows[r], _says(facts, r, minority, found)) for r in shown]
+    evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, minority, found)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
         Line(e, f"rank {e.rank} gave up on what the majority recorded")
         for e in case.timeouts(found.seq)
         if e.rank in backing
     ][:2]
-    evidence += _library_abort(facts)
+    evidence += _size_complaints(facts)
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]
     stalled = _stalled(facts, found, row)
@@ -110,10 +110,12 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
             suspects=Ranks(found.rows),
             stalled=stalled,
         )
-    mine = " against ".join(_value(facts, found, r) for r in (min(minority), min(found.majority)))
+    mine = " against ".join(_value_of(facts, found, r) for r in (min(minority), min(found.majority)))
     free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING_SIZES)
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    whole = whole and not (found.aspect == "op" and (_may_be_over(facts, found) or _missed(facts, found)))
+    whole = whole and not (
+        found.aspect == "op" and (_may_have_left_loop(facts, found) or _are_missed_elsewhere(facts, found))
+    )
     return Hypothesis(
         f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
         evidence,
@@ -123,15 +125,16 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     )
 
 
-def _missed(facts: Facts, found: Mismatch) -> bool:
-    """Whether others wait for those who differ in a call of another group, too: what they skipped there may have brought them here."""
+def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
+    """True when others wait for the differing ranks in a call of another group, too: what they skipped there may have brought them here."""
     calls = facts.wait_graph.calls.values()
     return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
 
 
-def _may_be_over(facts: Facts, found: Mismatch) -> bool:
-    """Whether the other operation may be what comes behind a loop that its ranks left early: a barrier, and their last call. Steps do not
-    tell: all of them finished the one before.
+def _may_have_left_loop(facts: Facts, found: Mismatch) -> bool:
+    """True when the other operation may follow a loop that its ranks left early: a barrier that is their last call.
+
+    Steps do not show it: all of them finished the one before.
     """
     last = all(facts.progress.last_row.get(r) == found.rows[r] for r in found.minority)
     barrier = all("barrier" in facts.case.vocabulary.ops[facts.case.calls.op[found.rows[r]]] for r in found.minority)
@@ -150,12 +153,12 @@ def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
     )  # a record of it is an entry
 
 
-def _says(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:
+def _entry_words(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:
     role = ", unlike the majority" if rank in minority else ", as the majority did" if minority else ""
-    return f"rank {rank} issued {_value(facts, found, rank)} at #{found.seq}{role}"
+    return f"rank {rank} issued {_value_of(facts, found, rank)} at #{found.seq}{role}"
 
 
-def _value(facts: Facts, found: Mismatch, rank: int) -> str:
+def _value_of(facts: Facts, found: Mismatch, rank: int) -> str:
     case, row = facts.case, found.rows[rank]
     if found.aspect == "op":
         return op_type(plain_op(case.vocabulary.ops[case.calls.op[row]]))
@@ -166,7 +169,7 @@ def _value(facts: Facts, found: Mismatch, rank: int) -> str:
     return (inputs or outputs or ("?",))[0]
 
 
-def _library_abort(facts: Facts) -> list[Line]:
+def _size_complaints(facts: Facts) -> list[Line]:
     """A transport that received another size: the rank that aborts need not be the one that differs."""
     return [
         Line(e, f"rank {e.rank} received a size it did not expect")

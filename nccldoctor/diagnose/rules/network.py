@@ -37,16 +37,16 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ended = [
         f
         for f in facts.failures
-        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _node_lost(f)
+        if (f.cause in (CauseClass.DIED, CauseClass.RAISED) and f.ranks and f.certain) or _is_node_failure(f)
     ]
     if not found or (
         ended and not any(isinstance(e, IbError) and e.what in ("port", "async") for e in found[0].events)
     ):
         return None
     first = found[0]
-    if _one_sided(facts, first):
-        end = common_end(first.events)
-        return None if end is None or stall.kind is StallKind.ABSENT else _towards(facts, stall, first, end)
+    if _is_one_sided(facts, first):
+        end = _common_peer(first.events)
+        return None if end is None or stall.kind is StallKind.ABSENT else _lost_way_to_peer(facts, stall, first, end)
     if not first.certain and stall.call is None:
         return None
     ports = [
@@ -76,15 +76,15 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def common_end(events: Sequence[Event]) -> str | None:
+def _common_peer(events: Sequence[Event]) -> str | None:
     """The address that all of several observers lost, where it is one and the same."""
     lost = [e for e in events if isinstance(e, IbError | SocketError) and e.peer and e.rank is not None]
     ends = {endpoint_address(e.peer) for e in lost if e.peer}
     return ends.pop() if len(ends) == 1 and len({e.rank for e in lost}) > 1 else None
 
 
-def _towards(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> Hypothesis:
-    """Several ranks lost the same end, and no end of its processes is on record: its adapter, its path, or the whole host."""
+def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> Hypothesis:
+    """Several ranks lost the same peer, and no end of its processes is on record: its adapter, its path, or the whole host."""
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")
     return Hypothesis(
@@ -97,15 +97,16 @@ def _towards(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> 
     )
 
 
-def _one_sided(facts: Facts, failure: Failure) -> bool:
-    """Whether only one host complains, no port says anything, and ranks of another host fell silent, or may have: then the peer is
-    gone, not the link. Nothing of other hosts was read where all known ranks are on this one.
+def _is_one_sided(facts: Facts, failure: Failure) -> bool:
+    """True when the peer is gone rather than the link: only one host complains, no port error, and ranks of another host are silent.
+
+    Nothing of other hosts was read where all known ranks are on this one: then they may be silent as well.
     """
     if any(
         (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events
     ):
         return False
-    if any(isinstance(e, IbError) and _of_its_own(e) for e in failure.events):
+    if any(isinstance(e, IbError) and _is_local_error(e) for e in failure.events):
         return False
     hosts = {facts.case.rank_host.get(r) for r in failure.ranks}
     silent = facts.case.world - Ranks(
@@ -115,14 +116,14 @@ def _one_sided(facts: Facts, failure: Failure) -> bool:
     return len(hosts) == 1 and (bool(silent) or unread) and bool(failure.ranks)
 
 
-def _of_its_own(event: IbError) -> bool:
-    """Whether an error is no answer that stayed away: a provider's own, or one of this end."""
+def _is_local_error(event: IbError) -> bool:
+    """True when an error is more than a missing answer: one of the provider, or of this end."""
     if event.what == "completion":
         return not event.is_flush and event.status not in (None, UNANSWERED)
     return event.what in ("fabric", "setup") and "nresponsive" not in event.message
 
 
-def _node_lost(failure: Failure) -> bool:
+def _is_node_failure(failure: Failure) -> bool:
     return any(isinstance(e, SchedulerEvent) and e.what == "node-failure" for e in failure.events)
 
 

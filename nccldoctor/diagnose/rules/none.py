@@ -14,7 +14,7 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.log_endings import broken_off, over
+from nccldoctor.diagnose.signs.log_endings import find_broken_end, is_over
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_only_gloo_dumps
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
@@ -28,7 +28,7 @@ NAMED = 2
 
 @rule(CAUSE, refuted_by="a file of this job that was not read")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Nothing to explain."""
+    """Nobody waits, complains or fails; a quiet log with calls in flight counts as well."""
     passed = stall.kind is StallKind.FULL and stall.call is not None and bool(stall.call.completed)
     passed = passed and not facts.wait_graph.roots
     in_flight = passed or stall.is_scattered
@@ -37,18 +37,18 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if (
         any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit))
         or has_dumped_while_stalled(facts)
-        or _ras_errs(facts)
+        or _has_ras_error(facts)
     ):
         return None
-    evidence = _well(facts)
-    if not evidence or broken_off(facts)[0]:
+    evidence = _newest_records(facts)
+    if not evidence or find_broken_end(facts)[0]:
         return None
     case = facts.case
     world = case.world
     seen = facts.liveness.logged | facts.liveness.dumped
     whole = case.world_size is not None and frozenset(world) <= frozenset(seen)
     idle = all(c.completed and not c.missing | c.unknown for c in facts.wait_graph.calls.values())
-    done = over(facts)
+    done = is_over(facts)
     ended = bool(facts.liveness.logged) and (done or (frozenset(world) <= facts.liveness.dumped and idle))
     # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
     told = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not has_only_gloo_dumps(facts)
@@ -60,30 +60,30 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     lost = [gap for gap in case.gaps if gap.lost]
     return Hypothesis(
-        f"{head}; not everything could be read: {_files(lost)}" if lost else head,
+        f"{head}; not everything could be read: {_lost_files(lost)}" if lost else head,
         evidence,
         Confidence.LOW if (in_flight and not facts.liveness.logged) or lost else ceiling,
-        refuted_by=f"what is lost of {_files(lost)}" if lost else "",
+        refuted_by=f"what is lost of {_lost_files(lost)}" if lost else "",
     )
 
 
-def _ras_errs(facts: Facts) -> bool:
-    """Whether RAS tells of a process without an answer, of an error, or of counts that differ on it does not say which ranks."""
+def _has_ras_error(facts: Facts) -> bool:
+    """True when RAS reports a process without an answer, an error, or uneven counts without their ranks."""
     unclear = uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters})
     return any(unclear) or any(
         e.what in ("DEAD", "ERROR") or (e.what == "INCOMPLETE" and e.missing) for e in facts.case.of(RasStatus)
     )
 
 
-def _files(lost: list[Gap]) -> str:
-    """The files of which something is lost: the sign of trouble stands mostly at the end, which is what a cut takes."""
+def _lost_files(lost: list[Gap]) -> str:
+    """The files of which something is lost: trouble shows at the end of a log, which is what a cut takes."""
     reasons = {gap.what: gap.why.split(":")[0].split(" (")[0] for gap in lost}
     named = [f"{what} ({why})" for what, why in reasons.items()][:NAMED]
     return ", ".join(named) + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")
 
 
-def _well(facts: Facts) -> list[Citation]:
-    """The last thing some ranks said or recorded."""
+def _newest_records(facts: Facts) -> list[Citation]:
+    """The last line and the newest call of some ranks."""
     out: list[Citation] = []
     for rank in facts.case.world:
         signs = facts.liveness.activity(rank)

@@ -26,7 +26,7 @@ from nccldoctor.model.recorded_calls import COMPLETED
 
 @rule(CauseClass.ORDER_INVERSION, refuted_by="the same order of both calls on all ranks that are in both groups")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Who left its own order, else who stands against the majority."""
+    """The rank that left its own order, else the minority against the majority."""
     if stall.kind is not StallKind.CYCLE or any(call.pair is not None for call in stall.calls):
         return traceback_diffs.judge(facts, stall, other_group=True)
     reordered = [b for b in stall.order_breaks if b.is_reorder]

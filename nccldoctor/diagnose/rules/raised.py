@@ -49,9 +49,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if joined:
         found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
     first = found[0]
-    alike = [f for f in found if _together(f, first)] if stall.kind is StallKind.CRASH else found
+    alike = [f for f in found if _is_same_failure(f, first)] if stall.kind is StallKind.CRASH else found
     ranks = Ranks(r for f in alike for r in f.ranks)
-    evidence: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised(e)}") for f in alike[:4] for e in f.events]
+    evidence: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised_words(e)}") for f in alike[:4] for e in f.events]
     for rank in list(ranks)[:2]:
         evidence += [
             Line(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
@@ -59,14 +59,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ]
         evidence += stall.outside[rank]
     evidence.append(Waiting(stall.call))
-    missed = show_lost_connections(facts, ranks) if all(_last_words(facts, f) for f in alike) else []
+    missed = show_lost_connections(facts, ranks) if all(_wrote_nothing_after(facts, f) for f in alike) else []
     evidence += missed
     error = first.events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {_did(error)}{where}{wait}",
+        f"{who[0].upper()}{who[1:]} {_what_happened(error)}{where}{wait}",
         evidence,
         _ceiling(facts, stall, first, bool(missed), joined),
         ranks=ranks,
@@ -86,8 +86,8 @@ def _ceiling(facts: Facts, stall: ObservedStall, first: Failure, missed: bool, j
     return Confidence.HIGH if sure else Confidence.MEDIUM
 
 
-def _last_words(facts: Facts, failure: Failure) -> bool:
-    """Whether the ranks of a failure wrote nothing behind it but its traceback."""
+def _wrote_nothing_after(facts: Facts, failure: Failure) -> bool:
+    """True when the ranks of a failure wrote nothing after it but its traceback."""
     return all(
         facts.liveness.activity(r).last_event in (*failure.events, *facts.liveness.activity(r).own_exceptions)
         for r in failure.ranks
@@ -98,8 +98,8 @@ def _who(rank: int | None) -> str:
     return f"rank {rank}" if rank is not None else "a rank"
 
 
-def _did(event: object) -> str:
-    """What the rank did, as one says it: want of memory is no exception to a reader, but a full board."""
+def _what_happened(event: object) -> str:
+    """The end of the rank in words: for a reader, out of memory is no exception but a full GPU or host."""
     text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
     kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
     requested = requested_memory(text)
@@ -108,14 +108,14 @@ def _did(event: object) -> str:
         return f"ran out of GPU memory{detail}"
     if kind == "MemoryError" or is_host_full(text):
         return f"ran out of host memory{detail}"
-    return f"left through {_what(event)}"
+    return f"left through {_exception_words(event)}"
 
 
-def _raised(event: object) -> str:
-    return "ran out of memory" if isinstance(event, OutOfMemory) else f"raised {_what(event)}"
+def _raised_words(event: object) -> str:
+    return "ran out of memory" if isinstance(event, OutOfMemory) else f"raised {_exception_words(event)}"
 
 
-def _what(event: object) -> str:
+def _exception_words(event: object) -> str:
     if isinstance(event, ExceptionRaised):
         message = event.message.split("\n", 1)[0][:120]
         return f"{event.type}: {message}" if message else event.type
@@ -124,7 +124,7 @@ def _what(event: object) -> str:
     return "an exception"
 
 
-def _together(failure: Failure, first: Failure) -> bool:
-    """Whether two ranks failed at once: at the same time, at one that is not known, or with the same error a few seconds apart."""
-    same = _what(failure.events[0]) == _what(first.events[0])
+def _is_same_failure(failure: Failure, first: Failure) -> bool:
+    """True when two ranks failed together: at the same time, at an unknown time, or with one error a few seconds apart."""
+    same = _exception_words(failure.events[0]) == _exception_words(first.events[0])
     return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)

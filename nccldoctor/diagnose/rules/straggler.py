@@ -35,12 +35,12 @@ REFUTED = "a rank that would not have come at all"
 
 @rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Who came late, or was still working when the others gave up."""
+    """The ranks that came late, or were still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
         return _late_entry(facts, stall.call)
     if stall.kind is StallKind.ABSENT:
         return _work_went_on(facts, stall)
-    return _bar_went_on(facts) or _data_first(facts)
+    return _progress_bar_went_on(facts) or _still_preparing_data(facts)
 
 
 def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
@@ -93,7 +93,7 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ]
         for event in (*later[:1], *moved[-1:]):
             named.add(rank)
-            evidence.append(Line(event, f"rank {rank} {_went(event)} after the others had given up"))
+            evidence.append(Line(event, f"rank {rank} {_did_after_alarm(event)} after the others had given up"))
     if not named:
         return None
     evidence.append(Waiting(stall.call))
@@ -106,7 +106,7 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _bar_went_on(facts: Facts) -> Hypothesis | None:
+def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
     """A progress bar that advances after every other rank had given up: bars are drawn by rank 0, and only it did not give up.
 
     For lines without sequence numbers (before PyTorch 1.12), of which no graph can be made.
@@ -141,11 +141,11 @@ def _bar_went_on(facts: Facts) -> Hypothesis | None:
     return None
 
 
-def _went(event: object) -> str:
+def _did_after_alarm(event: object) -> str:
     return "finished its work" if isinstance(event, Phase) else "made progress"
 
 
-def _data_first(facts: Facts) -> Hypothesis | None:
+def _still_preparing_data(facts: Facts) -> Hypothesis | None:
     """A bar of one process that prepares data, unfinished after just a default limit, where another process raises: its error is
     cut off, and most likely says that it waited for the first one.
     """

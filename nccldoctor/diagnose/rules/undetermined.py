@@ -17,7 +17,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, written
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.log_endings import broken_off
+from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
@@ -28,7 +28,7 @@ CAUSE = CauseClass.UNDETERMINED
 
 @rule(CAUSE, refuted_by="the dumps or logs that coverage lists as missing")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
-    """What is known, and that it is not enough."""
+    """The facts that are known, and that they are not enough."""
     call = stall.call
     evidence: list[Citation] = [*written(facts, [Waiting(call)])]
     first = facts.liveness.first_alarm
@@ -38,21 +38,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
         Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
     ][:2]
     evidence += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
-    broke, lines = broken_off(facts)
+    broke, lines = find_broken_end(facts)
     evidence += lines
     stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     evidence += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     if not evidence:
-        evidence = [_nothing(facts)]
+        evidence = [_what_was_read(facts)]
     victims = call.inside if call is not None else Ranks()
     suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts)
     if call is not None:
         waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
         head = f"{waiting}; what was read does not tell for whom"
     elif isinstance(first, DumpSignal):
-        head = f"{_fired(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
+        head = f"{_whose_watchdog(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
     elif isinstance(first, CallTimeout) and first.op:
-        head = f"{_called(first)}; what was read does not tell for whom it waited"
+        head = f"{_gave_up_on(first)}; what was read does not tell for whom it waited"
     elif first is not None:
         head = "Something went wrong, and what was read does not tell who caused it"
     elif broke:
@@ -71,13 +71,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     )
 
 
-def _fired(signal: DumpSignal) -> str:
+def _whose_watchdog(signal: DumpSignal) -> str:
     rank = signal.rank if signal.from_rank is None else signal.from_rank
     return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
 
 
-def _called(event: CallTimeout) -> str:
-    """Who gave up on what, where no group of the call is known."""
+def _gave_up_on(event: CallTimeout) -> str:
+    """The rank that gave up and its call, where the group of the call is not known."""
     inside = event.rank is None and event.group_rank is not None and event.group is not None
     who = (
         f"Rank {event.rank}"
@@ -94,7 +94,7 @@ def stalled_line(facts: Facts) -> Stalled | None:
     found: list[CallTimeout] = [
         e for e in facts.case.events if isinstance(e, CallTimeout) and (e.op or e.seq is not None)
     ]
-    ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _one_group(found) else found
+    ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _is_one_group(found) else found
     for event in ordered[:1]:
         return Stalled(
             event.op,
@@ -115,19 +115,19 @@ def stalled_line(facts: Facts) -> Stalled | None:
     return Stalled(None, status.failed, group=group, entered=Ranks([status.rank] if status.rank is not None else []))
 
 
-def _one_group(found: Sequence[Event]) -> bool:
+def _is_one_group(found: Sequence[Event]) -> bool:
     return len({str(e.group) for e in found}) == 1
 
 
-def _nothing(facts: Facts) -> Evidence:
-    """A finding needs evidence: here, what was read at all."""
+def _what_was_read(facts: Facts) -> Evidence:
+    """Evidence that names what was read, where nothing else is known."""
     if facts.case.sources:
         source = facts.case.sources[0]
-        return Evidence(Place(source.id, source.path), "", _none_tells(len(facts.case.sources)))
+        return Evidence(Place(source.id, source.path), "", _files_without_stall(len(facts.case.sources)))
     return Evidence(None, "", "nothing readable was found")
 
 
-def _none_tells(files: int) -> str:
+def _files_without_stall(files: int) -> str:
     return (
         "the one file read does not tell of a stall"
         if files == 1

@@ -25,23 +25,25 @@ from nccldoctor.model.ranks import Ranks, names, verb
 CAUSE = CauseClass.UNFINISHED
 
 
-def _not_comparable(facts: Facts, call: StuckCall) -> bool:
-    """Whether the ring has dropped the call itself on a dumped rank, or lines alone show a rank in a call that others recorded: nobody
-    can say that it agrees.
+def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:
+    """True when nobody can say that all members agree.
+
+    The ring buffer of a dumped rank no longer holds the call, or only a line shows a rank in a call that others recorded.
     """
     fronts = [facts.progress.by_group_rank.get((call.group, r)) for r in call.entered]
     by = {f.known_by for f in fronts if f is not None}
     return "status" in by or (call.row >= 0 and "log" in by)
 
 
-def _unheard(facts: Facts) -> bool:
-    """Whether some ranks of the job left nothing: a call may queue behind another one that waits for them."""
+def _has_unread_rank(facts: Facts) -> bool:
+    """True when some ranks of the job left nothing: a call may queue behind another one that waits for them."""
     return not frozenset(facts.case.world) <= facts.liveness.dumped | facts.liveness.logged
 
 
-def _other_calls(facts: Facts, call: StuckCall) -> bool:
-    """Whether a call known from lines is not the only one that its ranks gave up on: watchdogs give up on whatever queues behind, and
-    lines of one second do not tell what came first on which rank.
+def _is_one_of_several(facts: Facts, call: StuckCall) -> bool:
+    """True when ranks gave up on other calls than this one, which is known from lines only.
+
+    Watchdogs give up on whatever queues behind, and lines of one second do not show which came first.
     """
     if call.row >= 0:
         return False
@@ -49,8 +51,8 @@ def _other_calls(facts: Facts, call: StuckCall) -> bool:
     return bool(given_up - {call.seq})
 
 
-def _may_run(facts: Facts) -> bool:
-    """Whether nobody complains in lines that were read, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
+def _may_be_running(facts: Facts) -> bool:
+    """True when no log complains, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
     return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or has_only_gloo_dumps(facts))
 
 
@@ -72,7 +74,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
     pair = group.learned == "listed" and len(facts.case.world) == 2  # any text may show two ranks of many
     alone = len(heard) < 2 or not whole or pair
-    open_class = _not_comparable(facts, call) or (
+    open_class = _is_not_comparable(facts, call) or (
         call.row >= 0
         and facts.case.calls.dtypes[call.row] >= 0
         and not any(facts.case.vocabulary.dtypes[facts.case.calls.dtypes[call.row]])
@@ -88,9 +90,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         else f"{waiting}; nobody is shown to be missing",
         (Waiting(call, 4),),
         Confidence.LOW
-        if alone or _other_calls(facts, call) or _may_run(facts)
+        if alone or _is_one_of_several(facts, call) or _may_be_running(facts)
         else Confidence.MEDIUM
-        if open_class or group.learned == "listed" or facts.liveness.first_alarm is None or _unheard(facts)
+        if open_class or group.learned == "listed" or facts.liveness.first_alarm is None or _has_unread_rank(facts)
         else Confidence.HIGH,
         call=call,
     )

@@ -1,4 +1,4 @@
-"""How a text may break off in trouble although nobody in it complains of a call: what such lines say, and what they leave open."""
+"""Logs that end in trouble although nobody in them complains of a call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nccldoctor.identify.clocks import QUARTER
 MOST = 3
 
 
-def ended_well(facts: Facts) -> bool:
-    """Whether some process said that it was done, or ended with 0."""
+def has_clean_end(facts: Facts) -> bool:
+    """True when some process said that it was done, or ended with 0."""
     return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
         e.exitcode == 0 for e in facts.case.of(ProcessExit)
     )
 
 
-def over(facts: Facts) -> bool:
-    """Whether some process was done after every call was issued that the dumps show open: those were merely in flight.
+def is_over(facts: Facts) -> bool:
+    """True when some process was done after the issue of every call that the dumps show open: those were merely in flight.
 
-    The zone of a quiet log is not known: an end counts where it follows within half a quarter of an hour, or has no time.
+    The zone of a log without complaints is not known: an end counts where it follows within half a quarter of an hour, or has no time.
     """
     ends: list[Event] = [p for p in facts.case.of(Phase) if p.what == "finished"]
     ends += [e for e in facts.case.of(ProcessExit) if e.exitcode == 0]
@@ -32,21 +32,21 @@ def over(facts: Facts) -> bool:
     return bool(times) and all(any(not (end - at) % QUARTER > QUARTER / 2 for end in times) for at in issued)
 
 
-def broken_off(facts: Facts) -> tuple[str, list[Citation]]:
-    """What went on in words, and the lines that say so; "" where nothing did, or the job ended well all the same."""
-    if ended_well(facts):
+def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
+    """The trouble in words, and the lines that show it; "" where there is none, or the job ended well all the same."""
+    if has_clean_end(facts):
         return "", []
     for words, found in (
         ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
         (
             "A process raised an exception whose name is cut off",
-            [e for e in facts.case.of(ExceptionRaised) if _cut(facts, e)],
+            [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)],
         ),
         (
             "A call of NCCL failed",
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
-        ("The launcher lost its rendezvous and closed its workers", _lost_meeting(facts)),
+        ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
         (
             "The launcher was told from outside to stop",
@@ -59,12 +59,12 @@ def broken_off(facts: Facts) -> tuple[str, list[Citation]]:
     return "", []
 
 
-def _lost_meeting(facts: Facts) -> list[RendezvousError]:
-    """What the rendezvous met while the launcher closed workers; at the end of a job that went well there are none to close."""
+def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
+    """Errors of the rendezvous while the launcher closed workers; at the end of a good job there are none to close."""
     closed = any(t.what == "closing-signal" for t in facts.case.of(TearDown))
     return list(facts.case.of(RendezvousError)) if closed else []
 
 
-def _cut(facts: Facts, event: ExceptionRaised) -> bool:
-    """Whether a traceback ends before its exception; one that was caught and logged counts where nothing comes behind it."""
+def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
+    """True when a traceback ends before its exception; one that was caught and logged counts only as the last event."""
     return not event.type and (not event.logged or event is facts.case.events[-1])

@@ -65,13 +65,13 @@ def from_counts(facts: Facts, aspect: str) -> Hypothesis | None:
     """A mismatch in one aspect that is no shift."""
     for found in differences(facts):
         if found.aspect == aspect and not found.shift:
-            return _draft(facts, found)
+            return _hypothesis(facts, found)
     return _by_kinds(facts) if aspect == "op" else None
 
 
 def by_shift(facts: Facts, shift: int) -> Hypothesis | None:
     """Ranks whose COLL lines equal their peers' when moved by one."""
-    return next((_draft(facts, found) for found in differences(facts) if found.shift == shift), None)
+    return next((_hypothesis(facts, found) for found in differences(facts) if found.shift == shift), None)
 
 
 def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
@@ -157,19 +157,19 @@ def differences(facts: Facts) -> Iterator[Difference]:
     for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
         if any(line.op in UNEVEN for line in lines):
             continue
-        found = _first(comm, _alone(lines))
+        found = _first_difference(comm, _single_calls(lines))
         if found is not None:
             yield found
     for one in facts.case.nccl_counters:
         said = [call for call in one.lines.values() if isinstance(call, CollCall) and call.op_count == one.first]
         stuck = {call.rank: call for call in said if call.rank is not None}
         if one.observer == "comm-dump" and one.is_steady:
-            found = _first(one.comm, {one.first: stuck}, set(stuck))
+            found = _first_difference(one.comm, {one.first: stuck}, set(stuck))
             if found is not None:
                 yield found
 
 
-def _alone(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
+def _single_calls(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
     """By number and rank, the calls that are the only ones of their rank under it."""
     several = Counter((line.rank, line.op_count) for line in lines)
     out: dict[int, dict[int, CollCall]] = defaultdict(dict)
@@ -179,7 +179,9 @@ def _alone(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
     return out
 
 
-def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()) -> Difference | None:
+def _first_difference(
+    comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()
+) -> Difference | None:
     """The first difference among members that ``agreed`` before."""
     agreed = set(agreed)
     for number, by_rank in sorted(calls.items()):
@@ -199,8 +201,10 @@ def _first(comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Colle
             kinds = list(sides)
             place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
             peer = min(ordered[0][1])
-            shift = next((s for s in (1, -1) if odd and all(_moved(calls, number, r, peer, s) for r in odd)), 0)
-            if not shift and odd and all(_usual_next(calls, number, r, peer) for r in odd):
+            shift = next(
+                (s for s in (1, -1) if odd and all(_fits_when_moved(calls, number, r, peer, s) for r in odd)), 0
+            )
+            if not shift and odd and all(_is_usual_next(calls, number, r, peer) for r in odd):
                 shift = 1
             return Difference(comm, number, ASPECTS[place], by_rank, odd, shift)
     return None
@@ -210,8 +214,8 @@ def _kind(call: CollCall) -> Kind:
     return call.op, call.numel, call.dtype
 
 
-def _moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int) -> bool:
-    """Whether the calls of a rank equal its peer's when those are moved by one; the later of both streams starts at ``number``."""
+def _fits_when_moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int) -> bool:
+    """True when the calls of a rank equal its peer's moved by one; the later of both streams starts at ``number``."""
     mine, theirs = number + (by < 0), number + (by > 0)
     seen: list[Kind] = []
     while rank in calls.get(mine, {}) and peer in calls.get(theirs, {}):
@@ -222,8 +226,8 @@ def _moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, 
     return len(seen) >= SHIFTED and len(set(seen)) > 1
 
 
-def _usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int) -> bool:
-    """Whether a rank issued what in the past always came behind the call that was due, and never in its place."""
+def _is_usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int) -> bool:
+    """True when a rank issued what in the past always followed the call that was due, and never stood in its place."""
     stream = {n: _kind(by_rank[peer]) for n, by_rank in calls.items() if peer in by_rank and n < number}
     mine, due, before = _kind(calls[number][rank]), _kind(calls[number][peer]), stream.get(number - 1)
     behind_due = [stream[n + 1] for n, kind in stream.items() if kind == due and n + 1 in stream]
@@ -231,7 +235,7 @@ def _usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: 
     return len(behind_due) >= FEWEST_STEPS and set(behind_due) == {mine} and mine not in in_place
 
 
-def _draft(facts: Facts, found: Difference) -> Hypothesis:
+def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
     what = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} of communicator ({found.comm})"
@@ -239,12 +243,12 @@ def _draft(facts: Facts, found: Difference) -> Hypothesis:
     if found.shift:
         head = f"{who} {'skipped' if found.shift > 0 else 'issued one call too many at'} {what}: from there its calls are off by one"
     elif found.odd:
-        head = f"{who} issued {_said(found.calls[min(found.odd)])} where the others issued {_said(peer)}, as #{found.number}"
+        head = f"{who} issued {_call_words(found.calls[min(found.odd)])} where the others issued {_call_words(peer)}, as #{found.number}"
     else:
         head = f"{who} disagree about #{found.number}, and nobody outnumbers the others"
     return Hypothesis(
         head,
-        tuple(Line(found.calls[r], f"rank {r} issued {_said(found.calls[r])} as #{found.number}") for r in some),
+        tuple(Line(found.calls[r], f"rank {r} issued {_call_words(found.calls[r])} as #{found.number}") for r in some),
         Confidence.MEDIUM if facts.liveness.first_alarm is not None else Confidence.LOW,
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
@@ -260,7 +264,7 @@ def _draft(facts: Facts, found: Difference) -> Hypothesis:
     )
 
 
-def _said(call: CollCall) -> str:
+def _call_words(call: CollCall) -> str:
     return f"{call.op or 'a call'} of {call.numel:,} {call.dtype}" if call.numel is not None else call.op or "a call"
 
 
@@ -271,7 +275,7 @@ def _by_kinds(facts: Facts) -> Hypothesis | None:
         less = [op for op in theirs if mine.get(op, 0) < theirs[op]]
         more = [op for op in mine if theirs.get(op, 0) < mine[op]]
         if len(less) == len(more) == 1:
-            return _kinds_draft(facts, one, (odd, rest), (more[0], less[0]))
+            return _kinds_hypothesis(facts, one, (odd, rest), (more[0], less[0]))
     return None
 
 
@@ -287,7 +291,7 @@ def _odd_kinds(facts: Facts) -> Iterator[tuple[NcclCounters, Ranks, Ranks]]:
             yield one, Ranks(odd), Ranks(rest)
 
 
-def _kinds_draft(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]) -> Hypothesis:
+def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], ops: tuple[str, str]) -> Hypothesis:
     odd, rest = sides
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
     number = one.by_op[min(rest)][ops[1]]
@@ -298,8 +302,8 @@ def _kinds_draft(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], op
         if clear
         else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
         (
-            counter_evidence(one.lines[min(odd)], one, f"{names(odd)}: {_listed(one.by_op[min(odd)])}"),
-            counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_listed(one.by_op[min(rest)])}"),
+            counter_evidence(one.lines[min(odd)], one, f"{names(odd)}: {_counts_in_words(one.by_op[min(odd)])}"),
+            counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_counts_in_words(one.by_op[min(rest)])}"),
         ),
         Confidence.MEDIUM if stands and clear else Confidence.LOW,
         ranks=odd if clear else Ranks(),
@@ -309,5 +313,5 @@ def _kinds_draft(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks], op
     )
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _counts_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {op}" for op, n in sorted(counts.items()) if n)

@@ -1,4 +1,4 @@
-"""Whether a job still moved when its dumps were written: then its unfinished calls were merely in flight."""
+"""Signs that a job still moved when its dumps were written: its unfinished calls were merely in flight."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.signs.log_endings import ended_well
+from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import DumpNote, Heartbeat, Progress
 from nccldoctor.identify.clocks import QUARTER
 from nccldoctor.model.ranks import Ranks
@@ -16,23 +16,25 @@ MARGIN = 1.0
 
 
 def has_only_gloo_dumps(facts: Facts) -> bool:
-    """Whether all dumps are of gloo."""
+    """True when all dumps are of gloo."""
     return bool(facts.case.dumps) and all(d.backend == "gloo" for d in facts.case.dumps)
 
 
 def is_scattered(facts: Facts) -> bool:
-    """Whether the waiting ends in several places without common members, nobody complains, and every rank at such an end left a dump:
-    each would need a cause of its own, and a network that all of them share is none of gloo's.
+    """True when the waiting ends in several places without common members, nobody complains, and all ranks there left dumps.
+
+    Example: one pair of 8 ranks waits in a call of its own and another pair in a third one: each would need a cause of its own. Only for
+    gloo, because a network that all of them share may stop several NCCL calls at once.
     """
     told = all(
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    return has_only_gloo_dumps(facts) and quiet and told and len(_parts(facts)) > 1
+    return has_only_gloo_dumps(facts) and quiet and told and len(_separate_parts(facts)) > 1
 
 
-def _parts(facts: Facts) -> list[Ranks]:
-    """The members of the calls in which the waiting ends, those together that have any in common."""
+def _separate_parts(facts: Facts) -> list[Ranks]:
+    """The members of the calls in which the waiting ends; calls with a common member are one part."""
     members = {g.index: g.members for g in facts.case.groups}
     parts: list[Ranks] = []
     for stall in facts.stalls:
@@ -42,16 +44,16 @@ def _parts(facts: Facts) -> list[Ranks]:
     return parts
 
 
-def went_on(facts: Facts) -> bool:
-    """Whether lines show that the job went on behind the calls that the dumps show unfinished, or came to its end."""
+def has_gone_on(facts: Facts) -> bool:
+    """True when lines show that the job went on after the calls that the dumps show unfinished, or came to its end."""
     lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
     bars = [e for e in facts.case.of(Progress) if e.total]
     done = bool(bars) and (bars[-1].step or 0) >= (bars[-1].total or 0)
-    return done or ended_well(facts) or any(_behind(facts, e) or _behind_dump(facts, e) for e in lines)
+    return done or has_clean_end(facts) or any(_follows_issue(facts, e) or _follows_dump(facts, e) for e in lines)
 
 
-def still_open(facts: Facts, stall: Stall) -> bool:
-    """Whether a dump holds a call of the stall as unfinished; on gloo it may be concluded from others that a call failed."""
+def has_open_call(facts: Facts, stall: Stall) -> bool:
+    """True when a dump holds a call of the stall as unfinished; on gloo a failed call is only inferred from others."""
     rows = [
         f.row
         for c in stall.calls
@@ -61,16 +63,16 @@ def still_open(facts: Facts, stall: Stall) -> bool:
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)
 
 
-def _behind_dump(facts: Facts, line: Heartbeat | Progress) -> bool:
-    """Whether a rank wrote of a step behind its line about a dump."""
+def _follows_dump(facts: Facts, line: Heartbeat | Progress) -> bool:
+    """True when a rank reported a step after its line about a dump."""
     notes = facts.case.of(DumpNote) if line.rank is None else facts.case.of(DumpNote, line.rank)
     return any(n.place.source == line.place.source and (n.place.line or 0) < (line.place.line or 0) for n in notes)
 
 
-def _behind(facts: Facts, line: Heartbeat | Progress) -> bool:
-    """Whether a line about a step was written by a rank inside a stuck call after that was issued.
+def _follows_issue(facts: Facts, line: Heartbeat | Progress) -> bool:
+    """True when a rank inside a stuck call reported a step after that call was issued.
 
-    The zone of a quiet log is not known: times are compared within a quarter of an hour.
+    The zone of a log without complaints is not known: times are compared within a quarter of an hour.
     """
     now = facts.liveness.time(line)
     issued = [

@@ -1,7 +1,7 @@
-"""Tracebacks of ranks that all gave up, compared: one waited at another place of the program than all the others.
+"""Tracebacks of ranks that all gave up: one waited at another place of the program than all others.
 
-Gloo's lines name neither call nor group; the traceback quotes the line of code. A call on the whole job that all other ranks are not in
-cannot be theirs to miss: they wait together, elsewhere.
+Gloo's lines name neither call nor group; the traceback quotes the line of code. Example: ranks 0-6 waited at train.py:40, in
+``dist.all_reduce(loss)``, rank 7 at train.py:52, in ``dist.barrier()``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     case = facts.case
     if stall.kind not in (StallKind.NOTHING, StallKind.CRASH) or facts.progress.recorded_ranks or facts.failures:
         return None
-    waits = {r: e for r in case.world if (e := _wait(facts, r)) is not None}
+    waits = {r: e for r in case.world if (e := _final_traceback(facts, r)) is not None}
     if case.world_size is None or len(waits) < max(3, len(case.world)) or has_connection_broken_first(facts):
         return None
     places: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for rank, event in waits.items():
-        places[_users(event)].add(rank)
+        places[_user_frames(event)].add(rank)
     if len(places) != 2:
         return None
     few, most = sorted(places.values(), key=len)
@@ -40,7 +40,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     ours, theirs = waits[min(odd)], waits[min(rest)]
     if 3 * len(odd) > len(waits) or not is_call_of_all_ranks(ours.code):
         return None
-    grouped = has_group(theirs.code) and _before(ours, theirs)
+    grouped = has_group(theirs.code) and _branches_earlier(ours, theirs)
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [
@@ -56,8 +56,8 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     )
 
 
-def _wait(facts: Facts, rank: int) -> ExceptionRaised | None:
-    """With what a rank gave up, where its traceback tells the place."""
+def _final_traceback(facts: Facts, rank: int) -> ExceptionRaised | None:
+    """The traceback with which a rank gave up, where it names the place."""
     said = facts.liveness.activity(rank).secondary_errors
     return next(
         (
@@ -69,22 +69,22 @@ def _wait(facts: Facts, rank: int) -> ExceptionRaised | None:
     )
 
 
-def _users(event: ExceptionRaised) -> tuple[str, ...]:
+def _user_frames(event: ExceptionRaised) -> tuple[str, ...]:
     """The frames outside packages, outermost first."""
     return tuple(f for f in reversed(event.frames) if "-packages/" not in f)
 
 
-def _before(event: ExceptionRaised, other: ExceptionRaised) -> bool:
-    """Whether a rank waits further up in the function in which both ways part: it took another branch, and left nothing out."""
-    for mine, theirs in zip(_users(event), _users(other), strict=False):
+def _branches_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
+    """True when a rank waits further up in the function in which both tracebacks part: it took another branch."""
+    for mine, theirs in zip(_user_frames(event), _user_frames(other), strict=False):
         if mine != theirs:
-            here, line = _spot(mine)
-            there, other_line = _spot(theirs)
+            here, line = _function_and_line(mine)
+            there, other_line = _function_and_line(theirs)
             return here == there and line < other_line
     return False
 
 
-def _spot(frame: str) -> tuple[str, int]:
+def _function_and_line(frame: str) -> tuple[str, int]:
     """The function with its file, and the line; 0 where there is none."""
     where, _, line = frame.rstrip(")").rpartition(":")
     return where, int(line) if line.isdigit() else 0

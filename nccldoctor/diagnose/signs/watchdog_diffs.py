@@ -1,4 +1,4 @@
-"""Mismatches that lines show: watchdogs of one group that wait in different calls, wrappers and analysers that compared both ends."""
+"""Mismatches that lines show: watchdogs of one group in different calls, wrappers and analysers that compared both ends."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def noun(aspect: str) -> str:
 
 
 def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
-    """What lines show of a mismatch in one aspect."""
-    found = _fingerprints(facts, aspect) or _analysed(facts, aspect)
-    return found or _timeouts(facts, aspect) or from_counts(facts, aspect)
+    """The mismatch that lines show in one aspect."""
+    found = _from_fingerprints(facts, aspect) or _from_analyser(facts, aspect)
+    return found or _from_timeouts(facts, aspect) or from_counts(facts, aspect)
 
 
-def _fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
+def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
+    """Lines of ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` and of wrappers that print both ends of a comparison."""
     wanted = {"op": {"op", "sequence"}, "size": {"shape", "size"}, "dtype": {"dtype"}}[aspect]
     found = [
         e
@@ -74,9 +75,9 @@ def _fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     )
 
 
-def _analysed(facts: Facts, aspect: str) -> Hypothesis | None:
+def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
     """Output of PyTorch's own analyser. Its *culprit rank* is whoever differs from the first rank: nobody is named for that."""
-    found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect(e) == aspect]
+    found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect_of(e) == aspect]
     if not found:
         return None
     first = found[0]
@@ -84,17 +85,17 @@ def _analysed(facts: Facts, aspect: str) -> Hypothesis | None:
         f"PyTorch's analyser found ranks that differ in #{first.seq}",
         tuple(Line(e, e.detail[:160] or "a mismatch") for e in found[:4]),
         Confidence.LOW,
-        stalled=Stalled(op=first.op, seq=first.seq, group=_group(facts, first)),
+        stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
     )
 
 
-def _aspect(event: FrAnalysis) -> str:
+def _aspect_of(event: FrAnalysis) -> str:
     return next(
         (aspect for word, aspect in ANALYSER.items() if f"{word}_" in event.detail or f"_{word}" in event.detail), "op"
     )
 
 
-def _timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
+def _from_timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
     """Watchdogs of one group that gave up on different calls."""
     if aspect == "dtype":
         return None
@@ -107,8 +108,8 @@ def _timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
         operations = {e.op for e in events}
         if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
             continue
-        return _draft(facts, aspect, seq, [e for e in events if e.rank in values], values)
-    return _passed(facts) if aspect == "size" and not facts.progress.recorded_ranks else None
+        return _differing_timeouts(facts, aspect, seq, [e for e in events if e.rank in values], values)
+    return _completed_by_others(facts) if aspect == "size" and not facts.progress.recorded_ranks else None
 
 
 def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
@@ -133,13 +134,14 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
             yield from ((seq, groups[g]) for g in sorted(groups, key=lambda g: -1 if g is None else g))
 
 
-def _draft(
+def _differing_timeouts(
     facts: Facts,
     aspect: str,
     seq: int,
     events: Sequence[CollectiveTimeout],
     values: dict[int | None, object],
 ) -> Hypothesis:
+    """Ranks that gave up on different calls under one number; a majority of three at least names the others."""
     sides: dict[object, set[int]] = defaultdict(set)
     for rank, value in values.items():
         if rank is not None:
@@ -154,14 +156,16 @@ def _draft(
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
         f"{'the others' if odd else 'each other'} under #{seq}",
-        tuple(Line(e, f"rank {e.rank} waits in {e.op} with {_elements(e.numel_in)} under #{seq}") for e in events[:6]),
+        tuple(
+            Line(e, f"rank {e.rank} waits in {e.op} with {_element_count(e.numel_in)} under #{seq}") for e in events[:6]
+        ),
         Confidence.LOW if batch else Confidence.MEDIUM,
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=Stalled(
             first.op,
             seq,
-            group=_group(facts, first),
+            group=_group_name(facts, first),
             numel_in=first.numel_in,
             numel_out=first.numel_out,
             entered=ranks,
@@ -170,25 +174,25 @@ def _draft(
     )
 
 
-def _group(facts: Facts, line: Event) -> str | None:
-    """The name that reports give the group which a line names; None where it names none."""
+def _group_name(facts: Facts, line: Event) -> str | None:
+    """The name of a group in reports, as a line names it; None where it names none."""
     if line.group is None:
         return None
     number = group_of(facts.case, line)
     return str(line.group) if number is None else facts.case.groups[number].label
 
 
-def _elements(count: int | None) -> str:
+def _element_count(count: int | None) -> str:
     return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
 
 
-def _in_several(facts: Facts, rank: int) -> bool:
-    """Whether a rank gave up on several numbers in lines that name no group: they may be of as many groups, which count apart."""
+def _gave_up_on_several(facts: Facts, rank: int) -> bool:
+    """True when a rank gave up on several numbers in lines that name no group: they may be of several groups."""
     return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
 
 
-def _passed(facts: Facts) -> Hypothesis | None:
-    """One member waits in a call that needs everybody, and another says that it completed that number: they issued different calls."""
+def _completed_by_others(facts: Facts) -> Hypothesis | None:
+    """One member waits in a call that needs everybody, and another counts that number as completed: they issued different calls."""
     firm = {r: k for r, keys in facts.wait_graph.waits_in.items() for k in keys[:1]}
     lines: dict[int, CollectiveTimeout] = {
         e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None
@@ -200,7 +204,7 @@ def _passed(facts: Facts) -> Hypothesis | None:
             continue
         front = facts.progress.by_group_rank.get((call.group, rank))
         ahead = Ranks(
-            r for r in call.completed if r in lines and lines[r].op not in EARLY and not _in_several(facts, r)
+            r for r in call.completed if r in lines and lines[r].op not in EARLY and not _gave_up_on_several(facts, r)
         )
         stopped = (
             front is not None and front.enqueued > call.seq and not call.unknown
@@ -227,7 +231,7 @@ def _passed(facts: Facts) -> Hypothesis | None:
             stalled=Stalled(
                 line.op,
                 call.seq,
-                group=_group(facts, line),
+                group=_group_name(facts, line),
                 numel_in=line.numel_in,
                 numel_out=line.numel_out,
                 entered=Ranks([rank]),

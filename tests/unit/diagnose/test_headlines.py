@@ -9,7 +9,7 @@ from builders import fixtures_diagnoses
 from builders.cases import Log, RecordedRank, case, facts, said, world
 
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.headlines import LONGEST, headlined, nothing_known
+from nccldoctor.diagnose.headlines import LONGEST, describe_no_data, with_headline
 from nccldoctor.events import Heartbeat
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Finding, Gap, SourceKind
 from nccldoctor.model.findings import stalls_of
@@ -20,7 +20,7 @@ from nccldoctor.reports.parts import wording
 
 def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Finding:
     aligned = facts(*recorded_ranks, logs=logs)
-    return headlined(diagnose(aligned), aligned.case)[0]
+    return with_headline(diagnose(aligned), aligned.case)[0]
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Fin
     ],
 )
 def test_why_files_tell_nothing(kinds: tuple[SourceKind, ...], words: str) -> None:
-    assert nothing_known(kinds).startswith(words)
+    assert describe_no_data(kinds).startswith(words)
 
 
 def test_a_file_of_which_nothing_is_left_is_not_called_missing() -> None:
     damaged = Gap("a.log.bz2", "damaged (EOFError): what came before it was read", lost=True)
-    assert nothing_known((), (damaged,)).startswith("Nothing could be read: a.log.bz2 is damaged")
-    assert nothing_known((), (Gap(".git", "hidden, skipped"),)).startswith("No file was found")
+    assert describe_no_data((), (damaged,)).startswith("Nothing could be read: a.log.bz2 is damaged")
+    assert describe_no_data((), (Gap(".git", "hidden, skipped"),)).startswith("No file was found")
 
 
 def test_a_log_that_says_nothing_is_not_enough() -> None:
@@ -51,12 +51,12 @@ def test_a_log_that_says_nothing_is_not_enough() -> None:
 def test_where_something_is_known_the_rule_words_it() -> None:
     aligned = facts(logs=(Log("0.log", (said(Heartbeat, 0, 1.0, step=3),), rank=0),))
     findings = diagnose(aligned)
-    assert headlined(findings, aligned.case) == findings
+    assert with_headline(findings, aligned.case) == findings
 
 
 def test_several_stalls_are_counted_and_named() -> None:
     two = fixtures_diagnoses.two_stalls()
-    changed = headlined(two.findings, case())
+    changed = with_headline(two.findings, case())
     assert changed[0].headline.startswith("2 independent stalls: Rank 0 died")
     assert "Rank 4 died" in changed[0].headline
     assert changed[1:] == two.findings[1:]
@@ -65,24 +65,24 @@ def test_several_stalls_are_counted_and_named() -> None:
 def test_a_long_list_of_stalls_stays_a_headline() -> None:
     two = fixtures_diagnoses.two_stalls()
     parts = tuple(replace(f, headline="x" * 900 + f.headline) for f in two.findings[1:])
-    assert len(headlined((two.findings[0], *parts), case())[0].headline) == LONGEST
+    assert len(with_headline((two.findings[0], *parts), case())[0].headline) == LONGEST
 
 
 def test_of_long_headlines_only_what_matters_is_in_the_first_line() -> None:
     two = fixtures_diagnoses.two_stalls()
     parts = tuple(replace(f, headline=f"The GPU of {f.ranks} stopped: {'many words ' * 9}") for f in two.findings[1:])
-    headline = headlined((two.findings[0], *parts), case())[0].headline
+    headline = with_headline((two.findings[0], *parts), case())[0].headline
     assert headline == "2 independent stalls: The GPU of 0 stopped; The GPU of 4 stopped"
 
 
 def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
     two = fixtures_diagnoses.two_stalls()
     same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
-    assert headlined((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
+    assert with_headline((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
     alike = tuple(replace(f, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in same)
-    assert headlined((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0,4 stopped"
+    assert with_headline((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0,4 stopped"
     alike = tuple(replace(f, headline=f"Rank {f.ranks} never issued ALLREDUCE #7") for f in same)
-    assert headlined((two.verdict, *alike), case())[0].headline == "Ranks 0,4 never issued ALLREDUCE #7"
+    assert with_headline((two.verdict, *alike), case())[0].headline == "Ranks 0,4 never issued ALLREDUCE #7"
     assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent stalls"
 
 
@@ -114,7 +114,7 @@ def test_a_headline_of_several_ranks_keeps_the_call_that_waits_for_them() -> Non
         replace(f, stalled=call, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}")
         for f in two.findings[1:]
     )
-    said = headlined((replace(two.verdict, stalled=call), *parts), case())[0].headline
+    said = with_headline((replace(two.verdict, stalled=call), *parts), case())[0].headline
     assert said == "The GPUs of ranks 0,4 stopped; ALLGATHER #40 of dp_0 waits for them"
 
 
