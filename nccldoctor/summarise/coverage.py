@@ -1,6 +1,6 @@
-"""What was read, against what the job would leave: nothing is silently dropped.
+"""Compares what was read with what the job would leave behind, and says what that rules out.
 
-One row for each kind of input, never none. Silence of an input that was not there rules out nothing, and is said so.
+There is a row for each kind of input, so that nothing is dropped silently. An input that was not there rules out nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nccldoctor.events import (
     StoreError,
 )
 from nccldoctor.identify.case import Case
-from nccldoctor.model import CauseClass, Condition, Coverage, Finding, SourceKind
+from nccldoctor.model import CauseClass, Condition, Coverage, Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 MOST_PROBLEMS = 12
@@ -32,34 +32,32 @@ MOST_PROBLEMS = 12
 
 def coverage(facts: Facts) -> tuple[Coverage, ...]:
     """One row for each kind of input."""
-    case, presence = facts.case, facts.liveness
-    world = case.world if case.world_size is not None else Ranks()
-    kernel = Ranks(r for h in _kernel_hosts(case) for r, host in case.rank_host.items() if host == h)
+    case, liveness, nobody = facts.case, facts.liveness, Ranks()
+    world = case.world if case.world_size is not None else nobody
+    kernel_hosts = {s.host for s in case.sources if s.kind is SourceKind.KERNEL_LOG and s.host}
+    kernel = Ranks(rank for rank, host in case.rank_host.items() if host in kernel_hosts)
+    stacks = Ranks(e.rank for e in case.of(Stack) if e.rank is not None)
+    exits = Ranks(e.rank for e in case.of(ProcessExit) if e.rank is not None)
     rows = [
-        Coverage("flight recorder", world, presence.dumped, _problems(case, SourceKind.RECORDER)),
-        Coverage("logs", world, presence.logged, (*_problems(case, SourceKind.LOG), *_unparsed(case))),
-        Coverage(
-            "stacks",
-            Ranks(),
-            Ranks(e.rank for e in case.of(Stack) if e.rank is not None),
-            _problems(case, SourceKind.STACKS),
-        ),
-        Coverage("kernel log", Ranks(), kernel, _problems(case, SourceKind.KERNEL_LOG)),
-        Coverage("exit records", Ranks(), Ranks(e.rank for e in case.of(ProcessExit) if e.rank is not None), ()),
-        _counts(case),
-        Coverage("other input", Ranks(), Ranks(), _other(case)),
+        Coverage("flight recorder", world, liveness.dumped, _problems(case, SourceKind.RECORDER)),
+        Coverage("logs", world, liveness.logged, (*_problems(case, SourceKind.LOG), *_unparsed(case))),
+        Coverage("stacks", nobody, stacks, _problems(case, SourceKind.STACKS)),
+        Coverage("kernel log", nobody, kernel, _problems(case, SourceKind.KERNEL_LOG)),
+        Coverage("exit records", nobody, exits),
+        _nccl_counts(case),
+        Coverage("other input", nobody, nobody, _problems(case, None)),
     ]
     return tuple(r for r in rows if r.expected or r.found or r.problems or r.input in ("flight recorder", "logs"))
 
 
-def _counts(case: Case) -> Coverage:
-    """Whose calls NCCL's own observers counted, and the communicators of which they do not say which ranks they hold."""
-    found = Ranks(r for one in case.nccl_counters for r in one.last)
-    expected = Ranks(r for one in case.nccl_counters for r in one.members)
-    known = {one.comm for one in case.nccl_counters}
+def _nccl_counts(case: Case) -> Coverage:
+    """The ranks whose calls NCCL itself counted; a problem for each communicator whose ranks are not known."""
+    counted = Ranks(rank for counters in case.nccl_counters for rank in counters.last)
+    members = Ranks(rank for counters in case.nccl_counters for rank in counters.members)
+    known = {counters.comm for counters in case.nccl_counters}
     unknown = dict.fromkeys(e.comm_id for e in case.of(RasStatus) if e.comm_id and e.counts and e.comm_id not in known)
     problems = [f"communicator {comm}: which ranks of the job it holds is not told" for comm in unknown]
-    return Coverage("counts of NCCL", expected, found, _cut(problems))
+    return Coverage("counts of NCCL", members, counted, _cut(problems))
 
 
 def left_out(mistakes: tuple[str, ...]) -> tuple[Coverage, ...]:
@@ -69,20 +67,11 @@ def left_out(mistakes: tuple[str, ...]) -> tuple[Coverage, ...]:
     )
 
 
-def _kernel_hosts(case: Case) -> set[str]:
-    return {s.host for s in case.sources if s.kind is SourceKind.KERNEL_LOG and s.host}
-
-
-def _problems(case: Case, kind: SourceKind) -> tuple[str, ...]:
-    """The gaps of the files of one kind."""
-    kinds = {s.id: s.kind for s in case.sources}
-    return _cut([f"{g.what}: {g.why}" for g in case.gaps if g.source is not None and kinds.get(g.source) is kind])
-
-
-def _other(case: Case) -> tuple[str, ...]:
-    known = {SourceKind.RECORDER, SourceKind.LOG, SourceKind.STACKS, SourceKind.KERNEL_LOG}
-    kinds = {s.id: s.kind for s in case.sources}
-    return _cut([f"{g.what}: {g.why}" for g in case.gaps if g.source is None or kinds.get(g.source) not in known])
+def _problems(case: Case, kind: SourceKind | None) -> tuple[str, ...]:
+    """The gaps in the files of one kind; for None those of all kinds without a row of their own."""
+    with_row = (SourceKind.RECORDER, SourceKind.LOG, SourceKind.STACKS, SourceKind.KERNEL_LOG)
+    kinds = {source.id: source.kind for source in case.sources if source.kind in with_row}
+    return _cut([f"{g.what}: {g.why}" for g in case.gaps if kinds.get(-1 if g.source is None else g.source) is kind])
 
 
 def _cut(problems: list[str]) -> tuple[str, ...]:
@@ -92,7 +81,7 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
 
 
 def _unparsed(case: Case) -> Iterator[str]:
-    """How many lines looked like signals and were not understood, with the first example."""
+    """The number of lines that look like signals and match no parser, with the first of them."""
     left = sum(r.candidates - r.understood for r in case.readings)
     first = next((r for r in case.readings if r.first_unknown), None)
     if left > 0 and first is not None:
@@ -101,50 +90,49 @@ def _unparsed(case: Case) -> Iterator[str]:
 
 
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
-    """Hypotheses that were looked at: ruled out with the evidence, or not checked for want of an input."""
+    """The hypotheses that the input rules out, and those that it lacks the files to check."""
     case = facts.case
-    kernel = bool(_kernel_hosts(case)) or any(s.kind is SourceKind.KERNEL_LOG for s in case.sources)
-    # Where nobody knows why a call does not end, silence about the network proves nothing unless NCCL itself was heard.
-    told = verdict.cause not in (CauseClass.UNFINISHED, CauseClass.UNDETERMINED) or any(True for _ in case.of(CommInit))
-    nccl = bool(facts.liveness.logged) and told
+    kernel = any(s.kind is SourceKind.KERNEL_LOG for s in case.sources)
+    # Where it is not known why a call does not end, silence about the network proves nothing without lines of NCCL.
+    explained = verdict.cause not in (CauseClass.UNFINISHED, CauseClass.UNDETERMINED) or any(case.of(CommInit))
+    nccl = bool(facts.liveness.logged) and explained
     dumps = len(facts.progress.recorded_ranks) > 1  # a dump without entries agrees with nobody
+    has_gpu_fault = any(not e.software and e.weight == "fault" for e in case.of(GpuError))
+    is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     rows = [
-        _row("network", CauseClass.NETWORK, verdict, _transport_complains(case), nccl,
+        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), nccl,
              "no transport error in the logs", "logs of the ranks with NCCL_DEBUG=WARN, or a kernel log, would tell"),
-        _row("GPU fault", CauseClass.HARDWARE, verdict, any(not e.software and e.weight == "fault" for e in case.of(GpuError)), kernel,
+        _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault, kernel,
              "no device error in the kernel log", "the kernel log of each host would tell (dmesg -T)"),
-        _row("out of memory", CauseClass.DIED, verdict, _killed_for_memory(case), kernel or bool(facts.liveness.exited),
+        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case), kernel or bool(facts.liveness.exited),
              "no process was killed for memory", "the kernel log or the launcher's exit table would tell"),
-        _row("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, bool(list(case.of(CollectiveMismatch))), dumps,
+        _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)), dumps,
              "the recorded calls of all dumped ranks agree", "flight-recorder dumps of the ranks would tell"),
-        _row("storage stall", CauseClass.NOT_ARRIVED, verdict, any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent)), kernel,
+        _hypothesis("storage stall", CauseClass.NOT_ARRIVED, verdict, is_storage_slow, kernel,
              "no blocked task or file server in the kernel log", "the kernel log of each host would tell"),
     ]  # fmt: skip
     return tuple(r for r in rows if r is not None)
 
 
-def _transport_complains(case: Case) -> bool:
-    """Whether a line speaks of a connection or store that failed of itself: then a network fault is not ruled out."""
-    own = any(not e.echo for e in case.of(SocketError))
-    return own or any(True for kind in (IbError, StoreError) for _ in case.of(kind))
+def _has_transport_error(case: Case) -> bool:
+    """True where a connection or the store failed by itself: then a network fault is not ruled out."""
+    return any(not e.echo for e in case.of(SocketError)) or any(case.of(IbError)) or any(case.of(StoreError))
 
 
-def _killed_for_memory(case: Case) -> bool:
-    """Whether a process was killed for want of memory, or by a SIGKILL that may have been for that."""
+def _has_memory_kill(case: Case) -> bool:
+    """True where a process was killed because memory ran out, or by a SIGKILL that may have had that reason."""
     return (
-        any(True for _ in case.of(OutOfMemory))
+        any(case.of(OutOfMemory))
         or any(e.what.startswith(("oom", "out-of-memory")) for e in case.of(SchedulerEvent))
         or any(e.exitcode in (-9, 137) for e in case.of(ProcessExit))
     )
 
 
-def _row(
+def _hypothesis(
     what: str, cause: CauseClass, verdict: Finding, seen: bool, readable: bool, clean: str, missing: str
 ) -> Condition | None:
-    if (
-        seen
-        or (cause is verdict.cause and what in ("network", "GPU fault"))
-        or (what == "mismatched calls" and verdict.family.value == "disagree")
-    ):
+    """A hypothesis without a sign: ruled out where its input is ``readable``. None where it was ``seen`` or is the verdict."""
+    is_verdict = verdict.family is Family.DISAGREE if what == "mismatched calls" else cause is verdict.cause
+    if seen or (is_verdict and what in ("network", "GPU fault", "mismatched calls")):
         return None
     return Condition(what, False if readable else None, clean if readable else missing)
