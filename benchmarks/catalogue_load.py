@@ -1,4 +1,4 @@
-"""What the remedies cost: the full catalogue minus an empty one, in fresh processes.
+"""Measures the cost of the remedies: the full catalogue minus an empty one, in fresh processes.
 
     python benchmarks/catalogue_load.py [--repeat 9]
 

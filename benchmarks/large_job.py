@@ -1,4 +1,4 @@
-"""A large job in memory: what reading its dumps and logs would give, for one rank that never issues a call.
+"""Builds a large job in memory, as if read from dumps and logs; one rank never issues a call.
 
 Tensor ranks stand next to each other, then data, then pipeline; expert groups are neighbours in data parallel. Which
 calls complete follows from a small model: a collective completes if all its members reach it, a transfer if both do.
@@ -77,7 +77,7 @@ def layout(world: int) -> Layout:
 
 
 def takes_part(what: str, stage: int) -> bool:
-    """Whether a stage issues the call at all."""
+    """True when a stage issues the call at all."""
     return what not in PEER or 0 <= stage + PEER[what][0] < STAGES
 
 
@@ -173,7 +173,7 @@ def _reach(slots: list[int], stop: int, absent: bool) -> int:
 
 
 def heads_of(jobs: Layout, calls: Calls, words: Vocabulary) -> tuple[DumpHead, ...]:
-    """What each dump says beside its calls: the members of the rank's groups and their counters."""
+    """The head of each dump: the members of the rank's groups, and their counters."""
     configs: dict[int, GroupConfig] = {}
     code = 0
     for kind in KINDS:
@@ -201,7 +201,7 @@ def heads_of(jobs: Layout, calls: Calls, words: Vocabulary) -> tuple[DumpHead, .
 
 
 def lines_of(jobs: Layout, heads: tuple[DumpHead, ...], stop: Ints, culprit: int) -> list[tuple[Event, ...]]:
-    """What each rank prints: all the signal to dump, those in a collective also the timeout and their counters."""
+    """The lines of each rank: the dump signal, and for ranks inside a collective its timeout and counters."""
     return [
         _lines(jobs.world, rank, heads[rank], STEP[min(int(stop[rank]), len(STEP) - 1)], rank != culprit)
         for rank in range(jobs.world)
@@ -241,7 +241,7 @@ def _lines(world: int, rank: int, head: DumpHead, what: str, waits: bool) -> tup
 
 
 def job(ranks: int, steps: int, lines: bool, dumps: bool = True) -> tuple[Ingested, int, int]:
-    """What reading the job's files gives, the culprit, and the number of the tensor-parallel call it did not issue."""
+    """The job as read, the culprit, and the number of the tensor-parallel call it did not issue."""
     jobs = layout(ranks)
     culprit, slot = ranks // 3, len(FORWARD) * 2 + 1
     stop = where_all_stop(jobs, culprit, slot)

@@ -1,4 +1,4 @@
-"""How long the command takes from start to exit: its help, and a small incident with its report.
+"""Measures the command from start to exit: its help, and a small incident with its report.
 
     python benchmarks/start_up.py [--repeat 9] [--case FOLDER]
 
@@ -30,7 +30,7 @@ LIBRARIES = "import click, numpy, jinja2, ahocorasick_rs, tomllib"
 
 
 def incident(folder: Path) -> None:
-    """Eight ranks with full rings and a log of some 300 kB each: the last call lacks one rank, the others give up."""
+    """Eight ranks with full rings and logs of 300 kB. The last call lacks one rank, and the others give up."""
     chance = random.Random(7)
     for rank in range(RANKS):
         dump = pickle.loads(dump_of(rank, RANKS, ENTRIES))
@@ -48,7 +48,7 @@ def incident(folder: Path) -> None:
 
 
 def complaint(rank: int, seq: int) -> list[str]:
-    """What the watchdog of a rank prints that waits in call ``seq`` of the default group."""
+    """The watchdog lines of a rank that waits in call ``seq`` of the default group."""
     head = f"[rank{rank}]:[E605 20:36:45.399015003 ProcessGroupNCCL.cpp:"
     return [
         f"{head}632] [Rank {rank}] Watchdog caught collective operation timeout: "

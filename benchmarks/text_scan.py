@@ -1,4 +1,4 @@
-"""How fast logs are read, against ripgrep (or GNU grep where that is missing) that prints the same lines.
+"""Compares the speed of reading logs with ripgrep, or GNU grep, printing the same lines.
 
     python benchmarks/text_scan.py --megabytes 1000 --relevant 0.001 --repeat 5
 
@@ -71,7 +71,7 @@ def healthy(chance: random.Random, step: int) -> str:
 
 
 def trouble(chance: random.Random, step: int) -> Iterator[str]:
-    """What the watchdog of one rank prints about one call: three lines."""
+    """The three lines of one rank's watchdog about one call."""
     rank = chance.randrange(8)
     head = f"[rank{rank}]:[E921 03:35:{chance.randrange(60):02d}.399015003 ProcessGroupNCCL.cpp:"
     yield (

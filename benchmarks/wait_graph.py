@@ -1,4 +1,4 @@
-"""How long the wait-for graph and the verdict take for a large job: from calls in memory to the whole answer.
+"""Measures wait-for graph and verdict of a large job, from calls in memory to the whole answer.
 
     python benchmarks/wait_graph.py [--ranks 16384] [--steps 4] [--lines] [--profile]
 

@@ -1,4 +1,4 @@
-"""Small jobs for the tests of facts: what each rank's recorder holds and what its log says, made into a Case.
+"""Builds a Case from small jobs: the recorder and the log lines of each rank.
 
 A :class:`RecordedRank` counts as torch counts (one collective and one p2p counter for each group); a :class:`Log` is a file
 with events at consecutive lines. Everything goes through the recorder's own reader and through ``identify``.
@@ -55,7 +55,7 @@ WORLD = world(4)
 
 
 class RecordedRank:
-    """The recorder of one rank: methods add calls in the order of the rank, and return it so that they chain."""
+    """The recorder of one rank. Methods add calls in issue order and return the recorder, so that they chain."""
 
     def __init__(self, rank: int, *teams: Team, backend: str = "nccl", numbers: Iterable[int] | None = None) -> None:
         self.rank = rank
@@ -207,7 +207,7 @@ def read_dump(data: bytes, source: int, path: str) -> Batch:
 
 
 def ingested(*recorded_ranks: RecordedRank | tuple[int | None, bytes], logs: Sequence[Log] = ()) -> Ingested:
-    """What reading the files would give. A dump may also be given as (rank in its file name, bytes)."""
+    """The value that reading these files gives. A dump may also be given as (rank in its file name, bytes)."""
     parsed: list[Parsed] = []
     batches = []
     for recorded in recorded_ranks:

@@ -52,7 +52,7 @@ FIELDS = {
 
 
 def key_of(event: Event) -> Key:
-    """What identifies an event that damage must not lose or change."""
+    """The fields of an event that damage must neither lose nor change."""
     owner = event.host if event.kind == "ib-error" else event.rank
     return (event.kind, owner, *(str(getattr(event, name)) for name in FIELDS[event.kind]))
 
@@ -77,7 +77,7 @@ _CHATTER = (
 
 
 def _stalled(rng: random.Random, rank: int) -> list[Written]:
-    """What one rank prints when its watchdog gives up; wordings of several releases."""
+    """The lines of one rank whose watchdog gives up, in the wordings of several releases."""
     seq, more = rng.randrange(2, 90_000), rng.randrange(0, 4)
     op = rng.choice(("ALLREDUCE", "_ALLGATHER_BASE", "REDUCE_SCATTER", "BROADCAST"))
     size, limit = rng.randrange(1, 1 << 30), rng.choice((600_000, 1_800_000))
@@ -190,7 +190,7 @@ def _cut(
 
 
 def broken_off(rng: random.Random, lines: Sequence[Written]) -> bytes:
-    """The end of records lost for good, as where a collector bounds its lines: what is left must not be believed whole."""
+    """Cuts the end off records for good, as a collector with a line limit does. The rest must not pass for a whole record."""
     out = []
     for line in lines:
         text = _prefixed(line)
@@ -280,7 +280,7 @@ def _joined(lines: object) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was lost, what of it was read in part (nothing of that is wrong), and what was made up."""
+    """Counts of one damaged log: records lost, records read in part without a mistake, and records invented."""
 
     wanted: int
     lost: tuple[Key, ...]
@@ -307,14 +307,14 @@ def outcome(damage: str, seed: int) -> Outcome:
 
 
 def _part_of(key: Key, whole: Key) -> bool:
-    """Whether everything that one record says stands in the other."""
+    """True when the second record holds every field of the first."""
     return key[0] == whole[0] and all(
         mine in (None, "None", told) for mine, told in zip(key[1:], whole[1:], strict=True)
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the share of records found for each kind of damage, and how many were read in part or made up."""
+    """Print for each kind of damage how many records were found, read in part, or invented."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0-19")
     parser.add_argument("--only", default="")

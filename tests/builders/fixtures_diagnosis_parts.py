@@ -53,7 +53,7 @@ def telling(text: str, host: str = "gpu-a018", path: str = "dmesg.txt") -> tuple
 
 
 def drifting(world: int, late: int, name: str = "dp_1") -> Lateness:
-    """Rank ``late`` comes later from call to call, and never to the last of 24; of rank 0 nothing is recorded there."""
+    """Rank ``late`` falls behind from call to call and misses the last of 24; rank 0 has no record of it."""
     values = [
         tuple(
             (NEVER if n == 23 else 2.0**n / 4000)
@@ -148,7 +148,7 @@ def logs(count: int) -> tuple[Source, ...]:
 
 
 def state(rank: int, lags: bool) -> RankState:
-    """How a rank stands that lags, or that waits."""
+    """The state of a lagging or of a waiting rank."""
     return RankState(
         rank,
         Role.CULPRIT if lags else Role.VICTIM,

@@ -33,7 +33,7 @@ def watchdog(
     numel_out: int | None = None,
     ran_ms: int = 600_001,
 ) -> str:
-    """The line of a watchdog that gives up, as PyTorch 2.3 to 2.13 print it: with the global rank and a time."""
+    """The timeout line of a watchdog in PyTorch 2.3 to 2.13, with the global rank and a time."""
     inside = rank if group_rank is None else group_rank
     message = caught(inside, seq, op, numel=numel, numel_out=numel_out, ran_ms=ran_ms)
     return f"[rank{rank}]:[{at} ProcessGroupNCCL.cpp:632] {message}\n"

@@ -1,4 +1,4 @@
-"""A small job as NCCL sees it: ranks that launch calls on communicators, and what RAS, COLL lines and dumps of communicators show of it.
+"""Simulates a small job on NCCL communicators, with its RAS reports, COLL lines and communicator dumps.
 
 It plays the program on every rank: launches do not wait, a host waits where its program reads a result. Formats are those of NVIDIA/nccl
 ``src/ras/client_support.cc`` (v2.28.9, v2.30.7) and ``src/enqueue.cc``, and of torchcomms' ``commDump.cc``.
@@ -54,7 +54,7 @@ Fault = Callable[[int, int, list[Item]], list[Item]]
 
 @dataclass
 class Rank:
-    """How far one rank came."""
+    """The progress of one rank through its program."""
 
     todo: list[Item]
     launched: list[Launch] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Job:
         return True
 
     def _finished(self, rank: Rank) -> bool:
-        """Whether everything that a rank launched has been launched by all members, as the same call."""
+        """True when all members have launched the same calls as this rank."""
         return all(self.first_open(rank, comm) is None for comm in {one.comm for one in rank.launched})
 
     def first_open(self, rank: Rank, comm: Comm) -> int | None:
@@ -107,7 +107,7 @@ class Job:
 
     @staticmethod
     def on(rank: Rank, comm: Comm) -> list[Launch]:
-        """What a rank launched on a communicator."""
+        """The launches of a rank on a communicator."""
         return [one for one in rank.launched if one.comm == comm]
 
     def comms(self) -> list[Comm]:
@@ -356,7 +356,7 @@ def comm_dumps(job: Job, without: Sequence[int] = ()) -> dict[str, bytes]:
 
 
 def inspector(job: Job, short: Sequence[int] = (), pids: Callable[[int], int] = pid) -> dict[str, str]:
-    """What the Inspector of each process wrote: a record for each call that finished; of ``short`` ranks the last two are missing."""
+    """The Inspector file of each process: one record for each finished call, without the last two of ``short`` ranks."""
     out = {}
     for rank, state in enumerate(job.ranks):
         records = []
@@ -379,6 +379,6 @@ def inspector(job: Job, short: Sequence[int] = (), pids: Callable[[int], int] = 
 
 
 def proxy_dump(*operations: str) -> str:
-    """What the proxy thread prints when it is asked: one line for each operation under way."""
+    """The state dump of the proxy thread: one line for each operation under way."""
     rows = [f"[0-{number}|811| {operation}]\n|\nv" for number, operation in enumerate(operations)]
     return "\n".join(["ACTIVE OPS", *rows, "[X]\n"])

@@ -20,7 +20,7 @@ def write(root: Path, files: dict[str, bytes]) -> Path:
 
 
 def texts(found: Discovered) -> dict[str, bytes]:
-    """What each file that was found reads as, by its path."""
+    """The text of each discovered file, by path."""
     out = {}
     for one in found.inputs:
         with one.open() as stream:
@@ -29,7 +29,7 @@ def texts(found: Discovered) -> dict[str, bytes]:
 
 
 def gaps(found: Discovered) -> dict[str, str]:
-    """What was left out, and why."""
+    """The reason for each file that was left out, by path."""
     return {gap.what: gap.why for gap in found.gaps}
 
 

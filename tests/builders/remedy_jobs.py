@@ -51,7 +51,7 @@ class Job:
         return self
 
     def say(self, rank: int, *lines: str) -> Job:
-        """What the program of a rank logs, a second apart, before anybody gives up."""
+        """Adds lines to the log of a rank, one second apart and before any timeout."""
         for line in lines:
             self.clock[rank] += 1
             self.raw(self.log(rank), f"2026-11-20 10:00:{self.clock[rank]:02d},000 INFO {line}")

@@ -114,7 +114,7 @@ def job(scenario: str, seed: int = 2, without: tuple[str, ...] = (), **knobs: An
 
 
 def play(scenario: str, seed: int = 2, without: tuple[str, ...] = (), **knobs: Any) -> Ruling:
-    """What is said about such a job."""
+    """The verdict about such a job."""
     needs = jobs.SCENARIOS[scenario].needs
     keep = {k: v for k, v in WHOLE.items() if k not in needs and k not in without}
     if "at_checkpoint" in needs:

@@ -1,4 +1,4 @@
-"""What docs/adding-things.md shows is all that an addition takes: made in a copy of the checkout, each one works."""
+"""Every addition in docs/adding-things.md works when it is made in a copy of the checkout exactly as shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Checkout:
     logs: Path
 
     def run(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
-        """What a Python prints that sees this copy alone."""
+        """The output of a Python that imports from this copy alone."""
         env = {**os.environ, "PYTHONPATH": str(self.root), "XDG_CONFIG_HOME": str(self.root), "COLUMNS": "200"}
         done = subprocess.run(
             [sys.executable, *words], capture_output=True, text=True, timeout=300, env=env, cwd=self.root
@@ -58,7 +58,7 @@ class Checkout:
         return done.stdout
 
     def command(self, *words: str) -> str:
-        """What the command prints."""
+        """The output of the command."""
         return self.run("-m", "nccldoctor", *words, codes=(0, 1, 3))
 
 

@@ -43,7 +43,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(*words: str, path: Path | None = None) -> str:
-    """What the command prints with this folder among the installed packages, and without a site's settings."""
+    """The output of the command with this folder among the installed packages and without settings of a site."""
     places = os.pathsep.join(map(str, filter(None, (ROOT, path))))
     env = {**os.environ, "PYTHONPATH": places, "XDG_CONFIG_HOME": str(EXAMPLE), "COLUMNS": "200"}
     done = subprocess.run(

@@ -74,7 +74,7 @@ def _room(module: str) -> str:
 
 
 def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """What a file imports of ours, also inside functions and under TYPE_CHECKING."""
+    """The imports of a file from this package, also those inside functions and under TYPE_CHECKING."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"

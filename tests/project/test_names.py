@@ -141,7 +141,7 @@ def predicates() -> Iterator[Breach]:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a docstring: to the first full stop before a blank, or to the end of the paragraph."""
+    """The first sentence of a docstring: to its full stop, or to the end of the paragraph."""
     paragraph = " ".join(text.strip().split("\n\n")[0].split())
     return re.split(r"(?<=[^.])\.(?: (?=[A-Z`(])|$)", paragraph, maxsplit=1)[0]
 

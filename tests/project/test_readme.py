@@ -1,4 +1,4 @@
-"""What the documents say is what happens. ``python tests/project/test_readme.py`` puts the present summary into the README."""
+"""The documents say what happens. ``python tests/project/test_readme.py`` puts the present summary into the README."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def main() -> None:
 
 
 def part_together(job: Job) -> None:
-    """Wait for every rank to be done, over the store: a gloo peer that closes its sockets resets whoever still reads from them."""
+    """Wait over the store until every rank is done. A gloo peer that closes its sockets early resets those that still read."""
     store = dist.distributed_c10d._get_default_store()
     store.set(f"done/{job.rank}", "1")
     store.wait([f"done/{rank}" for rank in range(job.world)], TIMEOUT)

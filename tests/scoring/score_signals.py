@@ -95,7 +95,7 @@ def outcomes(folder: Path) -> Iterator[Outcome]:
 
 
 def judged(excerpt: str, signal: Mapping[str, Any], case: Case, text: Sequence[str]) -> Outcome:
-    """Whether one signal is among the events."""
+    """Looks for one signal among the events."""
     kind, quoted = signal["kind"], str(signal["line"])
     kinds = EVENT_KINDS.get(kind, (kind,))
     places = places_of(quoted, text)

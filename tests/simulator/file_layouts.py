@@ -127,7 +127,7 @@ def _docker(job: Job, lines: list[Line], run_id: str) -> dict[str, str]:
 
 
 def _dshbak(job: Job, lines: list[Line], run_id: str) -> dict[str, str]:
-    """What dshbak and ``clush -b`` make of it: one block for each node, below its name between two rules."""
+    """The layout of dshbak and ``clush -b``: one block for each node, below its name between two rules."""
     out = []
     for host in job.hosts:
         out += ["-" * 16, host, "-" * 16]
@@ -194,7 +194,7 @@ LAYOUTS: dict[str, Lay] = {
 
 
 def lines_of(seed: int, scenario: str, **knobs: Any) -> tuple[jobs.Job, Job, list[Line]]:
-    """A job of which only the lines of its logs are left, all of them, and these in the order of their times."""
+    """Keeps only the log lines of a job, all of them in the order of their times."""
     kept: list[tuple[Job, list[Line]]] = []
 
     def keep(job: Job, lines: list[Line], run_id: str) -> dict[str, str]:

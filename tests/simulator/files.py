@@ -50,7 +50,7 @@ def pack(book: Book, run_id: str, rng: random.Random, until: float) -> dict[str,
 
 
 def _spliced(text: str, rng: random.Random) -> str:
-    """Two writers on one file: now and then a line of one lacks its end and the next one's follows at once."""
+    """Mixes two writers into one file: now and then a line lacks its end and the next follows at once."""
     lines = text.split("\n")
     return "".join(line + ("" if line.endswith("s") and rng.random() < 0.1 else "\n") for line in lines[:-1])
 

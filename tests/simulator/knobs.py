@@ -1,4 +1,4 @@
-"""What is drawn for one simulated job: release, size, launcher, layout of files, and what got lost.
+"""Draws the properties of one simulated job: release, size, launcher, layout of files, lost files.
 
 Facts about releases (wordings, recorder formats, defaults) are those of PyTorch 2.2 to 2.13 as published; line numbers
 of source files between known releases are approximations.

@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
     @property
     def signature(self) -> tuple[str, int, int, str]:
-        """What must be equal on all members."""
+        """The part of a call that must be equal on all members."""
         return self.op, size(self.shape_in), size(self.shape_out), self.dtype
 
 

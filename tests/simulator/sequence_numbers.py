@@ -166,7 +166,7 @@ def _newest(records: list[Record], ring: int) -> list[Record]:
 
 
 def kept(sim: Sim, host: Host, counters: Counters, first: int, until: float) -> list[Record]:
-    """What the ring of a rank holds at a moment, oldest first, with record numbers."""
+    """The recorder ring of a rank at a moment: record numbers and calls, oldest first."""
     ring = sim.job.knobs.ring
     now = _simulated(sim, host, until)
     older = history(sim, host, counters, first, max(ring - sum(entries(r.call) for r in now), 0))

@@ -116,6 +116,6 @@ def frames_of(site: str, op: str, release: tuple[int, ...]) -> list[dict[str, ob
 
 
 def stack_of(doing: str) -> tuple[tuple[str, str, int], ...]:
-    """What a sampled main thread shows, innermost frame first."""
+    """The stack of a sampled main thread, innermost frame first."""
     root = _ROOT[1:] if doing in ("configure", "setup", "start_barrier") else _ROOT
     return (*DOING.get(doing, DOING["step"]), *root)

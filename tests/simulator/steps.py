@@ -1,4 +1,4 @@
-"""What every rank does in a training step, per layout: the healthy programs that faults then edit."""
+"""Builds the healthy program of every rank for a training step; faults edit it afterwards."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ POLL = 0.1
 
 @dataclass(slots=True)
 class Fate:
-    """What happened to one rank after the stall."""
+    """The fate of one rank after the stall."""
 
     rank: int
     fires: list[tuple[float, Work]] = field(default_factory=list)  # one per process group, in time

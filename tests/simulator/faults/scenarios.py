@@ -1,4 +1,4 @@
-"""What can go wrong: every scenario edits the healthy programs and says which class it is and who is at fault."""
+"""Registers the scenarios: each edits healthy programs and states its class and the ranks at fault."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ DOWN = "To avoid data inconsistency, we are taking the entire process down."
 
 
 def pg_prefix(book: Book, group: Group, rank: int) -> str:
-    """How a process group names itself inside a message."""
+    """The name of a process group inside a message."""
     job, release = book.job, book.job.knobs.release.number
     inside = group.members.index(rank)
     if release < (2, 3):

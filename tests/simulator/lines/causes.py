@@ -1,4 +1,4 @@
-"""What the ranks print about the cause itself, scenario by scenario."""
+"""Writes the lines that ranks print about the cause itself, scenario by scenario."""
 
 from __future__ import annotations
 

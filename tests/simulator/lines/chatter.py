@@ -1,4 +1,4 @@
-"""What else stands in the logs of a training job: progress, heartbeats, harmless warnings, NCCL's start-up lines."""
+"""Writes the harmless lines of a training job: progress, heartbeats, warnings, NCCL's start-up."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def stuck_work(story: Story, rank: int) -> Work | None:
 def async_error(
     book: Book, dumps: Dumps, dog: Watchdog, story: Story, rank: int, time: float, what: str, last: str
 ) -> None:
-    """What a watchdog prints when NCCL reports an error, up to the end of the process."""
+    """The lines of a watchdog from an NCCL error to the end of its process."""
     work = stuck_work(story, rank)
     if work is None:
         return
@@ -138,7 +138,7 @@ def kernel_log(book: Book, host: str, events: list[tuple[float, str]], rng: rand
 
 
 def oom_lines(job: Job, rank: int, time: float) -> list[tuple[float, str]]:
-    """What the kernel says when it kills a process for want of memory."""
+    """The kernel log of an out-of-memory kill."""
     pid = pid_of(job, rank)
     return [
         (time, "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0"),

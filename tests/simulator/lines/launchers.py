@@ -13,7 +13,7 @@ _API = "torch/distributed/elastic/multiprocessing/api.py"
 
 
 def torchrun(book: Book, story: Story, rng: random.Random, begin: float) -> None:
-    """What the agent of every host says at the start and at the end."""
+    """The lines of every host's agent at the start and at the end."""
     job = book.job
     for host in job.hosts:
         pid = agent_pid(job, host)

@@ -1,4 +1,4 @@
-"""How much of the truth an expert could tell from the files that were kept, class by class."""
+"""Decides for each class how much of the truth an expert could read from the kept files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _absent(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> tuple[
 
 
 def _healthy(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> tuple[bool, bool]:
-    """Surely well is only what was read as a whole; dumps of a running job alone do not show that it ran on."""
+    """A job is surely healthy only when all its files were kept. Dumps alone do not show that it went on."""
     whole = set(range(story.job.knobs.world)) <= kept.logs and kept.launcher
     return True, (whole and "snapshot" not in fault.traits) or (bool(kept.logs) and "snapshot" in fault.traits)
 
@@ -76,7 +76,7 @@ def _hardware(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> tupl
 
 
 def _init(story: Story, fault: Fault, kept: Kept, works: list[Work]) -> tuple[bool, bool]:
-    """Who did not join is told where everybody else is seen to wait; the count alone names nobody."""
+    """A rank that did not join is known when all others are seen waiting; a count alone names nobody."""
     others = set(range(story.job.knobs.world)) - set(fault.culprits)
     return others <= kept.logs and "short" not in fault.traits, bool(kept.logs)
 

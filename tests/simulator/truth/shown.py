@@ -1,4 +1,4 @@
-"""What the files that were kept show of a rank: inside a call, outside of it, alive, ended."""
+"""Derives from the kept files whether a rank is shown inside a call, outside of it, alive or ended."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from simulator.watchdogs import Story
 
 @dataclass(slots=True)
 class Kept:
-    """What the files show: filled while they are made."""
+    """Facts that the files show, collected while the files are written."""
 
     dumps: set[int] = field(default_factory=set)  # ranks with a readable dump that holds entries
     entries: set[tuple[int, int]] = field(default_factory=set)  # (rank, place in its stream) that a kept ring holds
@@ -34,7 +34,7 @@ def _piece_key(call: Call, rank: int, peer: int, way: str) -> tuple[Any, ...]:
 
 
 def _keys(call: Call, rank: int) -> list[tuple[Any, ...]]:
-    """What a call counts as on its rank: one collective of the group, or pieces of point-to-point traffic."""
+    """The traffic of a call on its rank: one collective of the group, or point-to-point pieces."""
     if not call.pieces:
         return [(call.group,)]
     return [_piece_key(call, rank, peer, way) for way, peer in call.pieces]
