@@ -24,10 +24,10 @@ _LOG = logging.getLogger("nccldoctor")
 @cache
 def load_parsers() -> tuple[Gap, ...]:
     """Import every module of every family, then those of other packages; one gap for each of these that failed."""
-    for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda found: found.name):
+    for module in sorted(pkgutil.walk_packages(parsers.__path__, f"{parsers.__name__}."), key=lambda entry: entry.name):
         import_module(module.name)
     gaps = []
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: (found.name, found.value)):
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
         try:
             point.load()
         except Exception as error:  # the package of a stranger may fail in any way

@@ -48,24 +48,24 @@ class FrAnalysisParser(RowParser):
         """With what the lines below say of the call, where the conclusion names one."""
         if "seq" not in hit.groupdict():
             return common(line, rank=None)
-        told = self._below(line)
+        described = self._below(line)
         return common(
             line,
             rank=None,
-            group=_group_ref(told.get("group info")),
-            missing=ranks_in(told.get("missing ranks", "")),
-            op=(told.get("collective") or "").rpartition(":")[2].strip()[:60] or None,
-            detail=(told.get("error msg") or hit[0])[:300],
+            group=_group_ref(described.get("group info")),
+            missing=ranks_in(described.get("missing ranks", "")),
+            op=(described.get("collective") or "").rpartition(":")[2].strip()[:60] or None,
+            detail=(described.get("error msg") or hit[0])[:300],
         )
 
     def _below(self, line: Line) -> dict[str, str]:
-        told: dict[str, str] = {}
+        described: dict[str, str] = {}
         for below in line.following(_BLOCK):
             if any(row.first_match(below.body) for row in self.rows[1:]):
                 break
             if field := _FIELD.search(below.body):
-                told.setdefault(field["key"], field["value"].strip())
-        return told
+                described.setdefault(field["key"], field["value"].strip())
+        return described
 
 
 def _group_ref(text: str | None) -> GroupRef | None:

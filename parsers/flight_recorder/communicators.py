@@ -50,7 +50,7 @@ def _comm_state(key: str, item: dict[Any, Any]) -> State | None:
     name = _decoded(item.get("commHash"))
     newest = max(number for number, *_ in calls)
     first = min(unfinished, default=None)
-    told = first if first is not None else max(calls)
+    newest_open = first if first is not None else max(calls)
     uneven = any(op and not op.startswith(_EVEN) for _, op, _, _ in calls)
     return (
         clean(str(name)) if type(name) in (str, int) else clean(key),
@@ -58,7 +58,7 @@ def _comm_state(key: str, item: dict[Any, Any]) -> State | None:
         size,
         newest,
         first[0] if first else -1,
-        *told[1:],
+        *newest_open[1:],
         uneven,
     )
 

@@ -128,8 +128,8 @@ def _names(table: dict[str, Sequence[Any]], out: Entries) -> None:
 
 
 def _without_backend(name: str) -> str:
-    found = _BACKEND.match(name)
-    return clean(name[found.end() :] if found else name)
+    backend = _BACKEND.match(name)
+    return clean(name[backend.end() :] if backend else name)
 
 
 def _groups(table: dict[str, Sequence[Any]], out: Entries) -> None:

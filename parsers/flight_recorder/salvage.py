@@ -37,16 +37,18 @@ def salvage(data: bytes) -> Dump:
     else:
         levels = []
     dump = Dump("dict")
-    found = 0
+    readable = 0
     if levels and levels[0] and type(levels[0][0]) is dict:
         top, pending = levels[0][0], levels[1] if len(levels) > 1 else []
         complete = zip(pending[:-2:2], pending[1:-2:2], strict=False)
         known = {**top, **{key: value for key, value in complete if type(key) is str}}
         in_entries = len(levels) > 2 and type(pending[-2]) is str and pending[-2] == "entries"
-        found = len(levels[2]) if in_entries else 0
+        readable = len(levels[2]) if in_entries else 0
         dump = read_dump({**known, "entries": []}, "pickle", len(data))
     elif levels and levels[0] and type(levels[0][0]) is list:
         dump = Dump("list")
-        found = len(levels[1]) if len(levels) > 1 else 0
-    dump.problem = f"truncated: the file ends early, {max(found - 1, 0)} entries readable and left out, the newest lost"
+        readable = len(levels[1]) if len(levels) > 1 else 0
+    dump.problem = (
+        f"truncated: the file ends early, {max(readable - 1, 0)} entries readable and left out, the newest lost"
+    )
     return dump

@@ -68,16 +68,16 @@ class XidParser(LineParser):
                 weight=worth,
             )
         elif hit := _LOST.search(line.raw):
-            told = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
+            words = hit["text"] if "off the bus" in hit["text"] else _message_below(line)
             if "RmInitAdapter failed" in hit["text"]:
                 message = f"the driver cannot start the board: {hit['text'].strip(' :.')}"
                 yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=message)
-            elif told:
+            elif words:
                 yield GpuError(
                     **kernel_fields(line, pid=None),
                     xid=79,
                     device=board(hit["device"]),
-                    message=describe_xid(79, told.strip(" :.")),
+                    message=describe_xid(79, words.strip(" :.")),
                 )
         elif hit := _HANDLE.search(line.raw):
             yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())

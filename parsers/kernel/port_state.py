@@ -32,28 +32,28 @@ class PortState(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The line with the physical state speaks for the port; its adapter stands above."""
-        told = line.body[:1_000]
-        if hit := _LINK.search(told):
-            found = hit.groupdict()
-        elif (row := _ROW.match(told)) and row["phys"]:
-            found = {"phys": row["p"], **_port_above(line)}
+        body = line.body[:1_000]
+        if hit := _LINK.search(body):
+            port = hit.groupdict()
+        elif (row := _ROW.match(body)) and row["phys"]:
+            port = {"phys": row["p"], **_port_above(line)}
         else:
             return
-        state, physical = found.get("state") or "", found["phys"]
+        state, physical = port.get("state") or "", port["phys"]
         if state.lower() in ("down", "init", "initializing") or physical.lower() == "polling":
-            where = f"{found.get('hca') or 'an adapter'} port {found.get('port') or '?'}"
+            where = f"{port.get('hca') or 'an adapter'} port {port.get('port') or '?'}"
             shown = ", ".join(filter(None, (state, physical)))
             yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")
 
 
 def _port_above(line: Line) -> dict[str, str]:
     """The state, port and adapter above, each the nearest."""
-    found: dict[str, str] = {}
+    port: dict[str, str] = {}
     for above in line.preceding(_ABOVE):
         row = _ROW.match(above.body[:200])
         for name in ("state", "port", "hca") if row else ():
             if row and row[name]:
-                found.setdefault(name, row[name])
-        if "hca" in found:
+                port.setdefault(name, row[name])
+        if "hca" in port:
             break
-    return found
+    return port

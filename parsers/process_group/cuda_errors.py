@@ -68,11 +68,11 @@ class CudaErrorParser(LineParser):
         hit = _NCCL.search(line.body) or _TORCH.search(line.body)
         if hit is None:
             return
-        told = hit.groupdict()
-        text = (told["text"] or told.get("old") or told.get("driver") or "").strip().rstrip(".")
+        groups = hit.groupdict()
+        text = (groups["text"] or groups.get("old") or groups.get("driver") or "").strip().rstrip(".")
         if not text or any(part in text.lower() for part in _CLEAN_UP):
             return
-        found = messages(line.body)
-        message = next((m for m in found if hit[0][:40] in m.message), NcclMessage("", line.body))
+        candidates = messages(line.body)
+        message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))
         group, rank = member(line.body[: hit.start()])
         yield CudaError(**fields(line, message, group=group, group_rank=rank), message=text, software=is_software(text))

@@ -42,8 +42,8 @@ class DumpSignals(RowParser):
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
         """With the counters of the default group."""
-        told = counters(line.body.replace("Last enqueued", "last enqueued"))
-        last = {name: told[name] for name in ("last_enqueued", "last_completed")}
+        counts = counters(line.body.replace("Last enqueued", "last enqueued"))
+        last = {name: counts[name] for name in ("last_enqueued", "last_completed")}
         return grouped(line, line.body[: hit.start()], **last)
 
 

@@ -48,11 +48,11 @@ class GroupOptions(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One note with what the line tells."""
-        told = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
-        if not told:
+        options = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
+        if not options:
             return
         group, group_rank = member(line.body)
-        rank = int(told["global_rank"]) if "global_rank" in told else line.mark.rank
-        group = group or (GroupRef(uid=told["name"]) if "name" in told else None)
-        detail = " ".join(f"{name}={value}" for name, value in told.items())
+        rank = int(options["global_rank"]) if "global_rank" in options else line.mark.rank
+        group = group or (GroupRef(uid=options["name"]) if "name" in options else None)
+        detail = " ".join(f"{name}={value}" for name, value in options.items())
         yield Note(**common(line, rank=rank, group=group, group_rank=group_rank), what="group-options", detail=detail)

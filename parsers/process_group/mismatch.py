@@ -41,15 +41,15 @@ _END = lazy(r"Rank (?P<rank>\d{1,7}) is running (?:inconsistent )?collective: ")
 
 def fingerprints(text: str) -> list[tuple[int | None, Fingerprint]]:
     """The calls that a text names, with the rank in the group that runs each."""
-    found = []
+    calls = []
     for match in _FINGERPRINT.finditer(text):
         before = text[max(0, match.start() - 60) : match.start()]
         rank = next((int(m["rank"]) for m in _END.finditer(before)), None)
         seq = int(match["seq"]) if match["seq"] else None
-        found.append((rank, Fingerprint(match["op"], seq, match["shape"], match["dtype"])))
-        if len(found) == 2:
+        calls.append((rank, Fingerprint(match["op"], seq, match["shape"], match["dtype"])))
+        if len(calls) == 2:
             break
-    return found
+    return calls
 
 
 _JOINED = 6000

@@ -37,11 +37,11 @@ def member(text: str) -> tuple[GroupRef | None, int | None]:
     The rank of a ``[PG …]`` prefix goes before that of a ``[Rank 3]``: the latter is fixed by the first group that
     logged in the process and may belong to another group.
     """
-    found = None
-    for found in PATTERN.finditer(text):  # noqa: B007 - the last one counts
+    named = None
+    for named in PATTERN.finditer(text):  # noqa: B007 - the last one counts
         pass
-    if found:
-        return group_of(found), int(found["rank"])
+    if named:
+        return group_of(named), int(named["rank"])
     ranks = _RANK.findall(text)
     return None, int(ranks[-1]) if ranks else None
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from nccldoctor.events import Event, WorkStatus
-from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.process_group.prefix import member
+from nccldoctor.parsers.base import Line, LineParser, line_parser
+from nccldoctor.parsers.process_group.prefix import grouped
 from nccldoctor.patterns import lazy
 
 _FAILED = lazy(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,6} work): (\d{1,20})(?=[,. ])")
@@ -54,8 +54,7 @@ class WorkCounters(LineParser):
         if failed is None and "periodically" not in line.body:
             return
         failed_seq = int(failed[1]) if failed else None
-        group, group_rank = member(line.body)
-        told = counters(line.body)
-        if _is_cut(line.body, told["last_completed"], failed_seq):
-            told["last_completed"] = None
-        yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=failed_seq, **told)
+        counts = counters(line.body)
+        if _is_cut(line.body, counts["last_completed"], failed_seq):
+            counts["last_completed"] = None
+        yield WorkStatus(**grouped(line, line.body), failed=failed_seq, **counts)

@@ -139,8 +139,8 @@ def comm_id_of(number: str) -> str:
 
 def _reported_states(rows: list[str]) -> list[str]:
     """The errors or states of the first ranks of a block."""
-    said = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
-    return list(islice(said, 4))
+    states = (row.partition(" -- ")[0].strip() for row in rows if " reported " in row or " status " in row)
+    return list(islice(states, 4))
 
 
 def _processes(line: Line, what: str, below: list[str]) -> Iterator[RasStatus]:

@@ -64,11 +64,11 @@ def _outliers(line: Line) -> Iterator[Event]:
 
 def _lifecycle_event(line: Line, text: str) -> Iterator[Event]:
     try:
-        told, _ = json.JSONDecoder().raw_decode(text)
+        document, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return
-    name, peer = told.get("event"), told.get("peer")
-    if not isinstance(name, str) or told.get("group") not in ("LIFECYCLE", "TRACE"):
+    name, peer = document.get("event"), document.get("peer")
+    if not isinstance(name, str) or document.get("group") not in ("LIFECYCLE", "TRACE"):
         return
     peer = peer if isinstance(peer, dict) else {}
     host = peer.get("host")
@@ -78,6 +78,6 @@ def _lifecycle_event(line: Line, text: str) -> Iterator[Event]:
         host=host[:200] if isinstance(host, str) else None,
         pid=whole_number(peer.get("pid")),
     )
-    fields["time"] = iso_time(told.get("timestamp")) or fields["time"]
-    detail = f"{told['group']} {name} {told.get('details') or ''}".strip()
+    fields["time"] = iso_time(document.get("timestamp")) or fields["time"]
+    detail = f"{document['group']} {name} {document.get('details') or ''}".strip()
     yield RasStatus(**fields, what=name[:60].removeprefix("PEER_"), detail=detail[:300])

@@ -62,22 +62,22 @@ def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:
         yield Version(**common, text=f"nccl_version {version}"[:500], of="nccl", version=version[:60])
     cuda = report.get("cuda_runtime_version")
     if isinstance(cuda, int) and 1_000 <= cuda < 1_000_000:
-        told = f"{cuda // 1000}.{cuda % 1000 // 10}"
-        yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=told)
+        version = f"{cuda // 1000}.{cuda % 1000 // 10}"
+        yield Version(**common, text=f"cuda_runtime_version {cuda}", of="cuda", version=version)
     communicators = _dicts(report.get("communicators"))
     total = len(
         {_device_of_rank(r) for c in communicators for r in (*_dicts(c.get("ranks")), *_dicts(c.get("missing_ranks")))}
     )
     if total:
-        told = f"{total} GPUs in all"
-        yield RasStatus(**common, text=told, what="TOTAL", nranks=total, detail=told)
+        sentence = f"{total} GPUs in all"
+        yield RasStatus(**common, text=sentence, what="TOTAL", nranks=total, detail=sentence)
     for communicator in communicators:
         yield from _communicator(common, communicator)
     about = report.get("ras")
     lost = about.get("timeouts_count") if isinstance(about, dict) else None
     if isinstance(lost, int) and lost > 0:
-        told = f"{lost} timeouts while RAS gathered this report: it is not whole"
-        yield RasStatus(**common, text=told, what="TIMEOUT", detail=told)
+        sentence = f"{lost} timeouts while RAS gathered this report: it is not whole"
+        yield RasStatus(**common, text=sentence, what="TIMEOUT", detail=sentence)
 
 
 def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Iterator[Event]:
@@ -87,15 +87,15 @@ def _communicator(common: dict[str, Any], communicator: dict[str, Any]) -> Itera
     uneven = len({(op, n) for _, op, n in counts}) > len({op for _, op, _ in counts})
     what = "MISMATCH" if uneven else "INCOMPLETE" if absent else "OK"
     name = f"communicator {communicator.get('hash')} of {communicator.get('size')} ranks"[:120]
-    told = f"{name}: {len(ranks)} answered, {len(absent)} missing{', counts differ' if uneven else ''}"
+    sentence = f"{name}: {len(ranks)} answered, {len(absent)} missing{', counts differ' if uneven else ''}"
     missing = Ranks(_rank(r) or 0 for r in absent)
     size = communicator.get("size")
     yield RasStatus(
         **common,
-        text=told,
+        text=sentence,
         what=what,
         missing=missing,
-        detail=told,
+        detail=sentence,
         counts=counts,
         comm_id=comm_id_of(str(communicator.get("hash"))[:40]),
         nranks=size if isinstance(size, int) and 0 < size < MOST_RANKS else None,
@@ -128,13 +128,13 @@ def _device_of_rank(rank: dict[str, Any]) -> tuple[str, ...]:
     return str(rank.get("host")), str(rank.get("pid")), str(rank.get("cuda_dev"))
 
 
-def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, told: str) -> RasStatus:
+def _rank_event(common: dict[str, Any], rank: dict[str, Any], what: str, sentence: str) -> RasStatus:
     host = rank.get("host")
     return RasStatus(
         **common,
-        text=told,
+        text=sentence,
         what=what,
-        detail=told,
+        detail=sentence,
         group_rank=_rank(rank),
         host=host[:200] if isinstance(host, str) else None,
         pid=whole_number(rank.get("pid")),

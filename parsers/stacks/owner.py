@@ -53,20 +53,20 @@ class Owner:
 
 def owner_of(line: Line, reach: int = FAR) -> Owner:
     """The owner of the thread that begins on ``line``, from at most ``reach`` lines above it. Never raises."""
-    found = Owner()
+    owner = Owner()
     left = reach
     for above in line.preceding(reach):
         left -= 1
         body = above.body
         if "=== Rank " in body and (hit := RANK_HEAD.search(body)):
-            return replace(found, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
+            return replace(owner, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
         if "Process " in body and (hit := _PROCESS.search(body)):
             command = hit["command"].strip()
             if hit["parent"]:
-                found = replace(found, parent=command)
-            elif found.pid is None:
-                found = replace(found, pid=int(hit["pid"]), command=command)
+                owner = replace(owner, parent=command)
+            elif owner.pid is None:
+                owner = replace(owner, pid=int(hit["pid"]), command=command)
                 left = min(left, _HEAD)
         if left <= 0:
             break
-    return found
+    return owner
