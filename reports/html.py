@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import StackLine
@@ -30,6 +30,19 @@ class Asset:
 
     text: Markup
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds.
+
+    ``places`` are names and titles of figures; ``figures`` is JSON, ``library`` the compressed plotly.js in base64: neither ends
+    a script element.
+    """
+
+    places: tuple[tuple[str, str], ...]
+    figures: str
+    library: str
 
 
 def page(diagnosis: Diagnosis) -> str:
@@ -73,22 +86,6 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
         .rstrip("\n")
         + "\n"
     )
-
-
-class Panels(Protocol):
-    """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds."""
-
-    @property
-    def panels(self) -> tuple[object, ...]:
-        """Places for figures: each with a name and a title."""
-
-    @property
-    def figures(self) -> str:
-        """The figures as JSON that ends no script element."""
-
-    @property
-    def library(self) -> str:
-        """The compressed plotly.js in base64."""
 
 
 def card(diagnosis: Diagnosis) -> str:

@@ -59,27 +59,27 @@ def layout(nodes: int, edges: tuple[Edge, ...]) -> Layout:
 
 
 def _closing(nodes: int, edges: tuple[Edge, ...]) -> frozenset[Edge]:
-    """The edges that lead back to a node on the way to their start; without them there is no loop."""
+    """The edges that lead back to a node on the path to their start; without them the graph has no loop."""
     after: dict[int, list[int]] = {node: [] for node in range(nodes)}
     for start, end in edges:
         after[start].append(end)
-    state = [0] * nodes
-    out: set[Edge] = set()
-    for root in range(nodes):
-        stack = [(root, 0)] if not state[root] else []
-        while stack:
-            node, position = stack.pop()
-            state[node] = 1
-            if position < len(after[node]):
-                stack.append((node, position + 1))
-                following = after[node][position]
-                if state[following] == 1:
-                    out.add((node, following))
-                elif state[following] == 0:
-                    stack.append((following, 0))
-            else:
-                state[node] = 2
-    return frozenset(out)
+    on_path, done = set[int](), set[int]()
+    closing: set[Edge] = set()
+
+    def visit(node: int) -> None:
+        on_path.add(node)
+        for following in after[node]:
+            if following in on_path:
+                closing.add((node, following))
+            elif following not in done:
+                visit(following)
+        on_path.remove(node)
+        done.add(node)
+
+    for node in range(nodes):
+        if node not in done:
+            visit(node)
+    return frozenset(closing)
 
 
 def _depths(nodes: int, forward: tuple[Edge, ...]) -> list[int]:

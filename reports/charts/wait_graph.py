@@ -1,7 +1,8 @@
-"""The wait-for graph: calls and the ranks they wait for, left to right, down to those who wait for nobody.
+"""The wait-for graph: calls and the ranks they wait for, left to right, to the ranks that wait for nobody.
 
-A call is a box (its waiting ranks are inside); ranks that are waited for are a box; arrows say *needs*. Ranks that are
-waited for and wait themselves point on to the call they are in. More than twelve boxes fold into fewer.
+A call is a box (its waiting ranks are inside), needed ranks are a box, an arrow says *needs*. Needed ranks that wait themselves
+point on to their own call: ranks 0-2 wait in ALLREDUCE #18 for rank 3, rank 3 waits in SEND #4 for rank 7. More than twelve
+boxes fold into fewer.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _Node:
 
 
 def wait_graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> WaitGraph | None:
-    """The drawing of a chain; None where nobody waits for anybody."""
+    """The drawing of a chain; None where no rank waits for another."""
     if not chain:
         return None
     nodes, edges = _graph(chain, culprits, suspects)
@@ -97,11 +98,11 @@ def in_words(link: Link, suspects: Ranks) -> str:
 
 
 def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[list[_Node], dict[Edge, Ranks]]:
-    """Boxes and arrows (with the ranks needed), as finely as twelve boxes allow."""
+    """Boxes, and arrows with the ranks needed: as many classes of ranks as twelve boxes allow."""
     links = list(chain)
     for fine, merged in ((True, False), (False, False), (False, True)):
         shown = _merged(links, culprits) if merged else links
-        calls = [_call(link) for link in shown]
+        calls = [_call_node(link) for link in shown]
         targets = _targets(shown, culprits, suspects, fine)
         if len(calls) + len(targets) <= BOXES:
             break
@@ -117,18 +118,17 @@ def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[l
     return nodes, edges
 
 
-def _call(link: Link) -> _Node:
-    detail = _short("{} inside", link.waiting, 12, WIDTH - 16)
+def _call_node(link: Link) -> _Node:
+    detail = _fitting_ranks("{} inside", link.waiting, 12, WIDTH - 16)
     call = wording.call_name(link.op, link.seq)
     return _Node("call", call, wording.group_name(link.group) or "group not known", detail, link.waiting, link.for_)
 
 
-def _short(text: str, ranks: Ranks, size: float, width: float) -> str:
+def _fitting_ranks(text: str, ranks: Ranks, size: float, width: float) -> str:
     """``text`` with the ranks where they fit, else with their count: a rank cut short is another rank."""
-    ways = [wording.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
-    ways += [f"{len(ranks):,} ranks"] if len(ranks) > 1 else [str(ranks)]
-    whole = [text.format(way) for way in ways]
-    return next((shown for shown in whole if fitting(shown, size, width) == shown), fitting(whole[-1], size, width))
+    phrases = [wording.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
+    texts = [text.format(p) for p in (*phrases, f"{len(ranks):,} ranks" if len(ranks) > 1 else str(ranks))]
+    return next((shown for shown in texts if fitting(shown, size, width) == shown), fitting(texts[-1], size, width))
 
 
 def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool) -> list[_Node]:
@@ -147,18 +147,18 @@ def _targets(links: Iterable[Link], culprits: Ranks, suspects: Ranks, fine: bool
         within = tuple(waits.get(rank, ()))
         key = (kind, within, tuple(needed[rank]) if fine else ())
         classes.setdefault(key, []).append(rank)
-    return [_target(str(key[0]), Ranks(ranks), bool(key[1])) for key, ranks in classes.items()]
+    return [_target_node(str(key[0]), Ranks(ranks), bool(key[1])) for key, ranks in classes.items()]
 
 
-def _target(kind: str, ranks: Ranks, waiting: bool) -> _Node:
-    role = {"culprit": "look here", "suspect": "suspect"}.get(kind, "")
+def _target_node(kind: str, ranks: Ranks, waiting: bool) -> _Node:
+    role = {"culprit": "look here", "suspect": "suspect"}.get(kind, "needed")
     outside = "the chain ends here" if kind == "culprit" else "not seen to wait"
     state = "waits in another call" if waiting else outside
-    return _Node(kind, _short("{}", ranks, 13.5, WIDTH - 16), role or "needed", state, ranks, Ranks(), waiting)
+    return _Node(kind, _fitting_ranks("{}", ranks, 13.5, WIDTH - 16), role, state, ranks, Ranks(), waiting)
 
 
 def _merged(links: list[Link], culprits: Ranks) -> list[Link]:
-    """Calls that need the same ranks become one; what is not on the way to a culprit comes last."""
+    """One link for calls that need the same ranks; those that need no culprit come last."""
     classes: dict[Ranks, list[Link]] = {}
     for link in links:
         classes.setdefault(link.for_, []).append(link)
@@ -166,19 +166,19 @@ def _merged(links: list[Link], culprits: Ranks) -> list[Link]:
     for needs, members in classes.items():
         waiting = Ranks(rank for link in members for rank in link.waiting)
         first = members[0]
-        group = first.group if len(members) == 1 else _others(first.group, len(members) - 1)
+        group = first.group if len(members) == 1 else _and_others(first.group, len(members) - 1)
         out.append(Link(waiting, needs, group, first.op, first.seq))
     return sorted(out, key=lambda link: not link.for_ & culprits)
 
 
-def _others(group: str, count: int) -> str:
+def _and_others(group: str, count: int) -> str:
     """``dp_0 and 3 other calls``: the group of the first call, cut to a box, and the count of others."""
     tail = f" and {count:,} other call{'' if count == 1 else 's'}"
     return (fitting(line(group, 60), 12, WIDTH - 16 - 0.6 * 12 * len(tail)) + tail).strip()
 
 
 def _nearest(calls: list[_Node], targets: list[_Node]) -> tuple[list[_Node], list[_Node]]:
-    """At most twelve boxes: the first calls and all that they need, the rest as one box each."""
+    """At most twelve boxes: the first calls and needed ranks, the others as one box each."""
     room = BOXES - 1
     if len(calls) + len(targets) <= BOXES:
         return calls, targets
@@ -207,8 +207,8 @@ def _y(row: float) -> float:
 def _box(node: _Node, placed: Layout, number: int) -> Box:
     return Box(
         kind=node.kind,
-        title=_numbered(node.title),
-        middle=_named(node.middle),
+        title=_cut_call(node.title),
+        middle=_cut_group(node.middle),
         detail=fitting(node.detail, 12, WIDTH - 16),
         full=f"{node.title}, {node.middle}: {node.detail}",
         x=_x(placed, number),
@@ -216,8 +216,8 @@ def _box(node: _Node, placed: Layout, number: int) -> Box:
     )
 
 
-def _numbered(text: str) -> str:
-    """A call's name: when it is too long, its number stays whole."""
+def _cut_call(text: str) -> str:
+    """The name of a call cut to a box, its number whole."""
     op, mark, number = text.rpartition(" #")
     whole = fitting(text, 13.5, WIDTH - 16)
     if whole == text or not mark:
@@ -225,8 +225,8 @@ def _numbered(text: str) -> str:
     return fitting(op, 13.5, WIDTH - 16 - 0.56 * 13.5 * len(mark + number)) + mark + number
 
 
-def _named(text: str) -> str:
-    """A group's name: when it is too long, its end stays, for that is where names differ."""
+def _cut_group(text: str) -> str:
+    """The name of a group cut to a box, its end whole, because names of groups differ at the end."""
     head, tail = text[:-5], text[-5:]
     cut = fitting(text, 12, WIDTH - 16)
     return cut if cut == text else fitting(head, 12, WIDTH - 16 - 40) + tail
@@ -245,7 +245,7 @@ def fitting(text: str, size: float, width: float) -> str:
 
 def _arrow(edge: Edge, needs: Ranks, nodes: list[_Node], placed: Layout) -> Arrow:
     start, end = edge
-    label = _short("needs {}", needs, 11.5, GAP - 10) if needs else "stuck behind"
+    label = _fitting_ranks("needs {}", needs, 11.5, GAP - 10) if needs else "stuck behind"
     x1, y1 = _x(placed, start) + WIDTH, _y(placed.row[start]) + HEIGHT / 2
     x2, y2 = _x(placed, end), _y(placed.row[end]) + HEIGHT / 2
     if edge in placed.closing:

@@ -10,30 +10,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import dataclass
 from functools import cache
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import html
 from nccldoctor.reports.plotly import figures
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A place for a figure: its name and what it is called."""
-
-    name: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """Places, figures and library of the page, as texts that end no script element."""
-
-    panels: tuple[Panel, ...]
-    figures: str
-    library: str
-
 
 _TITLES = {
     "timeline": "Timeline",
@@ -49,27 +30,19 @@ def page(diagnosis: Diagnosis) -> str:
     drawn = figures.all_figures(diagnosis)
     if not drawn:
         return html.page(diagnosis)
-    library = _library()
-    text = json.dumps(
-        {name: json.loads(figure.to_json()) for name, figure in drawn.items()}, sort_keys=True, separators=(",", ":")
-    )
+    library, library_hash = _library()
+    plain = {name: json.loads(figure.to_json()) for name, figure in drawn.items()}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    panels = Panels(tuple(Panel(name, _TITLES[name]) for name in drawn), text, library.packed)
-    return html.filled(diagnosis, panels, library.hash)
-
-
-@dataclass(frozen=True, slots=True)
-class _Library:
-    packed: str
-    hash: str
+    panels = html.Panels(tuple((name, _TITLES[name]) for name in drawn), text, library)
+    return html.filled(diagnosis, panels, library_hash)
 
 
 @cache
-def _library() -> _Library:
-    """The plotly.js of the installed package: compressed without a date, and the hash of what it unpacks to."""
+def _library() -> tuple[str, str]:
+    """The plotly.js of the installed package, compressed without a date, and the hash of its unpacked text."""
     from plotly.offline import get_plotlyjs
 
     source = get_plotlyjs().encode("utf-8")
-    packed = base64.b64encode(gzip.compress(source, 9, mtime=0)).decode("ascii")
-    return _Library(packed, html.digest(source))
+    return base64.b64encode(gzip.compress(source, 9, mtime=0)).decode("ascii"), html.digest(source)
