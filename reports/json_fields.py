@@ -1,8 +1,7 @@
 """The published JSON of our dataclasses: which fields, by which names, in which order.
 
-A document and its schema (:mod:`nccldoctor.reports.json_schema`) both follow from the tables here and from the types of the
-fields. A class without a row has all of its fields, in order of declaration: ``Link(waiting, for_, ...)`` becomes
-``{"waiting": "0-2", "for": "3", ...}``.
+The documents follow from the tables here, their schemas also from the types of the fields. A class without a row has all of
+its fields, in order of declaration: ``Link(waiting, for_, ...)`` becomes ``{"waiting": "0-2", "for": "3", ...}``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from nccldoctor.events import Event, GroupRef
 from nccldoctor.model import diagnosis, figures, findings, inputs
@@ -132,16 +131,6 @@ def fields(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ..
     rows = listed.split() if listed else [f"{f.name.removesuffix('_')}={f.name}" for f in dataclasses.fields(kind)]
     pairs = (row.partition("=") for row in rows)
     return tuple((name, attribute or name, CHANGED.get((kind, attribute or name))) for name, _, attribute in pairs)
-
-
-def types(kind: type) -> dict[str, Any]:
-    """The type of each published field, as its annotation says; properties and changing functions by what they return."""
-    hints = get_type_hints(kind)
-    out = {}
-    for name, attribute, change in fields(kind):
-        made = change or getattr(getattr(kind, attribute, None), "fget", None)
-        out[name] = get_type_hints(made)["return"] if made else hints[attribute]
-    return out
 
 
 def plain(value: Any) -> Any:

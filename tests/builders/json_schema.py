@@ -1,21 +1,19 @@
-"""The JSON Schemas of ``analyze`` and ``inspect``, made from the same fields and types as the documents.
+"""The JSON Schemas of ``analyze`` and ``inspect``, made by pydantic from the fields and types of the documents.
 
-``python -m nccldoctor.reports.json_schema analyze`` prints the one that is kept in ``nccldoctor/schema/analyze.json``.
-pydantic is imported here and not where documents are written: a run pays nothing for the schema.
+``test_json_document.py`` compares them with those in ``nccldoctor/schema`` and writes anew what is stale.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, reduce
 from operator import or_
 from types import UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, RootModel, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -144,8 +142,18 @@ def _of(kind: Any) -> Any:
     return _model(kind.__name__, _fields(kind))
 
 
+def _types(kind: type) -> dict[str, Any]:
+    """The type of each published field: its annotation, or what its property or changing function returns."""
+    hints = get_type_hints(kind)
+    types = {}
+    for name, attribute, change in json_fields.fields(kind):
+        made = change or getattr(getattr(kind, attribute, None), "fget", None)
+        types[name] = get_type_hints(made)["return"] if made else hints[attribute]
+    return types
+
+
 def _fields(kind: type) -> dict[str, Any]:
-    forms = json_fields.types(kind)
+    forms = _types(kind)
     return {
         name: (
             Literal[tuple(CHOICES[kind, attribute])] if (kind, attribute) in CHOICES else _published(forms[name]),
@@ -169,7 +177,3 @@ def _published(form: Any) -> Any:
     if get_origin(form) in (Union, UnionType):
         return reduce(or_, parts)
     return tuple.__class_getitem__(parts) if get_origin(form) is tuple else form
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text(sys.argv[1]))
