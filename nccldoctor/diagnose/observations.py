@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TypeVar
 
-from nccldoctor.align.descriptions import describe, describe_missing
+from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.mismatches import Mismatch
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs import absence, call_order, recorded_diffs, silence, still_running
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Confidence
+from nccldoctor.model import Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
 _K = TypeVar("_K")
@@ -55,6 +56,11 @@ class ObservedStall(Stall):
     def what(self) -> str:
         """The stalled call in words: ``ALLREDUCE #18 of dp``."""
         return describe(self.facts, self.call)
+
+    @cached_property
+    def details(self) -> Stalled | None:
+        """The stalled call with its operation, sizes and times."""
+        return stalled_of(self.facts, self.call)
 
     @cached_property
     def texts(self) -> Observed[Key, str]:
@@ -158,3 +164,17 @@ class ObservedStall(Stall):
     def order_breaks(self) -> list[call_order.OrderBreak]:
         """Where ranks of a circle left the order of calls."""
         return call_order.find_order_breaks(self.facts, self.calls)
+
+    @cached_property
+    def one_ended(self) -> tuple[StuckCall, ...]:
+        """The transfers with one end missing; where no call lacks anybody, those of which one end is queued behind another call."""
+        transfers = [call for call in self.calls if call.pair is not None]
+        if any(call.missing for call in self.calls):
+            return tuple(call for call in transfers if call.missing)
+        return tuple(call for call in transfers if call.queued)
+
+    @cached_property
+    def transfer_breaks(self) -> list[call_order.OrderBreak]:
+        """Where ranks left the order of calls by not posting their end of a transfer."""
+        breaks = call_order.find_order_breaks(self.facts, self.one_ended)
+        return [item for item in breaks if item.call.pair is not None]

@@ -8,12 +8,11 @@ What would refute it: a later snapshot in which its completions moved on.
 
 from __future__ import annotations
 
-from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Entry, Waiting
+from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
@@ -21,8 +20,6 @@ from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
-
-CAUSE = CauseClass.DEVICE_STALLED
 
 FAR_BEHIND = 8
 """Completed calls between a rank and its peers that no snapshot of a running job shows."""
@@ -34,7 +31,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 """Operations whose root, or whose other ranks, may rightly finish early."""
 
 
-@rule(CAUSE, refuted_by="a later snapshot in which the completions of that rank moved on")
+@rule(CauseClass.DEVICE_STALLED, refuted_by="a later snapshot in which the completions of that rank moved on")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The minority that is still in a call which the majority completed."""
     call = stall.call
@@ -42,39 +39,29 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     if len(call.inside) > len(call.completed) or _is_mere_snapshot(facts, call):
         return None
-    stalled = stalled_of(facts, call)
-    if (stalled is not None and stalled.op in EARLY_ROOT) or (
-        call.row < 0 and stalled is not None and stalled.op in EARLY
-    ):
+    can_differ = EARLY_ROOT if call.row >= 0 else frozenset((*EARLY_ROOT, *EARLY))
+    if stall.details is not None and stall.details.op in can_differ:
         return None
-    ahead = Ranks(r for r in call.inside if _issued_more(facts, call, r))
-    if not ahead or not (_has_complaint(facts) or _holds_up_peers(facts, call, ahead)):
+    stopped = Ranks(rank for rank in call.inside if _issued_more(facts, call, rank))
+    if not stopped or not (_has_complaint(facts) or _holds_up_peers(facts, call, stopped)):
         return None
-    evidence: list[Citation] = []
-    for rank in list(ahead)[:3]:
-        front = facts.progress.by_group_rank[(call.group, rank)]
-        if front.row >= 0:
-            evidence.append(
-                Entry(
-                    front.row,
-                    f"rank {rank} has not completed #{call.seq}, though its host issued up to #{front.enqueued}",
-                )
-            )
-    evidence += _completed_on_peers(facts, call)
-    for waiting in _calls_waiting_for(facts, call)[:2]:
-        evidence.append(Waiting(waiting, 1))
+    progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
+    waiting = _calls_waiting_for(facts, call)
+    own = [
+        Entry(p.row, f"rank {r} has not completed #{call.seq}, though its host issued up to #{p.enqueued}")
+        for r, p in list(progress.items())[:3]
+        if p.row >= 0
+    ]
+    is_recorded = all(p.row >= 0 for p in progress.values())
+    is_sure = waiting and is_recorded and facts.case.groups[call.group].learned != "assumed"
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
+    where = f"is complete on {peers} and not on {'it' if len(stopped) == 1 else 'them'}"
     return Hypothesis(
-        f"The GPU of {names(ahead)} stopped: {describe(facts, call)} is complete on {peers} and not on "
-        f"{'it' if len(ahead) == 1 else 'them'}, while the host went on",
-        evidence,
-        Confidence.HIGH
-        if _calls_waiting_for(facts, call)
-        and facts.case.groups[call.group].learned != "assumed"
-        and all(facts.progress.by_group_rank[call.group, r].row >= 0 for r in ahead)
-        else Confidence.MEDIUM,
-        ranks=ahead,
-        call=_root(facts, call, ahead) if call.row >= 0 else call,
+        f"The GPU of {names(stopped)} stopped: {stall.what} {where}, while the host went on",
+        [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
+        Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        ranks=stopped,
+        call=_root(facts, call, stopped) if call.row >= 0 else call,
     )
 
 

@@ -29,25 +29,27 @@ from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks, names
 
 
-def _rule(cause: CauseClass, aspect: str) -> None:
-    """Register the rule of one aspect."""
+def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
+    """The ranks that differ in one aspect; None where the members differ in another one, or merely by a shift."""
+    mismatch = stall.mismatch
+    if mismatch is not None:
+        hypothesis = _from_dumps(facts, mismatch) if mismatch.aspect == aspect else None
+    elif aspect == "size" and has_size_complaint(facts):
+        hypothesis = _only_rank_without_dump(facts)
+    else:
+        hypothesis = from_lines(facts, aspect)
+    return hypothesis or (traceback_diffs.judge(facts, stall, other_group=False) if aspect == "op" else None)
 
+
+def _register(cause: CauseClass, aspect: str) -> None:
     @rule(cause, refuted_by=REFUTED)
-    def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-        """Who differs in this aspect; None where the members differ in another one, or merely by a shift."""
-        found = stall.mismatch
-        if found is not None:
-            hypothesis = _from_dumps(facts, found) if found.aspect == aspect else None
-        elif aspect == "size" and has_size_complaint(facts):
-            hypothesis = _only_rank_without_dump(facts)
-        else:
-            hypothesis = from_lines(facts, aspect)
-        return hypothesis or (traceback_diffs.judge(facts, stall, other_group=False) if aspect == "op" else None)
+    def judge_aspect(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+        return judge(facts, stall, aspect)
 
 
-_rule(CauseClass.OP_MISMATCH, "op")
-_rule(CauseClass.SIZE_MISMATCH, "size")
-_rule(CauseClass.DTYPE_MISMATCH, "dtype")
+_register(CauseClass.OP_MISMATCH, "op")
+_register(CauseClass.SIZE_MISMATCH, "size")
+_register(CauseClass.DTYPE_MISMATCH, "dtype")
 
 
 def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:

@@ -8,7 +8,6 @@ What would refute it: a member that did not issue the call, or issued another; a
 
 from __future__ import annotations
 
-from nccldoctor.align.descriptions import describe, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -16,13 +15,64 @@ from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.still_running import has_only_gloo_dumps
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import names, verb
 
-CAUSE = CauseClass.UNFINISHED
+
+@rule(
+    CauseClass.UNFINISHED,
+    refuted_by="a member that did not issue the call, or issued another; an error of a link or a board",
+)
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """A call that everybody is in."""
+    call = stall.call
+    if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
+        return None
+    can_end_early = stall.details is not None and stall.details.op in EARLY
+    if (call.completed and not can_end_early) or stall.is_scattered:
+        return None
+    whole = _is_whole(facts, call)
+    if len(call.inside) < 2 and not whole:
+        return None  # one rank's word: whoever it waits for may be anybody
+    waiting = f"{names(call.inside).capitalize()} {verb(call.inside, 'waits', 'wait')} in {stall.what}"
+    if call.completed:
+        passed = f"{names(call.completed)} {verb(call.completed, 'has', 'have')} passed"
+        headline = f"{waiting}, which {passed}; nobody is shown to be missing"
+    elif whole:
+        headline = f"{names(call.entered).capitalize()} are all in {stall.what} and it does not end"
+    else:
+        headline = f"{waiting}; nobody is shown to be missing"
+    return Hypothesis(headline, [Waiting(call, 4)], _ceiling(facts, stall, call, whole), call=call)
+
+
+def _is_whole(facts: Facts, call: StuckCall) -> bool:
+    """True when all members are known, and all of them are in the call or have completed it."""
+    group = facts.case.groups[call.group]
+    return frozenset(group.members) <= call.entered | call.completed and (
+        group.learned in ("config", "listed")
+        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
+        or (group.learned == "world" and facts.case.world_size is not None)
+    )
+
+
+def _ceiling(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Confidence:
+    group = facts.case.groups[call.group]
+    is_listed_pair = group.learned == "listed" and len(facts.case.world) == 2  # any log may show two ranks of many
+    has_no_complaint = facts.liveness.first_alarm is None
+    may_run = has_no_complaint and (bool(facts.liveness.logged) or stall.is_on_gloo)  # dumps of gloo are taken by hand
+    if len(call.inside) < 2 or not whole or is_listed_pair or may_run or _is_one_of_several(facts, call):
+        return Confidence.LOW
+    is_open = _is_not_comparable(facts, call) or _has_no_dtypes(facts, call)
+    is_open = is_open or group.learned == "listed" or has_no_complaint or _has_unread_rank(facts)
+    return Confidence.MEDIUM if is_open else Confidence.HIGH
+
+
+def _has_no_dtypes(facts: Facts, call: StuckCall) -> bool:
+    """True when the recorder entry of the call names no dtype."""
+    dtypes = facts.case.calls.dtypes[call.row] if call.row >= 0 else -1
+    return dtypes >= 0 and not any(facts.case.vocabulary.dtypes[dtypes])
 
 
 def _is_not_comparable(facts: Facts, call: StuckCall) -> bool:
@@ -49,50 +99,3 @@ def _is_one_of_several(facts: Facts, call: StuckCall) -> bool:
         return False
     given_up = {e.seq for e in facts.case.of(CallTimeout) if e.rank in call.entered and e.seq is not None}
     return bool(given_up - {call.seq})
-
-
-def _may_be_running(facts: Facts) -> bool:
-    """True when no log complains, or on gloo, whose dumps are taken by hand: a running job is in some call, too."""
-    return facts.liveness.first_alarm is None and (bool(facts.liveness.logged) or has_only_gloo_dumps(facts))
-
-
-@rule(CAUSE, refuted_by="a member that did not issue the call, or issued another; an error of a link or a board")
-def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A call that everybody is in."""
-    call = stall.call
-    if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
-        return None
-    stalled = stalled_of(facts, call)
-    if (call.completed and (stalled is None or stalled.op not in EARLY)) or stall.is_scattered:
-        return None
-    group = facts.case.groups[call.group]
-    heard = Ranks(r for r in call.inside)
-    whole = frozenset(group.members) <= call.entered | call.completed and (
-        group.learned in ("config", "listed")
-        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
-        or (group.learned == "world" and facts.case.world_size is not None)
-    )
-    pair = group.learned == "listed" and len(facts.case.world) == 2  # any text may show two ranks of many
-    alone = len(heard) < 2 or not whole or pair
-    open_class = _is_not_comparable(facts, call) or (
-        call.row >= 0
-        and facts.case.calls.dtypes[call.row] >= 0
-        and not any(facts.case.vocabulary.dtypes[facts.case.calls.dtypes[call.row]])
-    )
-    if len(heard) < 2 and not whole:
-        return None  # one rank's word: whoever it waits for may be anybody
-    waiting = f"{names(heard).capitalize()} {verb(heard, 'waits', 'wait')} in {describe(facts, call)}"
-    return Hypothesis(
-        f"{waiting}, which {names(call.completed)} {verb(call.completed, 'has', 'have')} passed; nobody is shown to be missing"
-        if call.completed
-        else f"{names(call.entered).capitalize()} are all in {describe(facts, call)} and it does not end"
-        if whole
-        else f"{waiting}; nobody is shown to be missing",
-        (Waiting(call, 4),),
-        Confidence.LOW
-        if alone or _is_one_of_several(facts, call) or _may_be_running(facts)
-        else Confidence.MEDIUM
-        if open_class or group.learned == "listed" or facts.liveness.first_alarm is None or _has_unread_rank(facts)
-        else Confidence.HIGH,
-        call=call,
-    )

@@ -18,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
-from nccldoctor.diagnose.signs.call_order import OrderBreak, find_order_breaks, has_one_transfer_fewer
+from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
 
@@ -31,10 +31,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
     if stall.kind is StallKind.HIDDEN:
         return _unrecorded(facts, stall)
-    one_ended = _one_ended_transfers(stall) if stall.kind is StallKind.CYCLE else ()
+    one_ended = stall.one_ended if stall.kind is StallKind.CYCLE else ()
     if not one_ended:
         return None
-    breaks = [b for b in find_order_breaks(facts, one_ended) if b.call.pair is not None]
+    breaks = stall.transfer_breaks
     short = {
         rank: call
         for call in one_ended
@@ -55,14 +55,6 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         suspects=Ranks() if culprit else Ranks(r for call in one_ended for r in call.missing | call.queued),
         call=first,
     )
-
-
-def _one_ended_transfers(stall: ObservedStall) -> tuple[StuckCall, ...]:
-    """The transfers with one end missing; where no call lacks anybody, those of which one end is queued behind another call."""
-    transfers = [call for call in stall.calls if call.pair is not None]
-    if any(call.missing for call in stall.calls):
-        return tuple(call for call in transfers if call.missing)
-    return tuple(call for call in transfers if call.queued)
 
 
 def _headline(call: StuckCall, culprit: Ranks) -> str:

@@ -127,21 +127,21 @@ def _count_differences(facts: Facts, call: StuckCall, rank: int, row: int) -> li
     return []
 
 
-def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, StuckCall]]:
-    """The few members of a group that are one call ahead of a peer at the next call that both share: (rank, call of the group).
+def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, int, StuckCall]]:
+    """The few members of a group that are one call ahead of a peer at the next call that both share: (rank, row, call of the group).
 
     The count shows an added call even where equal calls in a row hide its place.
     """
-    out: list[tuple[int, StuckCall]] = []
+    ahead: list[tuple[int, int, StuckCall]] = []
     for call in calls:
         if call.pair is None and 3 * len(call.inside) <= len(facts.case.groups[call.group].members):
             rows = ((rank, pending_row(facts, call, rank)) for rank in call.inside)
-            out += [
-                (rank, call)
+            ahead += [
+                (rank, row, call)
                 for rank, row in rows
                 if row >= 0 and _stays_one(_count_differences(facts, call, rank, row))
             ]
-    return out
+    return ahead
 
 
 def _stays_one(counts: list[int]) -> bool:
