@@ -45,8 +45,7 @@ def read(
 ) -> Case:
     """Everything that the input says, nothing judged: what ``inspect`` shows.
 
-    Raises :class:`~nccldoctor.model.errors.InputError`
-    for a path that does not exist.
+    Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
     return identify(ingest(discover(paths, rank_from), workers, on_progress))
 
@@ -60,18 +59,19 @@ def analyze(
     catalogue: Sequence[str | Path] = (),
     on_progress: Progress | None = None,
 ) -> Incident:
-    """Diagnose the job whose logs and dumps stand under ``paths``.
+    """Diagnose the job whose logs and dumps are under ``paths``.
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
-    of further remedies. Raises :class:`~nccldoctor.model.errors.NccldoctorError`
-    where nothing can be done; whatever can be read is diagnosed.
+    of further remedies. Whatever can be read is diagnosed.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """
     from nccldoctor.incident import Incident
     from nccldoctor.prescribe.catalogue.overlays import in_use
     from nccldoctor.prescribe.prescribe import prescribe
 
-    found = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    case = newest_case(one_job(ingest(found, workers, on_progress)))
+    inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
+    case = newest_case(one_job(ingest(inputs, workers, on_progress)))
     facts = align(case)
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
     findings = with_headline(diagnose(facts), case)

@@ -89,7 +89,7 @@ def _gave_up(facts: Facts, call: StuckCall, began: float) -> list[float]:
 
 
 def _without_times(facts: Facts, call: StuckCall) -> Stalled:
-    """The call in the terms of the contract: by its recorder entry, else by NCCL's counters, else by a timeout line."""
+    """The call by its recorder entry, else by NCCL's counters, else by a timeout line."""
     group = facts.case.groups[call.group]
     row = call.row
     if row >= 0:

@@ -1,4 +1,4 @@
-"""Tells whether an error or an exit is a rank's own end, or only follows from the tear-down of the job.
+"""Tells a rank's own end from errors and exits that only follow from the tear-down.
 
 Example: rank 3 is killed by SIGSEGV at 12:00:05 and its peers give up at 12:30:00: SIGSEGV is its own end. The SIGTERM that the
 launcher then sends to ranks 0-2 is part of the tear-down.
@@ -44,7 +44,7 @@ ABORTS = frozenset({"terminate-called", "fatal-python-error", "watchdog-terminat
 
 
 def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
-    """True when an event can precede the first complaint: always where one of them has no time and no line order."""
+    """True unless times or line numbers show that an event followed the first complaint."""
     when, alarm = liveness.time(event), liveness.first_alarm
     line, source = event.place.line or 0, event.place.source
     if math.isnan(when) and event.rank is not None:

@@ -84,7 +84,7 @@ def _in_order(case: Case, progress: ProgressTable, sequences: CallSequences, sta
 
 
 def _issue_times(case: Case, graph: WaitGraph, liveness: Liveness) -> dict[Key, float]:
-    """When each stuck call was issued: by the recorder, else the time of the timeout line less what the call ran."""
+    """When each stuck call was issued: by the recorder, else by a timeout line less what the call ran."""
     printed: dict[tuple[int, int | None], float] = {}
     for event in case.events:
         if isinstance(event, CallTimeout) and event.rank is not None:

@@ -1,4 +1,4 @@
-"""Collects the failures that can start a stall: what broke a rank, a device, a link or a host before the first complaint.
+"""Collects the failures of ranks, devices, links and hosts that can start a stall.
 
 Effects are not causes. The abort of a rank's own watchdog, a connection closed by a peer, and the signals with which a launcher
 tears a job down are left out here; rules show them as consequences.
@@ -84,7 +84,7 @@ def _failure(
     suspects: Ranks = Ranks(),
     certain: bool = True,
 ) -> Failure:
-    """A failure at the time of its first event; of the rank that this event names where no ``ranks`` are given."""
+    """A failure at the time of its first event, and of that event's rank unless ``ranks`` are given."""
     first = events[0]
     hit = ranks if ranks is not None else Ranks([first.rank] if first.rank is not None else [])
     return Failure(cause, hit, events, liveness.time(first), suspects, certain)

@@ -54,14 +54,14 @@ def first_pending_calls(case: Case, progress: ProgressTable) -> dict[int, list[K
 
 
 def _rarity(case: Case, pending: Mapping[int, Sequence[_Pending]]) -> dict[Key, int]:
-    """How many ranks wait in calls of the same role and no later number, for calls that a rank may be missing from.
+    """How many ranks wait in calls of one role up to each call that some rank may be missing from.
 
     A stall in one tensor-parallel group holds up the whole job, and yet the other tensor-parallel groups do not wait, or wait
     further on: few ranks wait in calls like it. What merely queues behind it waits in every group of its role.
     """
     waiting: dict[tuple[str, int], list[int]] = defaultdict(list)
     for calls in pending.values():
-        for role, seq in {(_role(case, key), key[2]) for _, _, key in calls}:
+        for role, seq in {(_role_of(case, key), key[2]) for _, _, key in calls}:
             waiting[role].append(seq)
     for numbers in waiting.values():
         numbers.sort()
@@ -71,7 +71,7 @@ def _rarity(case: Case, pending: Mapping[int, Sequence[_Pending]]) -> dict[Key, 
         group = case.groups[key[1]]
         members = case.world if group.learned == "log" else group.members
         if _is_of_world(case, key) or idle & members:
-            rarity[key] = bisect_right(waiting[_role(case, key)], key[2])
+            rarity[key] = bisect_right(waiting[_role_of(case, key)], key[2])
     return rarity
 
 
@@ -79,7 +79,7 @@ def _is_of_world(case: Case, key: Key) -> bool:
     return case.groups[key[1]].desc == "default_pg"
 
 
-def _role(case: Case, key: Key) -> tuple[str, int]:
+def _role_of(case: Case, key: Key) -> tuple[str, int]:
     """What a call's group is for: groups of one description and size do the same at the same time."""
     group = case.groups[key[1]]
     return group.desc, 0 if group.learned == "log" else len(group.members)

@@ -89,7 +89,7 @@ def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.b
 
 
 def _is_missing_from_dump(case: Case, group: int, seq: int) -> bool:
-    """True when the dump of a member ends right before call ``seq``; one that ends earlier may be an older dump."""
+    """True when a member's dump ends right before call ``seq``; one that ends earlier may be older."""
     of_group = case.call_group == group
     return any(
         int(case.calls.seq[of_group & (case.call_rank == r)].max(initial=0)) == seq - 1

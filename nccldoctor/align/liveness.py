@@ -162,7 +162,7 @@ def _dump_state(dump: DumpHead) -> str:
 
 
 def _end(case: Case, of: Mapping[int, RankActivity], when: Mapping[int, float]) -> float:
-    """When the last rank of the job had finished; NaN where a rank did not finish, or no line says when."""
+    """When the last rank finished; NaN where a rank did not finish, or no line says when."""
     if not case.world or not all(r in of and of[r].has_finished_cleanly for r in case.world):
         return math.nan
     last_words = [e for r in case.world for e in (*of[r].phases[-1:], *of[r].exits)]

@@ -55,10 +55,10 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One rank skipped a call at number ``seq`` (``missed``), or issued one more: moved by one, its calls equal its peers'.
+    """One rank skipped a call (``missed``) or issued one more: moved by one, its calls equal its peers'.
 
-    ``row`` is the rank's entry there and ``peer_row`` that of a peer; ``length`` is how many calls fit when moved. ``sure`` is
-    false where the order of calls in other groups does not confirm which of the two it was.
+    It happened at number ``seq``. ``row`` is the rank's entry there and ``peer_row`` that of a peer; ``length`` is how many calls
+    fit when moved. ``sure`` is false where the order of calls in other groups does not confirm which of the two it was.
     """
 
     rank: int
@@ -217,7 +217,7 @@ def _came_early(sequences: CallSequences, own: _Calls, theirs: _Calls, at: int) 
 
 
 def _was_in_another_step(sequences: CallSequences, own: _Calls, theirs: _Calls, at: int) -> bool:
-    """True when the rank issued more calls around ``at`` than its peers: the call is of another step, not an extra one."""
+    """True when the rank issued more calls around ``at`` than its peers: no extra call, but another step."""
     between = _distance(sequences, own, at - 1, at + 1)
     of_peers = _distance(sequences, theirs, at - 1, at)
     return between is not None and of_peers is not None and between > of_peers + 1

@@ -88,7 +88,7 @@ def has_time(facts: Facts, one: NcclCounters) -> bool:
     return not math.isnan(facts.liveness.time(next(iter(one.lines.values()))))
 
 
-def may_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
+def can_wait_elsewhere(facts: Facts, one: NcclCounters, rank: int) -> bool:
     """True when a rank may wait in a communicator whose members are unknown or whose calls cannot be counted."""
     known = {other.comm for other in facts.case.nccl_counters}
     if one.observer == "ras":
@@ -140,6 +140,6 @@ def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
 
 
 def counter_evidence(event: Event, one: NcclCounters, says: str, *, supports: bool = True) -> Evidence:
-    """A line of such an observer as evidence; COLL lines and communicator dumps count as their rank's, RAS as its own."""
+    """A line as evidence; COLL lines and communicator dumps are observed by their rank, RAS by itself."""
     who = {"coll": f"log:{event.rank}", "comm-dump": f"dump:{event.rank}"}.get(one.observer, one.observer)
     return Evidence(event.place, event.text[:300], says, supports, who)

@@ -66,6 +66,6 @@ def stalls(graph: WaitGraph, issued_at: Mapping[Key, float], roots: Ranks) -> tu
 
 
 def _cycle(calls: list[StuckCall], issued_at: Mapping[Key, float]) -> Stall:
-    """A circle, first its calls that a rank never issued: the order was broken there, in the others all members queue."""
+    """A circle of calls; those that a rank never issued come first, since the order was broken there."""
     calls.sort(key=lambda c: (not c.missing, issued_at.get(c.key, 0.0), c.key))
     return Stall(StallKind.CYCLE, Ranks(r for c in calls for r in c.inside), calls[0], tuple(calls))

@@ -65,7 +65,7 @@ def find_unrecorded_waits(
 
 
 def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
-    """Roots that left nothing and that no call needs as its explanation: other stuck calls hold up every call they miss.
+    """Silent roots that explain no call: other stuck calls already hold up every call they miss.
 
     Files get lost. Ranks 6 and 7 left nothing; call A misses only rank 7, and call B misses both, but its member rank 5 waits in A:
     rank 7 explains both calls and rank 6 is redundant. A call that every member entered and one does not finish explains as much.

@@ -160,7 +160,7 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
                 sets[_standing(progress, pending, wrapped, index, seq, rank)].add(rank)
         if group.learned == "log" or _has_unknown_members(group):
             sets["unknown"] |= silent - inside
-        own = {r for r in sets["missing"] | sets["unknown"] if _gave_up_alike(timeouts, seq, inside, r)}
+        own = {r for r in sets["missing"] | sets["unknown"] if _has_same_timeout(timeouts, seq, inside, r)}
         for name in ("missing", "unknown"):
             sets[name] -= own
         sets["queued"] |= own
@@ -191,7 +191,7 @@ def _timeouts(case: Case) -> _Timeouts:
     return timeouts
 
 
-def _gave_up_alike(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
+def _has_same_timeout(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
     """True when a line of ``rank`` gives up on the call of the ranks inside: same number, operation and size."""
     own = timeouts.get((rank, seq), set())
     return bool(own) and any(own & timeouts.get((r, seq), set()) for r in inside)

@@ -14,12 +14,12 @@ from dataclasses import replace
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import (
+    can_wait_elsewhere,
     counter_evidence,
     counters_of,
     expected_count,
     has_time,
     is_of_stall,
-    may_wait_elsewhere,
     no_ras_answer,
 )
 from nccldoctor.diagnose.citations import quote
@@ -72,7 +72,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     few = Ranks(r for o in facts.case.nccl_counters if 2 * len(o.lagging) < len(o.last) for r in o.lagging)
     if draft.ranks & one.lagging - few:
         return _name_nobody(facts, bounded, one)
-    if draft.cause is not CauseClass.MISSED_CALL and any(may_wait_elsewhere(facts, one, r) for r in draft.ranks):
+    if draft.cause is not CauseClass.MISSED_CALL and any(can_wait_elsewhere(facts, one, r) for r in draft.ranks):
         return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
     return bounded
 

@@ -1,7 +1,7 @@
-"""Archives as sequences of members: zip and tar, packed or not, one inside another once; nothing reaches the disk.
+"""Reads zip and tar archives as sequences of members, packed or not, nested once; nothing reaches the disk.
 
-A packed tar can only be read from front to back, so all are read like that: :func:`walk` hands out the members in
-order, once to list them and once more to read them. A :class:`Lane` remembers how far it is.
+A compressed tar can only be read from front to back, so all archives are read like that: :func:`walk` yields the members in order,
+once to list them and once more to read them. A :class:`Lane` remembers how far its walk has come.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ARCHIVES = ("zip", "tar")
 DEEPEST = 2
 MOST_MEMBERS = 100_000
 _IN_MEMORY = 256 << 20
-"""A zip inside another archive is held in memory: its directory stands at its end."""
+"""Largest zip inside another archive: it is held in memory, since its directory stands at its end."""
 
 Note = Callable[[str, str], None]
 """Called with a member's name and why it was not read."""
@@ -38,16 +38,16 @@ class Member:
 
 
 def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix: str = "") -> Iterator[Member]:
-    """The members of an archive and of those inside it, in order; what is refused goes to ``note``.
+    """The members of an archive and of archives inside it, in order; what is refused goes to ``note``.
 
-    Damage ends the walk: what came before it has been handed out.
+    Damage ends the walk; the members before it have been yielded.
     """
     try:
         for count, (name, size, part) in enumerate(_zip(raw, budget, note) if kind == "zip" else _tar(raw, note)):
             if count == MOST_MEMBERS:
                 note(prefix, f"more than {MOST_MEMBERS} members{REST}")
                 return
-            if _escapes(name):
+            if _is_outside(name):
                 note(prefix + name, "a path that leaves the archive, refused")
                 continue
             inner = opened(part, budget)
@@ -75,7 +75,8 @@ def _inner_zip(stream: Any, budget: Budget, note: Note, depth: int, prefix: str)
     yield from walk(io.BytesIO(data), "zip", budget, note, depth + 1, prefix)
 
 
-def _escapes(name: str) -> bool:
+def _is_outside(name: str) -> bool:
+    """True for ``/etc/passwd``, ``../a.log`` and ``C:/a.log``: paths that leave the archive."""
     parts = name.replace("\\", "/").split("/")
     return name.startswith(("/", "\\")) or ".." in parts or (len(parts[0]) == 2 and parts[0][1] == ":")
 

@@ -1,6 +1,7 @@
-"""Decompression that gives what there is: all that was unpacked before the packed bytes end or are damaged.
+"""Decompresses everything that precedes the end or the damage of a compressed stream.
 
-The files of the libraries drop what one call had made before it met the end, which of a small log is all of it.
+The file objects of the libraries (``gzip``, ``bz2``, ``lzma``) drop what one call had unpacked before it met the damage, which for a
+small log is all of it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 BLOCK = 64 << 10
-"""Packed bytes read at once."""
+"""Compressed bytes read at once."""
 
 STEP = 4 << 10
-"""Bytes unpacked in one step: what is lost at most before a place that is damaged."""
+"""Bytes unpacked in one step: at most these are lost before damage."""
 
 FEED = 1 << 10
-"""Packed bytes given to zstd at once: its decoder knows no limit of output, and four bytes may stand for 128 kB."""
+"""Compressed bytes given to zstd at once: its decoder has no output limit, and four bytes may become 128 kB."""
 
 MOST_MEMORY = 256 << 20
 
@@ -38,7 +39,7 @@ def unpacked(raw: Any, kind: str) -> Members:
 
 
 class Members:
-    """One compressed member after the other, read from ``raw`` by decoders of the kind that ``bz2`` and ``lzma`` have."""
+    """One compressed member after the other, read from ``raw`` by decoders with the interface of ``bz2`` and ``lzma``."""
 
     def __init__(self, raw: Any, make: Callable[[], Any]) -> None:
         self.raw = raw
@@ -47,7 +48,10 @@ class Members:
         self.error: Exception | None = None
 
     def readinto(self, view: memoryview) -> int:
-        """Some bytes; 0 at the end. Raises :class:`EOFError` and the decoder's own errors, after what came before."""
+        """Read some bytes; 0 at the end.
+
+        Raises :class:`EOFError` and the decoder's own errors, once everything before the damage was returned.
+        """
         filled = 0
         try:
             while not self.error and filled < len(view) and (data := self._step(min(STEP, len(view) - filled))):
@@ -75,7 +79,7 @@ class Members:
                 return bytes(data)
 
     def _next(self) -> bytes:
-        """The packed bytes behind a member, without the zeros that fill up a block of a tape."""
+        """The compressed bytes behind a member, without the zeros that fill up a tape block."""
         packed: bytes = self.decoder.unused_data.lstrip(b"\0")
         while not packed and (more := self.raw.read(BLOCK)):
             packed = more.lstrip(b"\0")
@@ -83,9 +87,9 @@ class Members:
 
 
 class _Frame:
-    """A decoder for one zstd frame with what the others have: a limit of output, and whether the frame has ended.
+    """A decoder for one zstd frame with the interface of the others: an output limit and an end.
 
-    The library's own reader ends at a cut without a word.
+    The library's own reader ends silently where the file is cut.
     """
 
     def __init__(self) -> None:
@@ -96,17 +100,17 @@ class _Frame:
 
     @property
     def eof(self) -> bool:
-        """Whether the frame has ended and all of it was handed out."""
+        """True when the frame has ended and all of it was returned."""
         return self.inner.eof and not len(self.made)
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing can be made of what was given."""
+        """True when all given bytes are used up and the frame goes on."""
         return not (len(self.made) or len(self.packed) or self.inner.eof)
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the frame."""
+        """The bytes behind the frame."""
         return self.inner.unused_data + bytes(self.packed)
 
     def decompress(self, packed: bytes, max_length: int) -> bytes:

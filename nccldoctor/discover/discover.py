@@ -1,6 +1,6 @@
-"""What there is to read: files, folders, patterns, archives, standard input and URLs, as inputs with hints.
+"""Lists the inputs: files, folders, patterns, archives, standard input and URLs, with hints from their names.
 
-Nothing is parsed here; only the first bytes of each file are looked at, for its kind and its packing.
+Nothing is parsed here; the first bytes of each file decide its kind and its compression.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Opener = Callable[[], BinaryIO]
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing to read.
+    """One file or archive member to read.
 
-    ``open`` gives its bytes, unpacked; the stream does not raise but ends early, and ``streams.problem_of`` says why.
-    ``file`` is where it lies on the disk, for plain files only. Inputs with the same ``lane`` (not 0) come out of one
-    archive: they are read fastest by one thread and in the order of their ``turn``.
+    ``open`` returns its bytes, decompressed; the stream does not raise but ends early, and ``streams.problem_of`` says why.
+    ``file`` is its path on the disk, for plain files only. Inputs with the same ``lane`` (not 0) are members of one archive:
+    they are read fastest by one thread and in the order of their ``turn``.
     """
 
     source: Source
@@ -39,12 +39,12 @@ class Input:
 
 
 _SUFFIXES = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
-"""What an archive's name ends in: its members lie in a folder of that name without it, ``logs.tar.gz`` is no host."""
+"""Suffixes of an archive: its members get a folder named without them, since ``logs.tar.gz`` is no host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """All inputs, in the order in which they are reported, and what was left aside."""
+    """All inputs in the order of reports, and gaps for what was not taken."""
 
     inputs: tuple[Input, ...]
     gaps: tuple[Gap, ...]
@@ -52,7 +52,7 @@ class Discovered:
 
 @dataclass(slots=True)
 class _Draft:
-    """An input that has no number and no hints yet; ``hint_name`` is the path as far as it is known."""
+    """An input without number and hints; ``hint_name`` is the path from which hints are read."""
 
     path: str
     hint_name: str
@@ -67,10 +67,10 @@ class _Draft:
 def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Discovered:
     """Everything under ``paths``: files, folders, quoted patterns, archives, ``-`` and URLs.
 
-    Sources are ordered by path, in whatever order the ``paths`` are named. ``rank_from`` is a regular expression with
-    a group ``rank`` that overrules the other rules for names. Raises :class:`~nccldoctor.model.errors.InputError`
-    for a path that does not exist;
-    what cannot be read becomes a Gap.
+    Sources are ordered by path, whatever the order of ``paths``. ``rank_from`` is a regular expression with a group ``rank``
+    that overrules the other rules for names. What cannot be read becomes a Gap.
+
+    Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
     rule: re.Pattern[str] | None = rank_pattern(rank_from) if rank_from else None
     files, gaps = find(sorted(str(path) for path in paths), find_remote)
@@ -131,7 +131,7 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
         return walk(raw, packing, budget, note)
 
     refused: dict[str, list[str]] = {}
-    mine: list[_Draft] = []
+    listed: list[_Draft] = []
     members = Lane(lambda: start(lambda name, why: None))
     for number, member in enumerate(start(lambda name, why: refused.setdefault(why, []).append(name))):
         name = printable(member.name.strip("/"))
@@ -142,8 +142,8 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
         else:
             opener = _member_opener(members, number)
             hint_name = f"{_SUFFIXES.sub('', found.typed)}/{name}"
-            mine.append(_Draft(prefix + name, hint_name, member.size, member.head, opener, None, lane, number))
-    drafts.extend(sorted(mine, key=lambda draft: (draft.path, draft.turn)))
+            listed.append(_Draft(prefix + name, hint_name, member.size, member.head, opener, None, lane, number))
+    drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
         gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))
 

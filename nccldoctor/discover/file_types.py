@@ -1,4 +1,4 @@
-"""What a file is and how it is packed, by its first bytes; names decide nothing here."""
+"""Tells the kind and the compression of a file by its first bytes; names decide nothing here."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ def kind_of(head: bytes) -> SourceKind:
 
 
 def is_own_report(head: bytes) -> bool:
-    """Whether this tool wrote it: its reports are no evidence of what happened."""
+    """True for a report of this tool, which is no evidence of what happened."""
     return _OWN.search(head[:8192]) is not None
 
 
 def _is_binary(head: bytes) -> bool:
-    """More than a tenth of bytes that no text has. UTF-16 is text: a byte-order mark, or zeros in every other place."""
+    """True with more than a tenth of bytes that no text has.
+
+    UTF-16 is text: it has a byte-order mark, or zeros in every other place.
+    """
     sample = head[:8192]
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         return False
@@ -49,10 +52,10 @@ def _is_binary(head: bytes) -> bool:
     zeros = max(sample[0::2].count(0), sample[1::2].count(0))
     if zeros * 10 > 4 * len(sample) and min(sample[0::2].count(0), sample[1::2].count(0)) * 50 < len(sample):
         return False
-    return strange * 10 > len(sample) or (strange * 50 > len(sample) and not _decodes(sample))
+    return strange * 10 > len(sample) or (strange * 50 > len(sample) and not _is_utf8(sample))
 
 
-def _decodes(sample: bytes) -> bool:
+def _is_utf8(sample: bytes) -> bool:
     try:
         sample[:-4].decode("utf-8")
     except UnicodeDecodeError:
@@ -61,17 +64,17 @@ def _decodes(sample: bytes) -> bool:
 
 
 def packing(head: bytes) -> str:
-    """How a file that begins with ``head`` is packed: gz, bz2, xz, zst, zip, tar, or "" for not at all."""
+    """How a file is packed, by its first bytes: gz, bz2, xz, zst, zip, tar, or "" for not at all."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
-    if head[:4] == b"\x28\xb5\x2f\xfd" or (head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F):
+    if head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F:
         return "zst"  # a skippable frame may stand first
     return "tar" if is_tar(head) else ""
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether the first block is a tar header with a right checksum."""
+    """True when the first block is a tar header with a correct checksum."""
     block = head[:_BLOCK]
     if len(block) < _BLOCK or not block[0]:
         return False

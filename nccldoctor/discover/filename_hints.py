@@ -1,4 +1,4 @@
-"""What names tell: rank, local rank, attempt and host out of a path, and by which rule.
+"""Reads rank, local rank, attempt and host from a path, and says by which rule.
 
 Hints only: content overrules them. A number counts as a rank where the name says so (``rank_3``), or where the
 name is one of a family that is numbered like ranks (``fr_0`` … ``fr_7``); a process id or a date is not.
@@ -20,7 +20,7 @@ SURE_BELOW = 1024
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a path says; None where it says nothing. ``why`` names the rules."""
+    """What a path says; None where it says nothing. ``why`` names the rules that matched."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -73,17 +73,17 @@ _FAMILY_WORDS = re.compile(
 def rank_pattern(text: str) -> re.Pattern[str]:
     """The user's own rule (``--rank-from``): a regular expression with a group named ``rank``.
 
-    Raises :class:`InputError` where it is none.
+    Raises :class:`InputError` for anything else.
     """
     try:
-        found = re.compile(text)
+        pattern = re.compile(text)
     except re.error as error:
         raise InputError(
             f"--rank-from is no regular expression: {error}", hint=r"for example host\d+_(?P<rank>\d+)\.log"
         ) from None
-    if "rank" not in found.groupindex:
+    if "rank" not in pattern.groupindex:
         raise InputError("--rank-from has no group named rank", hint=r"for example host\d+_(?P<rank>\d+)\.log")
-    return found
+    return pattern
 
 
 def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str] | None = None) -> list[Hint]:
@@ -154,7 +154,7 @@ def _plain(name: str, found: dict[str, tuple[int | str, str]]) -> None:
 
 
 def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
-    """Numbers at the end of names that go together like ranks do."""
+    """Ranks by numbers at the end of names that form a family: ``fr_0`` to ``fr_7``."""
     members: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for name, is_dump in zip(names, dumps, strict=True):
         folder, _, base = name.rpartition("/")

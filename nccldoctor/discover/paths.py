@@ -1,4 +1,4 @@
-"""Finding files: paths, folders, patterns, standard input and URLs become openable files in a fixed order."""
+"""Turns paths, folders, patterns, standard input and URLs into files that can be opened, in a fixed order."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PIPE_LIMIT = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file: ``path`` as it will be shown, ``typed`` with more of its folders where the user named them (for hints).
+    """A file that can be opened.
 
-    ``open`` gives its bytes as they lie there, ``seekable`` does it for archives that have their directory at the end.
-    ``alone`` is true where it is the only thing asked for.
+    ``path`` is shown in reports; ``typed`` has more of the folders that the user named, and gives hints. ``open`` returns its
+    bytes as stored; ``seekable`` does so for archives with their directory at the end. ``alone``: it is the only input.
     """
 
     path: str
@@ -68,12 +68,12 @@ def printable(path: str) -> str:
 
 
 def _labels(paths: Sequence[str]) -> dict[str, str]:
-    """What tells several inputs apart: the ends of their paths, as short as they differ, never the whole."""
+    """The shortest ends of several paths that differ: ``run1/logs`` and ``run2/logs``."""
     parts = {path: Path(os.path.normpath(Path.cwd() / _fixed(path))).parts[1:] or ("root",) for path in paths}
     wanted = len(set(parts.values()))
     longest = max(map(len, parts.values()), default=1)
     length = next((n for n in range(1, longest) if len({p[-n:] for p in parts.values()}) == wanted), longest)
-    return {path: "/".join(mine[-length:]) for path, mine in parts.items()}
+    return {path: "/".join(names[-length:]) for path, names in parts.items()}
 
 
 def _fixed(path: str) -> Path:
@@ -194,7 +194,7 @@ def _unreadable(top: Path, error: OSError) -> Gap:
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:
-    """Opens a regular file for as many bytes as it has then: a log that grows would never end."""
+    """Opens a regular file for its bytes at that moment: a log that grows would never end."""
 
     def open_file() -> BinaryIO:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -208,7 +208,7 @@ def _opener(path: Path) -> Callable[[], BinaryIO]:
 
 
 def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
-    """A pipe, kept in memory: it can be read once only, and what it is shows in its first bytes."""
+    """A pipe, kept in memory: it can be read only once, and its first bytes decide its kind."""
     if path in _STANDARD_INPUT:
         data = sys.stdin.buffer.read(_PIPE_LIMIT + 1)
     else:

@@ -1,4 +1,4 @@
-"""Inputs with ``://`` in their name, through fsspec."""
+"""Finds the files of a URL (``s3://…``) through fsspec."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def find_remote(url: str, alone: bool) -> list[Found]:
         raise InputError(f"{url}: URLs need fsspec", hint="pip install 'nccldoctor[fsspec]'") from None
     try:
         system, top = fsspec.core.url_to_fs(url)
-        files = _files(system, top)
+        files = _sizes_by_path(system, top)
     except Exception as error:  # every kind of store has error types of its own
         text = f"{type(error).__name__}: {error}"[:200]
         raise InputError(f"{url}: {text}", hint="stores such as s3 need their own package, s3fs for s3://") from None
@@ -31,17 +31,17 @@ def find_remote(url: str, alone: bool) -> list[Found]:
         name = "/".join(filter(None, (label, inside))) or path.rsplit("/", 1)[-1]
         opener = _opener(system, path)
         shown = printable(name)
-        out.append(Found(shown, shown, size, _bounded(opener, size), opener, alone=alone and not inside))
+        out.append(Found(shown, shown, size, _up_to(opener, size), opener, alone=alone and not inside))
     return out
 
 
-def _files(system: Any, top: str) -> dict[str, int]:
+def _sizes_by_path(system: Any, top: str) -> dict[str, int]:
     """Sizes by path, of the file itself or of all files below it; hidden ones left out."""
-    found = system.find(top, detail=True)
+    files = system.find(top, detail=True)
     start = len(top.rstrip("/"))
     return {
         path: int(info.get("size") or 0)
-        for path, info in found.items()
+        for path, info in files.items()
         if not any(part.startswith(".") for part in path[start:].split("/"))
     }
 
@@ -50,5 +50,5 @@ def _opener(system: Any, path: str) -> Callable[[], BinaryIO]:
     return lambda: cast(BinaryIO, system.open(path, "rb"))
 
 
-def _bounded(opener: Callable[[], BinaryIO], size: int) -> Callable[[], BinaryIO]:
+def _up_to(opener: Callable[[], BinaryIO], size: int) -> Callable[[], BinaryIO]:
     return lambda: reader(opener(), limit=size or None)

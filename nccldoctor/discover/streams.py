@@ -1,6 +1,6 @@
-"""Bytes from files that may be compressed, growing or damaged: bounded, read once from front to back.
+"""Reads files that may be compressed, growing or damaged, once from front to back, within limits.
 
-What goes wrong while reading ends the stream early and is kept in ``problem``: half a log is worth more than none.
+An error while reading ends the stream early and is kept in ``problem``: half a log is worth more than none.
 """
 
 from __future__ import annotations
@@ -13,50 +13,53 @@ from nccldoctor.discover.compression import unpacked
 from nccldoctor.discover.file_types import packing
 
 HEAD = 64 << 10
-"""How much of a file decides what it is."""
+"""Bytes of a file that decide its kind."""
 
 MOST_OUTPUT = 10 << 30
-"""Decompressed bytes read from one file of the input."""
+"""Most decompressed bytes read from one file of the input."""
 
 FREE_OUTPUT = 256 << 20
-"""Decompressed bytes before the ratio counts: repetitive logs reach high ratios honestly."""
+"""Decompressed bytes before the ratio counts: repetitive logs have high ratios too."""
 
 MOST_RATIO = 200
 
 PIECE = 64 << 10
-"""Bytes asked for at once: the readers of a zip's members keep back what one call had made before it met damage."""
-
+"""Bytes read at once: the reader of a zip member drops what one call had unpacked before it met damage."""
 
 REST = ": the rest was not read"
 
 
 def damaged(error: Exception) -> str:
-    """What is said of a stream that ended with an error."""
+    """The reason given for a stream that ended with an error."""
     return f"damaged ({type(error).__name__}): what came before it was read"
 
 
 def is_loss(why: str) -> bool:
-    """Whether a reason says that a part of what was to be read is lost; other things are left aside on purpose."""
+    """True when a reason says that input was lost; other inputs are left out on purpose."""
     return why.startswith("damaged (") or why.endswith(REST)
 
 
 class Budget:
-    """What one file of the input may still unpack to, all its members together."""
+    """The decompressed bytes that one file of the input may still give, all its members together."""
 
     def __init__(self, packed: int, most: int = MOST_OUTPUT, free: int = FREE_OUTPUT, ratio: int = MOST_RATIO) -> None:
         self.left = min(most, max(free, ratio * packed))
         self.why = f"unpacks to more than {self.left >> 20} MB"
 
-    def spend(self, count: int) -> bool:
-        """Whether ``count`` more bytes are allowed."""
+    def spend(self, count: int) -> None:
+        """Subtract ``count`` bytes."""
         self.left -= count
-        return self.left >= 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """True when more bytes were spent than allowed."""
+        return self.left < 0
 
 
 class Stream(io.RawIOBase):
-    """A raw stream over another one: at most ``limit`` bytes, and within ``budget`` where there is one.
+    """A raw stream over another one: at most ``limit`` bytes, and within ``budget`` if given.
 
-    The inner stream's errors end it, they do not escape: see ``problem``.
+    Errors of the inner stream do not escape; they end this one and are told by ``problem``.
     """
 
     def __init__(self, inner: Any, limit: int | None = None, budget: Budget | None = None, behind: Any = None) -> None:
@@ -69,7 +72,7 @@ class Stream(io.RawIOBase):
 
     @property
     def problem(self) -> str:
-        """Why reading ended early, here or further in; "" where it did not."""
+        """Why reading ended early, here or in the inner stream; "" where it did not."""
         return problem_of(self.inner) or self.cut
 
     def readable(self) -> bool:
@@ -77,7 +80,7 @@ class Stream(io.RawIOBase):
         return True
 
     def readinto(self, target: Any) -> int:
-        """Fill ``target`` as far as there is something."""
+        """Fill ``target`` with what can be read."""
         view = memoryview(target).cast("B")[:PIECE]
         view = view if self.limit is None else view[: self.limit]
         if not len(view) or self.cut:
@@ -89,9 +92,11 @@ class Stream(io.RawIOBase):
             return 0
         if self.limit is not None:
             self.limit -= got
-        if self.budget is not None and not self.budget.spend(got):
-            self.cut = f"{self.budget.why}{REST}"
-            return 0
+        if self.budget is not None:
+            self.budget.spend(got)
+            if self.budget.is_exceeded:
+                self.cut = f"{self.budget.why}{REST}"
+                return 0
         return got
 
     def close(self) -> None:
@@ -105,7 +110,7 @@ class Stream(io.RawIOBase):
 
 
 class Rejoined:
-    """A stream as it was before its first bytes were read to see what it is."""
+    """A stream with the first bytes, read to see what it is, put back."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self.head = memoryview(head)
@@ -113,7 +118,7 @@ class Rejoined:
 
     @property
     def problem(self) -> str:
-        """That of the stream behind."""
+        """The problem of the stream behind."""
         return problem_of(self.rest)
 
     def readinto(self, target: Any) -> int:

@@ -1,7 +1,8 @@
-"""Tar archives read from front to back: headers one at a time, nothing on the disk, every length bounded.
+"""Reads tar archives from front to back: one header at a time, nothing on the disk, every length bounded.
 
-The standard library's reader takes headers of any size into memory, follows links and knows sparse files; an archive
-from a stranger needs less. Formats: ustar, GNU long names, pax paths and sizes (POSIX.1-2001, ``pax``).
+``tarfile`` of the standard library ends silently where an archive is cut or damaged, as if no more members followed; here that is an
+error, so that the report can say what was lost. ``tarfile`` also takes headers of any size into memory, follows links and supports
+sparse files, which an untrusted archive must not make it do. Formats: ustar, GNU long names, pax paths and sizes (POSIX.1-2001).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PAX = re.compile(rb"\d{1,7} ([a-zA-Z.]{1,64})=([^\n]{0,65536})\n")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member: its name, its bytes in ``part`` until the next member is asked for, or why it is not handed out."""
+    """A member with its bytes in ``part``, valid until the next one is read, or why it is refused."""
 
     name: str
     size: int
@@ -50,7 +51,10 @@ class Part(io.RawIOBase):
         return True
 
     def readinto(self, target: Any) -> int:
-        """Read on, at most to the end of the member. Raises :class:`EOFError` where the archive ends before it."""
+        """Read on, at most to the end of the member.
+
+        Raises :class:`EOFError` where the archive ends before it.
+        """
         view = memoryview(target).cast("B")[: self.left]
         if not len(view):
             return 0
@@ -62,7 +66,10 @@ class Part(io.RawIOBase):
 
 
 def members(stream: Any) -> Iterator[Member]:
-    """The members in order. Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged."""
+    """The members in order.
+
+    Raises :class:`ValueError` or :class:`EOFError` where the archive is damaged.
+    """
     name, size = "", None
     while (block := _block(stream)) is not None:
         if not is_tar(block):
@@ -74,7 +81,7 @@ def members(stream: Any) -> Iterator[Member]:
                 raise ValueError("a header of more than 1 MB")
             data = _take(stream, length)
             if kind == b"L":
-                name = _text(data.rstrip(b"\0"))
+                name = _decoded(data.rstrip(b"\0"))
             elif kind == b"x":
                 name, size = _pax(data, name, size)
             _take(stream, -length % BLOCK)
@@ -128,19 +135,21 @@ def _number(field: bytes) -> int:
 
 
 def _name(block: bytes) -> str:
-    name = _text(block[:100].split(b"\0", 1)[0])
-    prefix = _text(block[345:500].split(b"\0", 1)[0]) if block[257:262] == b"ustar" and block[262:263] == b"\0" else ""
+    name = _decoded(block[:100].split(b"\0", 1)[0])
+    prefix = (
+        _decoded(block[345:500].split(b"\0", 1)[0]) if block[257:262] == b"ustar" and block[262:263] == b"\0" else ""
+    )
     return f"{prefix}/{name}" if prefix else name
 
 
 def _pax(data: bytes, name: str, size: int | None) -> tuple[str, int | None]:
     for key, value in _PAX.findall(data):
         if key == b"path":
-            name = _text(value)
+            name = _decoded(value)
         elif key == b"size" and value.isdigit() and len(value) < 20:
             size = int(value)
     return name, size
 
 
-def _text(name: bytes) -> str:
+def _decoded(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")

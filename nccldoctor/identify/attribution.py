@@ -33,7 +33,7 @@ class Attributed:
 
 @dataclass(slots=True)
 class _FileRanks:
-    """The rank of each file by source id (None: several ranks or none), and how a rank is known if not by the name."""
+    """The rank of each file by source id (None: several or none), and how it is known."""
 
     rank: dict[int, int | None] = field(default_factory=dict)
     why: dict[int, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def _has_many_writers(one: Parsed) -> bool:
 
 
 def _share_in_folders(parsed: Sequence[Parsed], files: _FileRanks) -> None:
-    """``stdout.log`` and ``stderr.log`` of one local rank stand in one folder: the rank of one is the rank of the other."""
+    """``stdout.log`` and ``stderr.log`` in the folder of one local rank are of the same rank."""
     known: dict[tuple[str, int], set[int]] = defaultdict(set)
     sources = [one.source for one in parsed]
     places = [((s.path.rpartition("/")[0], s.local_rank), s.id) for s in sources if s.local_rank is not None]

@@ -106,7 +106,7 @@ class Case:
 
     @property
     def world(self) -> Ranks:
-        """All global ranks of the job: by the world size, else those that a dump, a line or a group names."""
+        """All global ranks: by the world size, else those that a dump, a line or a group names."""
         if self.world_size is not None:
             return Ranks(range(self.world_size))
         seen = Ranks(r for r in self.dump_rank if r is not None) | (e.rank for e in self.events if e.rank is not None)

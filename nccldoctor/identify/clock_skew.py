@@ -36,10 +36,7 @@ _TOGETHER = (
 
 
 def find_skews(
-    batch: Batch,
-    call_rank: npt.NDArray[np.int32],
-    call_group: npt.NDArray[np.int32],
-    rank_host: Mapping[int, str],
+    batch: Batch, call_rank: npt.NDArray[np.int32], call_group: npt.NDArray[np.int32], rank_host: Mapping[int, str]
 ) -> tuple[Skew, ...]:
     """The clocks that differ from most by :data:`NOTICED` seconds or more, by host, else by equal difference."""
     offsets = _offsets_of_ranks(batch, call_rank, call_group)

@@ -36,7 +36,7 @@ TAKEN_DOWN = 840.0
 
 
 def event_seconds(events: Sequence[Event], batch: Batch, dump_rank: Sequence[int | None]) -> npt.NDArray[np.float64]:
-    """Epoch seconds of each event, NaN where it has no time; naive times are moved by the zone of the job's logs."""
+    """Epoch seconds of each event (NaN: no time); naive times are moved by the zone of the logs."""
     year = _year(events, batch)
     raw = np.array([_stamp(e.time, year) for e in events], dtype=np.float64)
     naive = np.array([e.time is not None and e.time.tzinfo is None for e in events], dtype=bool)

@@ -38,7 +38,7 @@ def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[st
 
 
 def _size_by_gather(events: Sequence[Event]) -> int | None:
-    """The size of the default group, from a line about a gather: an input of 100 and an output of 1600 make 16 ranks."""
+    """The size of the default group by a gather's line: input 100 and output 1600 make 16 ranks."""
     for event in events:
         op, numel_in, numel_out = _call_sizes(event)
         is_default = event.group is None or event.group.desc == "default_pg" or event.group.uid == "0"
@@ -129,6 +129,6 @@ def _fitting_ranks(known: Ranks, silent: Ranks, size: int, complete: Sequence[Ra
 
 
 def _is_aligned(group: Ranks) -> bool:
-    """True when a group begins where groups of a grid begin, so that other groups can fill the gaps between its ranks."""
+    """True when a group begins where a grid's groups begin, so that others can fill its gaps."""
     first, second = list(group)[:2]
     return first % ((second - first) * len(group)) < second - first

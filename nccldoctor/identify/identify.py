@@ -164,7 +164,7 @@ def _recorded_spans(batch: Batch) -> dict[int, list[datetime]]:
 
 
 def _reading(parsed: Parsed, recorded: list[datetime]) -> Reading:
-    """How a source was read, with its span of time: of the dated lines, without a year where no line has one."""
+    """How a source was read, and the span of its times (without a year where no line has one)."""
     times = [*recorded, *(e.time for e in parsed.events if e.time is not None)]
     dated = [t for t in times if t.year != YEARLESS]
     aware = [t for t in dated if t.tzinfo is not None]

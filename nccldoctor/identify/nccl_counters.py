@@ -77,7 +77,7 @@ Local = tuple[int | None, str | None]
 
 
 def _names(inits: Iterable[CommInit]) -> dict[Local, str]:
-    """One name for each communicator on all its members: its id, or for a split its parent's name and the split."""
+    """One name for each communicator on all its members: its id, or its parent's name and the split."""
     names: dict[Local, str] = {}
     for event in inits:
         if event.what not in ("start", "complete") or event.rank is None or event.comm is None:
@@ -184,5 +184,5 @@ class NcclCounters:
 
     @property
     def is_moving(self) -> bool:
-        """True when a lagging member (or any, if none lags) advanced between two queries: then no rank is stuck on it."""
+        """True when a lagging member (or any, if none lags) advanced: no rank is stuck on it."""
         return bool((self.lagging or self.members) & self.advanced)

@@ -67,7 +67,7 @@ def _stamp(event: RasStatus) -> tuple[bool, str]:
 
 
 def _reports(events: Iterable[RasStatus]) -> Iterator[list[RasStatus]]:
-    """Splits the lines of each file into queries: a line of a kind that was already read begins the next one."""
+    """Splits the lines of each file into queries: a line of a kind already read begins the next."""
     report: list[RasStatus] = []
     seen: set[tuple[object, ...]] = set()
     for event in events:

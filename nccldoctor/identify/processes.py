@@ -94,7 +94,7 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
 
 
 def _read_ras(events: list[RasStatus], processes: ProcessTable) -> None:
-    """RAS lists processes by the rank in a communicator; in one of all GPUs of the job these are global ranks."""
+    """RAS lists processes by rank in a communicator: global ranks where it holds all GPUs."""
     total = max((e.nranks or 0 for e in events if e.what == "TOTAL"), default=0)
     sizes = {(e.place.source, e.table): e.nranks for e in events if e.comm_id is None}
     for event in events if total else ():

@@ -107,9 +107,9 @@ def _ended_at(case: Case, keep: Sequence[int]) -> float:
 
 
 def _restarted_at(case: Case, keep: Sequence[int], begins: Mapping[int, int]) -> float:
-    """The time of the newest restart line, or of the line before it, on the job's clock: other files hold no such line.
+    """The time of the newest restart line, or of the line before it, on the job's clock.
 
-    NaN where no line has one, or the clocks of the files contradict each other.
+    Files without such a line are split there. NaN where no line has a time, or the clocks of the files contradict each other.
     """
     before, behind = -math.inf, math.inf
     kept = set(keep)
@@ -170,7 +170,7 @@ class _Attempt:
     gone: dict[int | None, float] = field(default_factory=dict)
 
     def is_over_at(self, event: Event, at: float, second: float, pause: float) -> bool:
-        """True when the event is of the next attempt: by a rank that ended before, or the launcher after all had ended.
+        """True for the first event of the next attempt: by a rank that had ended, or by its launcher.
 
         Logs of several nodes may be concatenated: what happened before the latest end is no new attempt.
         """
@@ -184,7 +184,7 @@ class _Attempt:
             return event.step is not None and event.step < self.step.get((event.rank, event.label), -1)
         return event.rank in self.spoke and _is_start(event)
 
-    def add(self, event: Event, at: float, second: float) -> None:
+    def learn(self, event: Event, at: float, second: float) -> None:
         """Add what the event says of its rank."""
         if _is_end(event):
             self.ended = max(self.ended, -math.inf if math.isnan(second) else second)
@@ -203,12 +203,12 @@ def _last_end(events: Iterable[tuple[float, float, Event]], pause: float = 0.0) 
         if attempt.gone and attempt.is_over_at(event, at, second, pause):
             end_before = max(end for end in attempt.gone.values() if end < at)
             attempt = _Attempt()
-        attempt.add(event, at, second)
+        attempt.learn(event, at, second)
     return end_before
 
 
 def _is_end(event: Event) -> bool:
-    """True when a rank ends with it: it gave up on a call, was torn down, or exited with an error."""
+    """True when a rank ends with the event: a timeout, a tear-down or an exit with an error."""
     if isinstance(event, ProcessExit):
         return bool(event.exitcode or event.signal)
     return isinstance(event, CallTimeout | TearDown)

@@ -49,7 +49,7 @@ class Recorded:
     calls: dict[Call, float] = field(default_factory=dict)
     named: dict[int, dict[Call, float]] = field(default_factory=dict)
 
-    def add(self, other: Recorded) -> None:
+    def merge(self, other: Recorded) -> None:
         """Add a dump of the same run."""
         self.dumps += other.dumps
         self.size = self.size if self.size is not None else other.size
@@ -69,7 +69,7 @@ def dump_runs(batch: Batch, sources: Mapping[int, Source]) -> list[Recorded]:
         if home is None:
             runs.append(one)
         else:
-            home.add(one)
+            home.merge(one)
     return runs
 
 

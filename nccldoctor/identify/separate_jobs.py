@@ -110,14 +110,14 @@ class _Unit:
     last: float = -math.inf
 
     @property
-    def ranks(self) -> set[int]:
+    def placed_ranks(self) -> set[int]:
         """The ranks with steps or sequence numbers."""
         return {rank for rank, _ in self.numbers}
 
     @property
-    def named(self) -> set[int]:
+    def named_ranks(self) -> set[int]:
         """All ranks that the lines name."""
-        return self.ranks | self.hosts.keys() | self.ended
+        return self.placed_ranks | self.hosts.keys() | self.ended
 
 
 @dataclass(slots=True)
@@ -132,17 +132,17 @@ class _Run:
     ids: set[str] = field(default_factory=set)
     of_rank: dict[int, list[_Unit]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, unit: _Unit) -> None:
+    def take(self, unit: _Unit) -> None:
         """Add a unit of this run."""
         self.units.append(unit)
         self.sizes |= {frozenset(unit.sizes)} if unit.sizes else set()
         self.ids |= {unit.run} if unit.run else set()
-        for rank in unit.named:
+        for rank in unit.named_ranks:
             self.of_rank[rank].append(unit)
 
     def near(self, unit: _Unit) -> list[_Unit]:
         """The units that name a rank of this one, or a run id where this one does."""
-        near = {id(other): other for rank in unit.named for other in self.of_rank.get(rank, ())}
+        near = {id(other): other for rank in unit.named_ranks for other in self.of_rank.get(rank, ())}
         if unit.run:
             near |= {id(other): other for other in self.units if other.run}
         return list(near.values())
@@ -158,12 +158,12 @@ class _Run:
 
 def _one_of_logs(read: Ingested) -> Ingested:
     runs: list[_Run] = []
-    for unit in sorted(_units(read.parsed), key=lambda one: -len(one.ranks)):
+    for unit in sorted(_units(read.parsed), key=lambda one: -len(one.placed_ranks)):
         home = next((run for run in runs if run.can_hold(unit)), None)
         if home is None:
             home = _Run()
             runs.append(home)
-        home.add(unit)
+        home.take(unit)
     if len(runs) < 2:
         return read
     dumped = {dump.source for dump in read.batch.dumps}
@@ -180,7 +180,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
 def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, int, int, float]:
     """A sort key: a run that no other came after, then the one with dumps, with most ranks, the newest."""
     last = not any(_is_earlier(own, unit) for own in run.units for other in runs for unit in other.near(own))
-    ranks = {rank for unit in run.units for rank in unit.ranks}
+    ranks = {rank for unit in run.units for rank in unit.placed_ranks}
     held = sum(source.id in dumped for unit in run.units for source in unit.sources)
     return last, held, len(ranks), max(unit.last for unit in run.units)
 
@@ -248,11 +248,11 @@ def _is_of_another_job(one: _Unit, other: _Unit) -> bool:
 
 
 def _is_earlier(one: _Unit, other: _Unit) -> bool:
-    """True when ranks ended in the one unit and go on in the other, later, or a launcher began another run.
+    """True when ranks ended in one unit and go on later in the other, or a launcher restarted.
 
     A log that was merely split goes on too, but no rank ended in its first part.
     """
-    again = one.run != other.run if one.run and other.run else one.ended & other.ranks
+    again = one.run != other.run if one.run and other.run else one.ended & other.placed_ranks
     known = math.isfinite(one.last) and math.isfinite(other.first)
     return known and other.first > one.last + PAUSE and bool(again)
 

@@ -65,7 +65,7 @@ def _stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
 
 
 def _has_call(case: Case, rows: slice, event: CollectiveTimeout) -> bool | None:
-    """True when a dump holds the call of a line, False when it holds another one instead, None when it is not known."""
+    """True when a dump holds the call of a line, False when another one instead, None if unknown."""
     calls = case.calls
     if event.op is None or event.op in OTHER_NUMBERS:
         return None

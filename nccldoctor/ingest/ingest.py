@@ -1,7 +1,7 @@
-"""Inputs in, events and columns out: each file goes to who understands it, and what fails becomes a Gap.
+"""Reads all inputs into events and tables of calls: each file by its parser, and failures as Gaps.
 
-Recorder dumps go to limited child processes, and text meanwhile to threads (the search releases the interpreter lock).
-Results are put together in the order of the sources, whatever finished first.
+Recorder dumps are read by child processes with limits, text meanwhile by threads (the search releases the interpreter lock). Results
+are put together in the order of the sources, whatever finished first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nccldoctor.parsers.flight_recorder.process import Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
 
 LARGEST_WHOLE = 64 << 20
-"""Files that a parser wants whole are given to it up to this size; larger ones are read as text."""
+"""Largest file given whole to a parser of files; larger ones are read as text."""
 
 SAMPLED_IN_ALL, SAMPLED_AT_LEAST = 128_000, 60
 """Lines of progress looked at in all texts together, and in each: of thousands of ranks the last steps of each tell enough."""
@@ -39,12 +39,15 @@ WORTH_A_THREAD = 16 << 20
 would take the interpreter from each other, which made eight logs of 300 kB a quarter slower."""
 
 NAMED = 20
-"""Files of one fault that are named one by one."""
+"""Files with the same problem that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """Everything read: ``parsed`` one for each input, in order; ``batch`` the calls of all dumps; ``gaps`` the rest."""
+    """Everything that was read.
+
+    ``parsed`` has one item for each input, in order; ``batch`` holds the calls of all dumps; ``gaps`` what was not read.
+    """
 
     parsed: tuple[Parsed, ...]
     batch: Batch
@@ -57,10 +60,10 @@ def ingest(
     on_progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
 ) -> Ingested:
-    """Read all inputs. ``workers`` bounds threads and child processes (default: the cores, at most 8).
+    """Read all inputs with at most ``workers`` threads and child processes (default: the cores, at most 8).
 
-    ``on_progress`` is called with the number of inputs done and of all inputs, from any thread, one call at a time. No
-    file can make this raise.
+    ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. No file
+    can make this raise.
     """
     progress = _Progress(len(found.inputs), on_progress)
     with collector_off():
@@ -85,14 +88,14 @@ def ingest(
         gaps = (
             *found.gaps,
             *(shelf.load_parsers() if texts else ()),
-            *_few(gap for parsed in parsed_all for gap in parsed.gaps),
+            *_grouped(gap for parsed in parsed_all for gap in parsed.gaps),
         )
         return Ingested(tuple(parsed_all), merge(read), gaps)
 
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """The garbage collector would walk all that was read, again and again; nothing large is in a cycle."""
+    """Runs without the garbage collector, which would walk all that was read again and again for no cycle."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -190,7 +193,7 @@ def _owner(head: bytes, path: str) -> FileParser | None:
 
 
 def _kind(parsed: Parsed) -> SourceKind:
-    """The kind of a text by what it says; what gave nothing keeps its kind."""
+    """The kind of a text by its events; a text without events keeps its kind."""
     events = parsed.events
     if any(isinstance(e, Stack) for e in events) and all(isinstance(e, Stack | Version) for e in events):
         return SourceKind.STACKS
@@ -203,8 +206,8 @@ def _nothing(source: Source, kind: SourceKind, why: str, lost: bool = False) -> 
     return Parsed(replace(source, kind=kind), gaps=(Gap(source.path, why, source=source.id, lost=lost),))
 
 
-def _few(gaps: Iterator[Gap]) -> list[Gap]:
-    """The gaps, but of those with the same reason no more than a few by name."""
+def _grouped(gaps: Iterator[Gap]) -> list[Gap]:
+    """The gaps, with at most :data:`NAMED` files named for the same reason."""
     by_reason: dict[str, int] = defaultdict(int)
     out = []
     for gap in gaps:

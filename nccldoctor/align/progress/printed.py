@@ -91,7 +91,7 @@ def group_of(case: Case, event: Event) -> int | None:
 
 
 def _is_of_rarer_group(case: Case, event: Event) -> bool:
-    """True when the rank gave up on calls of several unnamed groups, and this one is not what most ranks gave up on.
+    """True when the rank gave up on several unnamed groups, and most ranks gave up on another one.
 
     Calls of one group that time out together have numbers close to each other. Rank 3 gave up on #18 and on #5012: at least one
     of them is not of the default group.
