@@ -10,7 +10,7 @@ import json
 import re
 from datetime import date
 from functools import cache
-from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -44,13 +44,11 @@ class Strict(BaseModel):
     @classmethod
     def known_placeholders(cls, value: Any) -> Any:
         """Refuse a placeholder that nothing fills."""
-        texts = value if isinstance(value, tuple) else (value,)
-        for text in texts:
+        for text in value if isinstance(value, tuple) else (value,):
             for name in _PLACEHOLDER.findall(text) if isinstance(text, str) else ():
                 if name.strip() not in PLACEHOLDERS:
-                    raise ValueError(
-                        f"unknown placeholder {{{{ {name.strip()} }}}}; known are {', '.join(PLACEHOLDERS)}"
-                    )
+                    known = ", ".join(PLACEHOLDERS)
+                    raise ValueError(f"unknown placeholder {{{{ {name.strip()} }}}}; known are {known}")
         return value
 
 
@@ -121,15 +119,8 @@ def _arguments(function: Function) -> type[BaseModel]:
         default = ... if required else parameter.default
         fields[name] = (_annotation(hints[name]), Field(default, alias=catalogue_name(name)))
     doc = " ".join((function.__doc__ or "").split())
-    return cast(
-        type[BaseModel],
-        create_model(
-            f"{catalogue_name(function.__name__)} arguments",
-            __config__=ConfigDict(extra="forbid", defer_build=True),
-            __doc__=doc,
-            **fields,
-        ),
-    )
+    config = ConfigDict(extra="forbid", defer_build=True)
+    return create_model(f"{catalogue_name(function.__name__)} arguments", __config__=config, __doc__=doc, **fields)
 
 
 class Clause(BaseModel):
@@ -154,11 +145,21 @@ def clause() -> type[Clause]:
         entry.function.__name__: (_arguments(entry.function) | None, Field(None, alias=name, description=entry.doc))
         for name, entry in sorted(PREDICATES.items())
     }
-    return cast(type[Clause], create_model("Clause", __base__=Clause, **fields))
+    return create_model("Clause", __base__=Clause, **fields)
 
 
 class _Conditions(Strict):
     """``all`` must be met, one of ``any``, and none of ``none``. They do not nest."""
+
+    all_: tuple[Clause, ...] = ()
+    any_: tuple[Clause, ...] = ()
+
+    @model_validator(mode="after")
+    def asks_something(self) -> _Conditions:
+        """A remedy without conditions would fit everything."""
+        if not (self.all_ or self.any_):
+            raise ValueError("a remedy needs conditions under all or any")
+        return self
 
 
 class Remedy(Strict):
@@ -197,24 +198,8 @@ def _remedy_model(_predicates: frozenset[str]) -> type[Remedy]:
     kind: Any = clause()
     clauses: Any = tuple[kind, ...]
     blocks: dict[str, Any] = {f"{name}_": (clauses, Field((), alias=name)) for name in ("all", "any", "none")}
-    conditions = create_model("Conditions", __base__=_Conditions, **blocks)
-
-    def some_condition(cls: type[Remedy], value: Any) -> Any:
-        """A remedy without conditions would fit everything."""
-        if not (value.all_ or value.any_):
-            raise ValueError("a remedy needs conditions under all or any")
-        return value
-
-    return cast(
-        type[Remedy],
-        create_model(
-            "Remedy",
-            __base__=Remedy,
-            __doc__=Remedy.__doc__,
-            __validators__={"some_condition": field_validator("conditions", mode="after")(some_condition)},
-            conditions=(conditions, ...),
-        ),
-    )
+    conditions: Any = create_model("Conditions", __base__=_Conditions, **blocks)
+    return create_model("Remedy", __base__=Remedy, __doc__=Remedy.__doc__, conditions=(conditions, ...))
 
 
 def json_schema() -> str:
