@@ -1,4 +1,4 @@
-"""What all kinds of event share: the group that a line names, the common fields, the writers, the registry of kinds."""
+"""Defines what all kinds of event share: common fields, who writes them, how they read, and the registry of kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watchdogs, monitors and debug wrappers say of a call: who gave up, with which counters, and what was dumped."""
+"""Kinds of event about stuck calls: timeouts, counters, dumps and tear-down, from watchdogs, monitors and debug wrappers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from nccldoctor.model.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTimeout(Event):
-    """A rank gave up on a call it waited in: it is a waiter, the culprit is usually silent. ``ran_ms`` can exceed ``timeout_ms`` by
-    much where the watchdog itself was stuck.
+    """A rank gave up on a call that it waited in: it is a victim, the culprit is usually silent.
+
+    ``ran_ms`` far above ``timeout_ms`` means that the watchdog itself was stuck.
     """
 
     symbol: ClassVar[str] = "timeout"
@@ -43,8 +44,9 @@ class BlockingWaitTimeout(CallTimeout):
 
 @kind("work-status", wording="printed its counters after a timeout", is_alarm=True)
 class WorkStatus(Event):
-    """The counters of one process group on one rank when its watchdog failed: the call that failed, the last one
-    enqueued, started and completed. -1 means none.
+    """The counters of one process group on one rank when its watchdog failed.
+
+    They are the numbers of the call that failed and of the last ones enqueued, started and completed; -1 means none.
     """
 
     failed: int | None = None
@@ -73,7 +75,9 @@ class DumpSignal(Event):
 
 @kind("dump-note", wording="logged that it dumps its flight recorder", symbol="dump", is_reaction=True)
 class DumpNote(Event):
-    """Other lines of the dump coordination: ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
+    """Another line of the dump coordination, where ranks tell each other to dump.
+
+    ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
     ``written``, ``write-failed``, ``gil-not-acquired``, ``future-timed-out``, ``writing``, ``broadcast``,
     ``no-heartbeat``, ``local-exception``, ``future-failed``; ``by-the-job`` where the training script itself wrote one.
     """
@@ -89,10 +93,12 @@ class DumpNote(Event):
 
 @kind("tear-down")
 class TearDown(Event):
-    """Lines of a process that is being taken down: ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
+    """A line of a process that is being taken down: a consequence, never a cause.
+
+    ``what`` is ``watchdog-terminated``, ``process-down``, ``terminate-called``,
     ``monitor-kills``, ``comm-aborted``, ``closing-signal`` (sent by the launcher to ``pid``), ``death-signal`` (received by the
     launcher: the job was stopped from outside), ``forced-kill``, ``exit-barrier`` (an agent of the launcher, its workers done, found
-    the store gone). A consequence, never a cause.
+    the store gone).
     """
 
     what: str = ""
@@ -134,8 +140,9 @@ class FailedStack(Event):
 
 @kind("desync-report", wording="printed a desync report", is_alarm=True)
 class DesyncReport(Event):
-    """PyTorch's own summary of who lags (``TORCH_NCCL_DESYNC_DEBUG``). ``laggards`` are ranks in the group.
-    ``snapshot`` is its text.
+    """PyTorch's own summary of which ranks lag (``TORCH_NCCL_DESYNC_DEBUG``).
+
+    ``laggards`` are ranks in the group, ``snapshot`` is its text.
     """
 
     laggards: Ranks = Ranks()
@@ -146,8 +153,10 @@ class DesyncReport(Event):
 
 @kind("collective-mismatch", wording="was told that calls differ")
 class CollectiveMismatch(Event):
-    """Two ends of one call differ: fingerprints of ``TORCH_DISTRIBUTED_DEBUG=DETAIL``, or a transport that received another size
-    than it expected (the rank that says so need not be the one that differs). Ranks are those inside the group. ``aspects`` are
+    """The two ends of one call differ; the rank that says so need not be the one that differs.
+
+    Fingerprints of ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` show it, or a transport that received another size than it expected.
+    Ranks are those inside the group. ``aspects`` are
     ``op``, ``sequence``, ``shape``, ``dtype``, ``device``, ``size`` (bytes), ``parameters`` (DDP), ``nccl-version``, ``bootstrap``;
     ``op`` and ``seq`` are filled where both ends agree or only one is shown.
     """
@@ -167,7 +176,8 @@ class CollectiveMismatch(Event):
 
 @kind("monitored-barrier", wording="monitored barrier gave up", symbol="timeout", is_alarm=True)
 class MonitoredBarrier(Event):
-    """A monitored barrier names who did not come (``missing``) or only who did (``reached``), as ranks in the group.
+    """A monitored barrier names the ranks of the group that did not arrive (``missing``), or only those that did (``reached``).
+
     ``op`` and ``seq`` are those of the call that the debug wrapper guarded with it.
     """
 

@@ -1,4 +1,4 @@
-"""What broke: processes and their exceptions, memory, NCCL, the network, GPUs, the store, the scheduler, the kernel."""
+"""Kinds of event about failures: processes, exceptions, memory, NCCL, network, GPUs, store, scheduler, kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _NONE: frozenset[CauseClass] = frozenset()
 
 @kind("process-exit", writer=Writer.LAUNCHER, symbol="exit")
 class ProcessExit(Event):
-    """A process ended, as its launcher saw it. ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
+    """A process ended, as its launcher saw it.
+
+    ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
     mpirun, deepspeed, lightning, ray, vllm, or ``process`` where the process itself says so. ``task`` is Slurm's task id: the
     global rank only where each task is one rank.
@@ -57,8 +59,10 @@ class ProcessExit(Event):
 
 @kind("exception", symbol="exception", moot_after_end=True)
 class ExceptionRaised(Event):
-    """A Python exception that was printed. ``origin`` is ``own`` for an error of this rank's own work, ``echo`` where it only reports
-    that a collective, store or connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
+    """A Python exception that was printed.
+
+    ``origin`` is ``own`` for an error of this rank's own work, ``echo`` where it only reports that a collective, store or
+    connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
     frame, ``code`` its line as the traceback quotes it, ``frames`` the stack, innermost first. ``logged`` means that the process caught
     it, or lost just a thread. ``local_rank`` is the index a launcher gave; ``worker`` the data-loader worker it happened in.
     """
@@ -75,7 +79,7 @@ class ExceptionRaised(Event):
 
     @property
     def is_complaint(self) -> bool:
-        """True of an echo, but for a CheckpointException: that carries errors of ranks to every other one, none of which waited."""
+        """True of an echo. A CheckpointException carries errors to ranks that did not wait: it is no complaint."""
         return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"
 
     @property
@@ -96,8 +100,9 @@ class ExceptionRaised(Event):
 
 @kind("out-of-memory", symbol="trouble", wording="out of memory", worded_by="scope", causes=_ENDS | {C.NETWORK})
 class OutOfMemory(Event):
-    """Memory ran out: ``scope`` is ``device`` or ``host``; ``process`` the command that was killed; ``device`` the index of the GPU
-    inside the process.
+    """The memory of a GPU or a host ran out.
+
+    ``scope`` is ``device`` or ``host``, ``process`` the command that was killed, ``device`` the index of the GPU in the process.
     """
 
     scope: str = ""
@@ -130,7 +135,9 @@ class NcclWarn(Event):
 
 @kind("ib-error", symbol="trouble", host_matters=True, has_two_ends=True)
 class IbError(Event):
-    """An InfiniBand, RoCE or EFA error. Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
+    """An InfiniBand, RoCE or EFA error.
+
+    Status 12 is a peer that does not answer; 5 only follows another error. ``what`` is ``completion``,
     ``port`` (the port or adapter of *this* host failed), ``async`` (an event after which a queue is dead), ``notice``
     (another event, part of
     healthy life), ``stall`` (work that did not complete, yet no error), ``speed`` (the link became slower), ``setup``
@@ -177,7 +184,9 @@ _FABRIC = {
 
 @kind("socket-error", symbol="trouble", has_two_ends=True, causes=_LINKS)
 class SocketError(Event):
-    """A connection between ranks broke; ``echo`` is true for *closed by remote peer*, which follows another rank's end.
+    """A connection between ranks broke.
+
+    ``echo`` is true for *closed by remote peer*, which follows another rank's end.
     ``how`` is ``closed``, ``reset`` (reset by peer, broken pipe: an echo too where the peer is known to have ended), ``timed-out``,
     ``unreachable`` (no route, network down), ``refused``, ``stranger`` (something else answered), ``setup`` (no interface, no device),
     ``other``. Gloo's are always echoes: it tells that a peer is gone, not why. ``peer`` is an address, or ``localRank 2`` of the same node.
@@ -210,7 +219,9 @@ _CONNECTION = {
 
 @kind("gpu-error", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
 class GpuError(Event):
-    """The driver, or CUDA, reports a fault of a GPU. ``xid`` (or ``sxid``) is NVIDIA's number; ``device`` the PCI address; ``software`` is
+    """The driver, or CUDA, reports a fault of a GPU.
+
+    ``xid`` (or ``sxid``) is NVIDIA's number; ``device`` the PCI address; ``software`` is
     true for what a faulty program causes (Xid 13, 31, 43, illegal access, device assert). ``weight`` is ``fault`` (of
     the board, its link or its slot), ``software``, ``consequence`` (follows another error or the end of the process: Xid 45, 154) or
     ``notice`` (no reason to stop). ``pid`` is that of the process the driver names.
@@ -247,7 +258,9 @@ class CudaError(Event):
 
 @kind("store-error", wording="store error", worded_by="operation", is_reaction=True, moot_after_end=True)
 class StoreError(Event):
-    """The TCP store failed: ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
+    """The TCP store failed, or what waited on it.
+
+    ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
     barrier, connect, clients-missing, crowded (more came than belong), recv, send, set-up; ``key`` the key waited for; ``missing`` how
     many did not join. *recv* and *send* only say that the process that hosts the store is gone.
     """
@@ -273,7 +286,9 @@ class RendezvousError(Event):
 
 @kind("scheduler", wording="scheduler", worded_by="what", causes=_ENDS, writer=Writer.SCHEDULER, symbol="trouble")
 class SchedulerEvent(Event):
-    """The scheduler acted: ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
+    """The scheduler stopped, moved or ended a job.
+
+    ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
     ``job`` is the id without that of a step.
     """
 
@@ -294,7 +309,9 @@ class SchedulerEvent(Event):
 
 @kind("kernel", wording="kernel", worded_by="what", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
 class KernelEvent(Event):
-    """Other kernel lines that matter: ``what`` is blocked-task, soft-lockup, nfs, lustre, link-down, link-up, nic (a network adapter in
+    """Another kernel line that matters.
+
+    ``what`` is blocked-task, soft-lockup, nfs, lustre, link-down, link-up, nic (a network adapter in
     trouble), pcie (an uncorrected error), memory (an uncorrected error of host memory), disk, segfault, panic,
     reboot, oom-invoked (the killer was called; who died is *out-of-memory*), peermem.
     """

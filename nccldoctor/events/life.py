@@ -1,4 +1,4 @@
-"""What a job shows of itself while it runs: heartbeats, progress, phases outside the step, stacks, settings."""
+"""Kinds of event about a job that runs: heartbeats, progress, phases outside the step, stacks, settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nccldoctor.model.stack_frames import innermost
 
 @kind("heartbeat", symbol="life")
 class Heartbeat(Event):
-    """A line in which a rank says that it lives and where it is."""
+    """A rank says that it is alive, and at which step."""
 
     step: int | None = None
     epoch: int | None = None
@@ -19,7 +19,7 @@ class Heartbeat(Event):
 
 @kind("progress", symbol="life")
 class Progress(Event):
-    """A progress bar or trainer line. ``total`` steps, ``rate`` in steps per second, ``label`` what the bar is about."""
+    """A progress bar or trainer line: ``total`` steps, ``rate`` in steps per second, ``label`` of the bar."""
 
     step: int | None = None
     epoch: int | None = None
@@ -37,7 +37,9 @@ def _step(step: int | None) -> str:
 
 @kind("phase", symbol="life")
 class Phase(Event):
-    """A line that says what a rank is doing outside the step: ``what`` is checkpoint, evaluation, sampling, data,
+    """A rank says what it does outside the step.
+
+    ``what`` is checkpoint, evaluation, sampling, data,
     compile, epoch-end, finished, starting, ready.
     """
 
@@ -50,8 +52,9 @@ class Phase(Event):
 
 @kind("stack", symbol="stack")
 class Stack(Event):
-    """The stack of one thread, innermost frame first, each ``function (file:line)``; ``main`` marks the main thread,
-    ``state`` is idle, active or active+gil where the tool tells.
+    """The stack of one thread, innermost frame first, each ``function (file:line)``.
+
+    ``main`` marks the main thread, ``state`` is idle, active or active+gil where the tool prints it.
     """
 
     thread: str | None = None

@@ -1,4 +1,4 @@
-"""What is on record of the job: communicators, NCCL's calls, RAS rows and dumps, versions, other tools' findings, notes."""
+"""Kinds of event about records: communicators, NCCL's calls, RAS, dumps of NCCL, versions, other tools' findings, notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from nccldoctor.model.ranks import Ranks
 
 @kind("comm-init")
 class CommInit(Event):
-    """NCCL's INIT lines: which rank of a communicator is which host, process and GPU. ``what`` is start, complete, abort, destroy, revoke,
+    """NCCL's INIT lines: the host, process and GPU of a rank of a communicator.
+
+    ``what`` is start, complete, abort, destroy, revoke,
     bootstrap. ``comm`` is the pointer, private to its process; ``comm_id`` is equal on all members where the release prints it. Members of
     a split (2.23 to 2.30 print no id for it) share ``split`` and the communicator behind their own ``parent`` pointer.
     """
@@ -63,7 +65,9 @@ class CollCall(Event):
 
 @kind("ras", writer=Writer.RAS, wording="named by NCCL's RAS service")
 class RasStatus(Event):
-    """One row or block of NCCL's RAS output, or one event of its monitor. ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
+    """One row or block of NCCL's RAS output, or one event of its monitor.
+
+    ``what`` is the state of a row (OK, MISMATCH, ERROR, INCOMPLETE),
     the head of a block (also DEAD, TIMEOUT), an event (NEW, DEAD …), OUTLIER for a node with another number of processes, or TOTAL for
     all GPUs of the job. ``counts`` are (rank inside ``comm_id``, operation, how many it launched), rank -1 for those that the text does
     not list; ``processes`` are (rank inside, host, pid); a block belongs to the row with its ``table`` number, which has ``nranks``.
@@ -81,9 +85,11 @@ class RasStatus(Event):
 
 @kind("inspector", wording="finished a call that NCCL's Inspector saw")
 class InspectorRecord(Event):
-    """The last call of a communicator that NCCL's Inspector saw finish in one process: ``group_rank`` of ``nranks`` in communicator
-    ``comm_id``, the call's number ``op_count`` among ``calls`` (*coll* or *p2p*), its ``size`` in bytes and time in microseconds. Small
-    calls are not recorded by default and a killed process may leave nothing: a low count is a lead, no proof.
+    """The last call of a communicator that NCCL's Inspector saw finish in one process.
+
+    It is ``group_rank`` of ``nranks`` in communicator ``comm_id``, the call's number ``op_count`` among ``calls`` (*coll* or
+    *p2p*), its ``size`` in bytes and time in microseconds. Small calls are not recorded by default and a killed process may
+    leave nothing: a low count is a lead, no proof.
     """
 
     calls: str = ""
@@ -97,7 +103,9 @@ class InspectorRecord(Event):
 
 @kind("proxy-dump", wording="its proxy thread listed its transfers")
 class ProxyDump(Event):
-    """The transfers that NCCL's proxy thread had under way when it was asked by signal: ``what`` is *waits-for-peer* (``peers`` are the
+    """The transfers that NCCL's proxy thread had in flight when a signal asked for them.
+
+    ``what`` is *waits-for-peer* (``peers`` are the
     ranks inside the communicators that it receives from or sends to: those, or the link to them), *waits-for-gpu* (this GPU does
     not run), *not-begun*, *mixed* or *idle*; ``states`` counts transfers by NCCL's letter.
     """
@@ -130,7 +138,7 @@ class FrAnalysis(Event):
 
 @kind("note")
 class Note(Event):
-    """Other lines worth quoting; ``what`` names them."""
+    """Another line worth quoting; ``what`` names it."""
 
     what: str = ""
     detail: str = ""

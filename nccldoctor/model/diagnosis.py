@@ -1,4 +1,4 @@
-"""The whole answer, and what it says of the job, its ranks and the course of events."""
+"""The whole answer: findings, the job, its ranks, and the events of the incident in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nccldoctor.model.ranks import Ranks
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is known about the job as a whole.
+    """The job as a whole.
 
-    ``world_guessed`` where nothing states ``world_size``: then it is one more than the highest rank that was heard of.
+    ``world_guessed``: no line states ``world_size``, which is then one more than the highest rank in the input.
     """
 
     world_size: int | None
@@ -29,7 +29,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was found of one kind of input, against what the job would leave."""
+    """The ranks of which one kind of input was found, against those that would have left it."""
 
     input: str
     expected: Ranks
@@ -39,7 +39,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """May the job be restarted as it is: ``now``, ``after-fix``, ``after-replacing-node``, ``unknown``."""
+    """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``."""
 
     restart: str
     why: str
@@ -47,7 +47,7 @@ class Action:
 
 
 class Role(StrEnum):
-    """What a rank is in the incident."""
+    """The role of a rank in the incident."""
 
     CULPRIT = "culprit"
     SUSPECT = "suspect"
@@ -58,10 +58,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """One row of *progress by rank*: where the rank stands in the group that matters most for it.
+    """One row of *progress by rank*: the progress of a rank in the group that it waits in, or its first one.
 
-    ``completed`` and ``enqueued`` are its two fronts in ``group`` (None: not known); ``waits_in`` is the call
-    it waits in; ``last_sign`` the last thing seen of it, in words, with ``where``.
+    ``completed`` and ``enqueued`` are the numbers of its last completed and enqueued calls in ``group`` (None: not known);
+    ``waits_in`` is the call it waits in; ``last_sign`` the last thing seen of it, in words, with ``where``.
     """
 
     rank: int
@@ -79,7 +79,7 @@ class RankState:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Who complained first; most often a victim."""
+    """The first complaint in the input, most often that of a victim."""
 
     rank: int | None
     where: Place | None = None
@@ -87,7 +87,7 @@ class Alarm:
 
 
 class EventRole(StrEnum):
-    """What an event is in the story of an incident."""
+    """The role of an event in the incident."""
 
     INITIATING = "initiating"
     CASCADE = "cascade"
@@ -97,7 +97,7 @@ class EventRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """One row of the story: an event, or several that say the same of ``ranks`` (``count`` of them, ``where`` the first).
+    """One row of the sequence of events: ``count`` events that say the same of ``ranks``, the first of them at ``where``.
 
     ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, but for a host whose
     clock was found wrong and set right.
@@ -118,12 +118,11 @@ class IncidentEvent:
 class Diagnosis:
     """The whole answer, as plain values; reports show this and nothing else.
 
-    ``findings[0]`` is the verdict. ``capture`` holds the settings that would have told more, ready to
-    paste; ``ruled_out`` the hypotheses that were looked at, with met False (ruled out) or None (not checked).
-    ``alarm`` is the first complaint in the input; ``catalogue`` names the remedies that were asked ("42 remedies").
-    ``run_up``, ``timeline``, ``stacks`` and ``streams`` are what the pictures are drawn from, None where the input holds nothing of it.
-    ``story`` is what happened, in order, with the first cause that fits. ``notices`` say what of the input the answer does not rest on:
-    files of other runs, and files that could not be read.
+    ``findings[0]`` is the verdict. ``capture`` holds the settings that would have recorded more, ready to paste; ``ruled_out`` the
+    other hypotheses, with met False (ruled out) or None (not checked). ``catalogue`` counts the remedies that were tried ("42
+    remedies"). Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for
+    them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
+    other runs, and those that could not be read.
     """
 
     findings: tuple[Finding, ...]

@@ -1,4 +1,4 @@
-"""Errors that a user may see. ``cli.py`` turns them into text; nothing else prints."""
+"""Errors that a user may see. ``cli`` turns them into text; nothing else prints."""
 
 from __future__ import annotations
 

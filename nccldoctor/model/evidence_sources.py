@@ -1,4 +1,4 @@
-"""Who says so: the observers behind a conclusion, as far as they are independent of each other."""
+"""Counts the independent observers behind a conclusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pictures of a report are drawn from: plain values, bounded at any size of job.
+"""The data of a report's pictures: plain values, bounded at any size of job.
 
 The stages before fill them, reports draw them, and the JSON holds them.
 """
@@ -13,7 +13,7 @@ NEVER = -1.0
 """Lateness of a rank that never issued a call that others issued."""
 
 UNKNOWN = -2.0
-"""Lateness of a rank of which it is not recorded whether or when it issued a call."""
+"""Lateness of a rank without a record of the call, or of its time."""
 
 LEVELS = (5.0, 50.0, 250.0, 1000.0)
 """Bounds in milliseconds between the levels of lateness: below the first is level 0, above the last level 4."""
@@ -36,7 +36,7 @@ def level(late_ms: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RankLateness:
-    """One rank in the run-up: ``late_ms`` for each call, and in how many of them it came ``last``."""
+    """Lateness of one rank: ``late_ms`` for each call, and in how many of them it was the ``last``."""
 
     rank: int
     late_ms: tuple[float, ...]
@@ -45,8 +45,9 @@ class RankLateness:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups; where a
-    transfer stalls, of the group in which both its ends issued most collectives.
+    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups.
+
+    Where a transfer stalls, it is the group in which both its ends issued most collectives.
 
     ``rows`` holds the ranks to look at one by one; ``levels`` one byte for each of ``ranks`` and each of ``seqs`` (row by
     row), so that no odd rank of a large job is lost. ``ops`` names the calls. ``correction_ms`` is the largest
@@ -65,7 +66,7 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class StackLine:
-    """One frame: ``own`` where it is the user's code, ``parts`` where the two stacks go different ways."""
+    """One frame: ``own`` marks the user's code, ``parts`` the first frame in which two stacks differ."""
 
     function: str
     file: str
@@ -76,9 +77,7 @@ class StackLine:
 
 @dataclass(frozen=True, slots=True)
 class StackSide:
-    """Where one rank is: frames innermost first, ``what`` kind of record says so, ``where`` it stands; ``cut`` frames
-    were left out.
-    """
+    """The stack of one rank, innermost frame first, by ``what`` kind of record at ``where``; ``cut`` frames are left out."""
 
     rank: int
     what: str
@@ -97,7 +96,7 @@ class StackDiff:
 
 @dataclass(frozen=True, slots=True)
 class IssuedCall:
-    """One call as a rank issued it; ``done`` whether it completed."""
+    """One call as a rank issued it; ``done`` where it completed."""
 
     op: str
     group: str
@@ -109,7 +108,7 @@ class IssuedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallDiffRow:
-    """The same place in two streams; ``kind`` is same, differs, left-only, right-only."""
+    """The same position in two sequences of calls; ``kind`` is same, differs, left-only, right-only."""
 
     left: IssuedCall | None
     right: IssuedCall | None
@@ -118,9 +117,7 @@ class CallDiffRow:
 
 @dataclass(frozen=True, slots=True)
 class CallDiff:
-    """The calls of a culprit (left) beside a peer's (right) around the first difference; ``before`` equal rows were
-    left out.
-    """
+    """The calls of a culprit (left) and of a peer (right) around the first difference; ``before`` equal rows are left out."""
 
     left: int
     right: int
@@ -131,9 +128,7 @@ class CallDiff:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time during which a rank did one thing: ``kind`` is work, call, waiting or outside. Seconds on the job's
-    clock.
-    """
+    """A time during which a rank did one thing: ``kind`` is work, call, waiting or outside. Seconds on the job's clock."""
 
     kind: str
     start: float
@@ -152,7 +147,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class TimeRow:
-    """What is known of one rank, or of ranks that did the same, over time."""
+    """One rank, or ranks that did the same, over time."""
 
     ranks: Ranks
     stretches: tuple[Stretch, ...]
@@ -161,9 +156,7 @@ class TimeRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The time around the stall. ``zone`` is UTC, or empty where the input does not tell; ``hidden`` ranks have no
-    row.
-    """
+    """The time around the stall. ``zone`` is UTC, or empty where no time in the input has one; ``hidden`` ranks have no row."""
 
     rows: tuple[TimeRow, ...]
     start: float

@@ -1,4 +1,4 @@
-"""What was read: sources, places in them, the process groups they tell of, and what is not known."""
+"""The input: sources, places in them, the process groups that they name, and the gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nccldoctor.model.ranks import Ranks
 
 
 class SourceKind(StrEnum):
-    """What a file was recognised as, by its content."""
+    """The kind of a file, by its content."""
 
     LOG = "log"
     RECORDER = "flight recorder"
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a fact stands: a source and a line (1-based), or a recorder entry (0-based).
+    """The place of a fact: a source and a line (1-based), or a recorder entry (0-based).
 
     ``path`` is repeated here so that a place can be printed alone: ``path:line`` or ``path#entries[i]``.
     """

@@ -106,7 +106,7 @@ _DTYPES = {f.name: str(f.type).removeprefix("npt.NDArray[np.").rstrip("]_") for 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What the codes of :class:`Calls` stand for. Code 0 of ``stacks`` is the empty stack."""
+    """The values behind the codes of :class:`Calls`. Code 0 of ``stacks`` is the empty stack."""
 
     groups: tuple[tuple[str, str], ...] = ()
     ops: tuple[str, ...] = ()

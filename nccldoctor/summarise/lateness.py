@@ -6,6 +6,7 @@ clocks of different hosts. Calls that complete together on all members show cloc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,51 +76,44 @@ def _shared(facts: Facts, pair: Ranks) -> tuple[int, int] | None:
 
 
 def _window(facts: Facts, group: int, seq: int) -> _Window | None:
-    """The last calls of the group and of its sisters: groups of the same description and size count alike."""
+    """Times of the last calls up to ``seq`` of the group and of its sisters."""
     case, calls = facts.case, facts.case.calls
-    own = case.groups[group]
-    sisters = [
-        g.index
-        for g in case.groups
-        if g.index == group
-        or (g.desc == own.desc and g.desc not in ("", "undefined") and len(g.members) == len(own.members))
-    ]
+    group_of = {rank: sister for sister in _sisters(case.groups, group) for rank in case.groups[sister].members}
     lookup = np.zeros(len(case.groups) + 1, dtype=bool)
-    lookup[sisters] = True
-    rows = np.flatnonzero(
-        facts.progress.collective & lookup[case.call_group] & (calls.seq <= seq) & (calls.created_ns > 0)
-    )
-    if not len(rows):
-        return None
-    own_rows = rows[case.call_group[rows] == group]
-    seqs = np.unique(calls.seq[own_rows])[-CALLS:]
+    lookup[list({*group_of.values(), group})] = True
+    is_timed = facts.progress.collective & lookup[case.call_group] & (calls.seq <= seq) & (calls.created_ns > 0)
+    rows = np.flatnonzero(is_timed)
+    seqs = np.unique(calls.seq[rows[case.call_group[rows] == group]])[-CALLS:]
     if len(seqs) < 2:
         return None
-    rows = rows[calls.seq[rows] >= seqs[0]]
+    ranks = np.array(sorted(group_of), dtype=np.int64)
     rows = rows[np.isin(calls.seq[rows], seqs)]
-    member = {r: g for g in sisters for r in case.groups[g].members}
-    ranks = np.array(sorted(member), dtype=np.int64)
-    at = np.searchsorted(ranks, case.call_rank[rows])
-    known = (at < len(ranks)) & (ranks[np.minimum(at, len(ranks) - 1)] == case.call_rank[rows])
-    rows, at = rows[known], at[known]
-    column = np.searchsorted(seqs, calls.seq[rows])
+    rows = rows[np.isin(case.call_rank[rows], ranks)]
+    at, column = np.searchsorted(ranks, case.call_rank[rows]), np.searchsorted(seqs, calls.seq[rows])
     base = int(calls.created_ns[rows].min())
-    created = np.full((len(ranks), len(seqs)), np.nan)
-    completed = np.full((len(ranks), len(seqs)), np.nan)
+    created, completed = np.full((2, len(ranks), len(seqs)), np.nan)
     created[at, column] = (calls.created_ns[rows] - base) / 1e6
-    finished = calls.completed_ns[rows] > 0
-    completed[at[finished], column[finished]] = (calls.completed_ns[rows][finished] - base) / 1e6
-    fronts = [facts.progress.by_group_rank.get((member[r], r)) for r in ranks.tolist()]
+    done = calls.completed_ns[rows] > 0
+    completed[at[done], column[done]] = (calls.completed_ns[rows][done] - base) / 1e6
+    progress = [facts.progress.by_group_rank.get((group_of[r], r)) for r in ranks.tolist()]
     names = dict(zip(column.tolist(), calls.op[rows].tolist(), strict=True))
     return _Window(
         ranks=ranks,
-        group=np.array([member[r] for r in ranks.tolist()], dtype=np.int64),
+        group=np.array([group_of[r] for r in ranks.tolist()], dtype=np.int64),
         seqs=seqs,
         created=created,
         completed=completed,
-        newest=np.array([f.enqueued if f is not None else 1 << 60 for f in fronts], dtype=np.int64),
+        newest=np.array([p.enqueued if p is not None else 1 << 60 for p in progress], dtype=np.int64),
         ops=tuple(op_type(case.vocabulary.ops[names[c]]) if c in names else "" for c in range(len(seqs))),
     )
+
+
+def _sisters(groups: Sequence[Group], group: int) -> list[int]:
+    """The group and its sisters: groups of the same description and size issue the same calls under the same numbers."""
+    own = groups[group]
+    if own.desc in ("", "undefined"):
+        return [group]
+    return [g.index for g in groups if g.desc == own.desc and len(g.members) == len(own.members)]
 
 
 def _corrections(facts: Facts, window: _Window) -> Floats:
