@@ -155,10 +155,10 @@ def _occurrences(case: Case, sequences: CallSequences, rank: int, at: int | None
     return times if len(times) else None
 
 
-def _is_always_before(mine: Times, theirs: Times) -> bool:
-    """True when mine came before theirs in each step that both recorded; the nearest times are one step."""
-    ahead = int(np.argmin(np.abs(mine - theirs[0])))
-    behind = int(np.argmin(np.abs(theirs - mine[0])))
-    mine, theirs = (mine[ahead:], theirs) if ahead else (mine, theirs[behind:])
-    count = min(len(mine), len(theirs))
-    return bool((mine[:count] < theirs[:count]).all())
+def _is_always_before(own: Times, theirs: Times) -> bool:
+    """True when own times came before theirs in each step that both recorded; the nearest times are one step."""
+    ahead = int(np.argmin(np.abs(own - theirs[0])))
+    behind = int(np.argmin(np.abs(theirs - own[0])))
+    own, theirs = (own[ahead:], theirs) if ahead else (own, theirs[behind:])
+    count = min(len(own), len(theirs))
+    return bool((own[:count] < theirs[:count]).all())

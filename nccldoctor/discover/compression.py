@@ -54,7 +54,7 @@ class Members:
         """
         filled = 0
         try:
-            while not self.error and filled < len(view) and (data := self._step(min(STEP, len(view) - filled))):
+            while not self.error and filled < len(view) and (data := self._unpack(min(STEP, len(view) - filled))):
                 view[filled : filled + len(data)] = data
                 filled += len(data)
         except Exception as error:  # every decoder has error types of its own, and none stays in error
@@ -63,7 +63,7 @@ class Members:
             raise self.error
         return filled
 
-    def _step(self, most: int) -> bytes:
+    def _unpack(self, most: int) -> bytes:
         while True:
             packed = b""
             if self.decoder.eof:

@@ -64,7 +64,7 @@ def _is_utf8(sample: bytes) -> bool:
 
 
 def packing(head: bytes) -> str:
-    """How a file is packed, by its first bytes: gz, bz2, xz, zst, zip, tar, or "" for not at all."""
+    """The packing of a file by its first bytes: gz, bz2, xz, zst, zip, tar, or "" for none."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name

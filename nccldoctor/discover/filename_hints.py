@@ -95,62 +95,62 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
     slurm = _slurm_ranks(names)
     out = []
     for name in names:
-        found: dict[str, tuple[int | str, str]] = {}
-        _own_rule(name, rank_from, found)
-        _launcher(name, found)
-        _plain(name, found)
-        if "rank" not in found and "local_rank" not in found:
+        clues: dict[str, tuple[int | str, str]] = {}
+        _own_rule(name, rank_from, clues)
+        _launcher(name, clues)
+        _plain(name, clues)
+        if "rank" not in clues and "local_rank" not in clues:
             if name in slurm:
-                found["rank"] = slurm[name], "Slurm task in the name"
+                clues["rank"] = slurm[name], "Slurm task in the name"
             elif name in families:
-                found["rank"] = families[name], "number in the name, one of a family"
-        out.append(_hint(found))
+                clues["rank"] = families[name], "number in the name, one of a family"
+        out.append(_hint(clues))
     return out
 
 
-def _hint(found: dict[str, tuple[int | str, str]]) -> Hint:
-    why = ", ".join(dict.fromkeys(rule for _, rule in found.values()))
-    number = {key: int(value) for key, (value, _) in found.items() if key != "host"}
-    host = str(found["host"][0]) if "host" in found else None
+def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
+    why = ", ".join(dict.fromkeys(rule for _, rule in clues.values()))
+    number = {key: int(value) for key, (value, _) in clues.items() if key != "host"}
+    host = str(clues["host"][0]) if "host" in clues else None
     return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why)
 
 
-def _own_rule(name: str, rule: re.Pattern[str] | None, found: dict[str, tuple[int | str, str]]) -> None:
+def _own_rule(name: str, rule: re.Pattern[str] | None, clues: dict[str, tuple[int | str, str]]) -> None:
     match = rule.search(name) if rule is not None else None
     if match is not None and (match["rank"] or "").isdecimal():
-        found["rank"] = int(match["rank"]), "--rank-from"
+        clues["rank"] = int(match["rank"]), "--rank-from"
 
 
-def _launcher(name: str, found: dict[str, tuple[int | str, str]]) -> None:
+def _launcher(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
     """The tree that torchrun makes: the folder under ``attempt_<k>`` is the *local* rank
     (``torch/distributed/elastic/multiprocessing/api.py``, 2.13).
     """
     match = _pattern("torchrun").search(name)
     if match is not None:
-        found["local_rank"] = int(match[2]), "torchrun folder"
+        clues["local_rank"] = int(match[2]), "torchrun folder"
     attempt = match or _pattern("attempt").search(name)
     if attempt is not None:
-        found["attempt"] = int(attempt[1]), "attempt folder"
+        clues["attempt"] = int(attempt[1]), "attempt folder"
 
 
-def _plain(name: str, found: dict[str, tuple[int | str, str]]) -> None:
+def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
     folders, base = name.split("/")[:-1], name.rsplit("/", 1)[-1]
     host_file = _pattern("host_file").match(base)
     host = (host_file[1] or host_file[2]) if host_file else ""
     if host and _pattern("host").match(host):
-        found["host"] = host, "host in the name"
+        clues["host"] = host, "host in the name"
     for folder in reversed(folders):
         bare = _PACKED.sub("", folder)
-        if "host" not in found and _pattern("host").match(bare):
-            found["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
+        if "host" not in clues and _pattern("host").match(bare):
+            clues["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
     for part in [base, *reversed(folders)]:
         local = _pattern("local").search(part)
-        if local is not None and "local_rank" not in found and "rank" not in found:
-            found["local_rank"] = int(local[1] or local[2]), "local rank in the name"
+        if local is not None and "local_rank" not in clues and "rank" not in clues:
+            clues["local_rank"] = int(local[1] or local[2]), "local rank in the name"
         rest = _pattern("not_rank").sub("", part)
         rank = _pattern("rank").search(rest)
-        if rank is not None and "rank" not in found:
-            found["rank"] = int(rank[1]), "rank in the name"
+        if rank is not None and "rank" not in clues:
+            clues["rank"] = int(rank[1]), "rank in the name"
 
 
 def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
@@ -192,5 +192,5 @@ _AGENT = re.compile(r"(?:^|/)([^/]+?)(?:_[a-z0-9_]{8})?/attempt_\d")
 
 def run_id(path: str) -> str | None:
     """The run id under which torchrun wrote a file; None for other files."""
-    found = _AGENT.search(path)
-    return found[1] if found else None
+    match = _AGENT.search(path)
+    return match[1] if match else None

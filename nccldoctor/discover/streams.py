@@ -179,7 +179,7 @@ def opened(raw: Any, budget: Budget) -> Opened:
 
 
 def reader(raw: Any, limit: int | None = None) -> io.BufferedReader:
-    """What inputs are read by: whole reads, no exceptions; :func:`problem_of` tells why it ended early."""
+    """A buffered stream that raises nothing; :func:`problem_of` says why it ended early."""
     return io.BufferedReader(Stream(raw, limit=limit), HEAD)
 
 

@@ -241,23 +241,23 @@ def _indices_by_pg_id(
     for number, pg_id, code in named:
         rank = dump_rank[number]
         if rank is not None and code >= 0 and dumps[number].form != "list":
-            found = registry.local.get((rank, words.groups[code][0]))
-            if found is not None:
-                out[(rank, pg_id)] = found
+            index = registry.local.get((rank, words.groups[code][0]))
+            if index is not None:
+                out[(rank, pg_id)] = index
     for event in events:
         ref = event.group
         if ref is not None and ref.pg_id is not None and ref.uid is not None and event.rank is not None:
-            found = registry.local.get((event.rank, ref.uid))
-            if found is not None:
-                out.setdefault((event.rank, ref.pg_id), found)
+            index = registry.local.get((event.rank, ref.uid))
+            if index is not None:
+                out.setdefault((event.rank, ref.pg_id), index)
     for dump, rank in zip(dumps, dump_rank, strict=True):
         uids = sorted((c.uid for c in dump.config if c.uid.isdigit()), key=int)
         numbers = sorted(s.pg_id for s in dump.status)
         if rank is not None and uids and len(uids) == len(numbers):
             for pg_id, uid in zip(numbers, uids, strict=True):
-                found = registry.local.get((rank, uid))
-                if found is not None:
-                    out.setdefault((rank, pg_id), found)
+                index = registry.local.get((rank, uid))
+                if index is not None:
+                    out.setdefault((rank, pg_id), index)
     for rank in {r for r in dump_rank if r is not None}:
         if (rank, DEFAULT) in registry.local:
             out.setdefault((rank, 0), registry.local[(rank, DEFAULT)])

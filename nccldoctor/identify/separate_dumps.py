@@ -118,9 +118,9 @@ def _can_be_of_run(run: Recorded, one: Recorded) -> bool:
     return one.high < 0 or run.high < 0 or (one.low - run.high <= FAR and run.low - one.high <= FAR)
 
 
-def _is_apart(mine: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
+def _is_apart(own: Mapping[Call, float], theirs: Mapping[Call, float], least: float) -> bool:
     """True when two dumps issued all calls that both recorded more than ``least`` seconds apart."""
-    shared = [abs(mine[call] - at) for call, at in theirs.items() if call in mine]
+    shared = [abs(own[call] - at) for call, at in theirs.items() if call in own]
     return len(shared) > 1 and min(shared) > least
 
 

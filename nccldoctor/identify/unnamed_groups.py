@@ -56,13 +56,13 @@ def infer_groups(
 def _group_size(batch: Batch, lists: Sequence[int], number: int) -> int | None:
     """The size of a numbered group: output over input of its gathers, or one more than its highest peer."""
     calls, words = batch.calls, batch.vocabulary
-    mine = (calls.pg_id == number) & np.isin(calls.dump, np.array(lists))
-    for row in np.flatnonzero(mine)[:4000].tolist():
+    own = (calls.pg_id == number) & np.isin(calls.dump, np.array(lists))
+    for row in np.flatnonzero(own)[:4000].tolist():
         name = words.ops[calls.op[row]]
         small, big = sorted((int(calls.numel_in[row]), int(calls.numel_out[row])))
         if ("all_gather" in name or "reduce_scatter" in name) and small > 0 and big % small == 0 and big > small:
             return big // small
-    peers = [words.ops[c] for c in np.unique(calls.op[mine]).tolist() if words.ops[c].startswith(("send", "recv"))]
+    peers = [words.ops[c] for c in np.unique(calls.op[own]).tolist() if words.ops[c].startswith(("send", "recv"))]
     if peers:
         return max(int(n) for p in peers for n in p.replace("->", " ").replace("<-", " ").split() if n.isdigit()) + 1
     return None
@@ -75,8 +75,8 @@ def _has_all_waiting(batch: Batch, lists: Sequence[int], number: int, total: int
     """
     calls = batch.calls
     for dump in lists:
-        mine = np.flatnonzero((calls.dump == dump) & (calls.state != COMPLETED))
-        if not len(mine) or int(calls.pg_id[mine[0]]) != number:
+        pending = np.flatnonzero((calls.dump == dump) & (calls.state != COMPLETED))
+        if not len(pending) or int(calls.pg_id[pending[0]]) != number:
             return False
     return len(lists) == total
 

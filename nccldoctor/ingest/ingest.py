@@ -55,7 +55,7 @@ class Ingested:
 
 
 def ingest(
-    found: Discovered,
+    discovered: Discovered,
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
@@ -65,10 +65,10 @@ def ingest(
     ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. No file
     can make this raise.
     """
-    progress = _Progress(len(found.inputs), on_progress)
+    progress = _Progress(len(discovered.inputs), on_progress)
     with collector_off():
-        dumps = [i for i in found.inputs if i.source.kind is SourceKind.RECORDER]
-        texts = [i for i in found.inputs if i.source.kind is not SourceKind.RECORDER]
+        dumps = [i for i in discovered.inputs if i.source.kind is SourceKind.RECORDER]
+        texts = [i for i in discovered.inputs if i.source.kind is not SourceKind.RECORDER]
         with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
             results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress)}
             batches = loaded()
@@ -84,9 +84,9 @@ def ingest(
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
         results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
-        parsed_all = [results[i.source.id] for i in found.inputs]
+        parsed_all = [results[i.source.id] for i in discovered.inputs]
         gaps = (
-            *found.gaps,
+            *discovered.gaps,
             *(shelf.load_parsers() if texts else ()),
             *_grouped(gap for parsed in parsed_all for gap in parsed.gaps),
         )
