@@ -9,7 +9,7 @@ What would refute it: a completed call of the same group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
@@ -217,98 +217,92 @@ def _has_worked(facts: Facts) -> bool:
 
 
 def _started_not_completed(facts: Facts) -> Hypothesis | None:
-    """A communicator that some ranks started and did not complete."""
+    """A communicator that some ranks started and did not complete.
+
+    Example: ranks 0-6 print "Init START" of a communicator of 8 ranks, nobody prints "Init COMPLETE": rank 7 never started it.
+    """
     starts: dict[str, dict[int, CommInit]] = defaultdict(dict)
-    ends: dict[str, set[int]] = defaultdict(set)
+    completed: set[str] = set()
     for event in facts.case.of(CommInit):
         name = event.comm_id or (f"{event.split}" if event.split else f"of {event.nranks}")
-        if event.group_rank is not None:
-            if event.what == "start":
-                starts[name].setdefault(event.group_rank, event)
-            elif event.what == "complete":
-                ends[name].add(event.group_rank)
-    for comm, begun in starts.items():
-        if ends[comm]:
-            continue
-        size = max(e.nranks or 0 for e in begun.values())
-        absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
-        world = size == facts.case.world_size
-        few = world and 0 < len(absent) <= max(1, size // 4)
-        evidence = [
-            Line(e, f"rank {r} started the communicator of {size} ranks and did not complete it", observer=f"log:{r}")
-            for r, e in list(begun.items())[:3]
-        ]
-        for rank in list(absent)[:3] if few else []:
-            last = facts.liveness.activity(rank).last_event
-            if last is not None:
-                evidence.append(Line(last, f"the last line of rank {rank}: it never started the communicator"))
-        evidence += [Line(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
-        heard = bool(absent & facts.liveness.logged)
-        cut = not few and facts.liveness.first_alarm is None  # the text may merely end in the middle of a start
-        told = "never started" if heard else verb(absent, "is not seen to start", "are not seen to start")
-        never = f"{names(absent).capitalize()} {told} a communicator of {size} ranks; "
-        came = (
-            f"{len(begun)} others did, and none completed it"
-            if len(begun) > 1
-            else "one other did, and did not complete it"
-        )
-        unheard = f"; of {names(absent)} no start is on record" if world and absent else ""
-        nobody = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unheard}"
-        return Hypothesis(
-            never + came if few else nobody,
-            evidence,
-            Confidence.HIGH if few and heard else Confidence.LOW if cut else Confidence.MEDIUM,
-            ranks=absent if few else Ranks(),
-            suspects=Ranks() if few or not world else absent,
-            victims=Ranks(begun) if world else Ranks(),
-        )
-    return None
+        if event.group_rank is not None and event.what == "start":
+            starts[name].setdefault(event.group_rank, event)
+        elif event.group_rank is not None and event.what == "complete":
+            completed.add(name)
+    begun = next((events for name, events in starts.items() if name not in completed), None)
+    return _never_completed(facts, begun) if begun else None
+
+
+def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
+    size = max(e.nranks or 0 for e in begun.values())
+    absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
+    is_world = size == facts.case.world_size
+    is_few = is_world and 0 < len(absent) <= max(1, size // 4)
+    started = f"started the communicator of {size} ranks and did not complete it"
+    citations = [Line(e, f"rank {r} {started}", observer=f"log:{r}") for r, e in list(begun.items())[:3]]
+    for rank in list(absent)[:3] if is_few else []:
+        last = facts.liveness.activity(rank).last_event
+        if last is not None:
+            citations.append(Line(last, f"the last line of rank {rank}: it never started the communicator"))
+    citations += [Line(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
+    has_log = bool(absent & facts.liveness.logged)
+    if is_few:
+        never = "never started" if has_log else verb(absent, "is not seen to start", "are not seen to start")
+        others = "one other did, and did not complete it"
+        if len(begun) > 1:
+            others = f"{len(begun)} others did, and none completed it"
+        headline = f"{names(absent).capitalize()} {never} a communicator of {size} ranks; {others}"
+        ceiling = Confidence.HIGH if has_log else Confidence.MEDIUM
+    else:
+        unread = f"; of {names(absent)} no start is on record" if is_world and absent else ""
+        headline = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unread}"
+        is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
+        ceiling = Confidence.LOW if is_cut else Confidence.MEDIUM
+    return Hypothesis(
+        headline,
+        citations,
+        ceiling,
+        ranks=absent if is_few else Ranks(),
+        suspects=absent if is_world and not is_few else Ranks(),
+        victims=Ranks(begun) if is_world else Ranks(),
+    )
 
 
 def _store_gave_up(facts: Facts) -> Hypothesis | None:
     """The store or the rendezvous gave up."""
-    found = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
-    meet = list(facts.case.of(RendezvousError))
-    ran = any(
-        t.what == "closing-signal" for t in facts.case.of(TearDown)
-    )  # an agent that closes workers had started some
-    if not found and (not meet or ran):
+    errors = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
+    rendezvous = list(facts.case.of(RendezvousError))
+    has_started = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # an agent closes workers it started
+    if not errors and (not rendezvous or has_started):
         return None
-    waiting = Ranks(e.rank for e in found if e.rank is not None)
-    peers = Ranks(
+    waiting = Ranks(e.rank for e in errors if e.rank is not None)
+    awaited = (
         e.peer
-        for e in found
+        for e in errors
         if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
     )
-    absent = Ranks(p for p in peers if p not in waiting)
-    unjoined, missing = _missing_at_barrier([e for e in found if e.operation == "barrier"])
-    evidence = [Line(e, _says(e)) for e in found[:6]] + [Line(e, "the rendezvous failed") for e in meet[:2]]
-    missing = missing or max((e.missing or 0 for e in found), default=0)
-    who = (
-        f"{names(absent)} never entered its first call"
-        if absent
-        else too_many
-        if (too_many := _too_many_at_barrier(found)) is not None
-        else f"{names(unjoined)} did not join"
-        if unjoined
-        else f"{missing} rank{'s' if missing > 1 else ''} did not join"
-        if missing
-        else "somebody did not join"
-    )
-    silent = (
-        Ranks()
-        if absent or unjoined or _too_many_at_barrier(found) is not None
-        else _unread_ranks(facts, found, missing)
-    )
-    perhaps = (
-        f"; nothing was heard of {names(silent)}, which may be {'it' if missing == 1 else 'those'}" if silent else ""
-    )
+    absent = Ranks(peer for peer in awaited if peer not in waiting)
+    unjoined, missing = _missing_at_barrier([e for e in errors if e.operation == "barrier"])
+    missing = missing or max((e.missing or 0 for e in errors), default=0)
+    too_many = _too_many_at_barrier(errors)
+    unread = Ranks()
+    if absent:
+        what = f"{names(absent)} never entered its first call"
+    elif too_many is not None:
+        what = too_many
+    elif unjoined:
+        what = f"{names(unjoined)} did not join"
+    else:
+        unread = _unread_ranks(facts, errors, missing)
+        what = f"{missing} rank{'s' if missing > 1 else ''} did not join" if missing else "somebody did not join"
+    which = "it" if missing == 1 else "those"
+    perhaps = f"; nothing was heard of {names(unread)}, which may be {which}" if unread else ""
     return Hypothesis(
-        f"The job never came up: {who}{perhaps}",
-        evidence,
+        f"The job never came up: {what}{perhaps}",
+        [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
         Confidence.MEDIUM,
         ranks=absent or unjoined,
-        suspects=silent,
+        suspects=unread,
         victims=waiting,
     )
 

@@ -9,6 +9,7 @@ What would refute it: steps of that rank after the exception, or the same except
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.align.exits import SLACK
@@ -31,44 +32,50 @@ CAUSE = CauseClass.RAISED
 @rule(CAUSE, refuted_by="steps of that rank after the exception, or the same exception on ranks that went on")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
-    found = [
-        f for f in facts.failures if f.cause is CAUSE and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
-    ]
+    waits_in = facts.wait_graph.waits_in
+    failures = [f for f in facts.failures if f.cause is CAUSE and not any(waits_in.get(r) for r in f.ranks)]
     if stall.kind is StallKind.ABSENT:
-        found = [f for f in found if f.ranks & stall.ranks] or [f for f in found if f.certain and not f.ranks]
+        failures = [f for f in failures if f.ranks & stall.ranks] or [f for f in failures if f.certain and not f.ranks]
     elif stall.kind is not StallKind.CRASH:
         return None
-    if not found:
+    if not failures:
         return None
-    unsigned = stall.named if stall.kind is StallKind.ABSENT else Ranks()
-    if stall.kind is StallKind.CRASH and not found[0].ranks:
-        unsigned = Ranks(
-            r for r, s in facts.liveness.by_rank.items() if any(e.exitcode == 1 and e.first for e in s.exits)
-        )
-    joined = len(unsigned) == 1 and not found[0].ranks
-    if joined:
-        found = [replace(f, ranks=unsigned, certain=False) for f in found[:1]]
-    first = found[0]
-    alike = [f for f in found if _is_same_failure(f, first)] if stall.kind is StallKind.CRASH else found
-    ranks = Ranks(r for f in alike for r in f.ranks)
-    evidence: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised_words(e)}") for f in alike[:4] for e in f.events]
+    only_left = _only_rank_left(facts, stall) if not failures[0].ranks else Ranks()
+    if only_left:
+        failures = [replace(failures[0], ranks=only_left, certain=False)]
+    first = failures[0]
+    if stall.kind is StallKind.CRASH:
+        failures = [f for f in failures if _is_same_failure(f, first)]
+    return _failed(facts, stall, failures, is_inferred=bool(only_left))
+
+
+def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
+    """The one rank that an exception without a rank can be of: the only absent one, or the only one that exited with 1 first."""
+    ranks = stall.named
+    if stall.kind is StallKind.CRASH:
+        activities = facts.liveness.by_rank.items()
+        ranks = Ranks(r for r, activity in activities if any(e.exitcode == 1 and e.first for e in activity.exits))
+    return ranks if len(ranks) == 1 else Ranks()
+
+
+def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, is_inferred: bool) -> Hypothesis:
+    ranks = Ranks(r for f in failures for r in f.ranks)
+    citations: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised_words(e)}") for f in failures[:4] for e in f.events]
     for rank in list(ranks)[:2]:
-        evidence += [
-            Line(e, f"the launcher saw rank {rank} end with exit code {e.exitcode}", observer="launcher")
-            for e in facts.liveness.activity(rank).exits[:1]
-        ]
-        evidence += stall.outside[rank]
-    evidence.append(Waiting(stall.call))
-    missed = show_lost_connections(facts, ranks) if all(_wrote_nothing_after(facts, f) for f in alike) else []
-    evidence += missed
-    error = first.events[0]
+        for event in facts.liveness.activity(rank).exits[:1]:
+            ended = f"the launcher saw rank {rank} end with exit code {event.exitcode}"
+            citations.append(Line(event, ended, observer="launcher"))
+        citations += stall.outside[rank]
+    was_last = all(_wrote_nothing_after(facts, f) for f in failures)
+    lost = show_lost_connections(facts, ranks) if was_last else []
+    error = failures[0].events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {_what_happened(error)}{where}{wait}",
-        evidence,
-        _ceiling(facts, stall, first, bool(missed), joined),
+        [*citations, Waiting(stall.call), *lost],
+        _ceiling(facts, stall, failures[0], bool(lost), is_inferred),
         ranks=ranks,
         suspects=Ranks() if ranks else ranks_without_alarm(facts),
         call=stall.call,

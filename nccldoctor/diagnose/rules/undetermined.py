@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of
 from nccldoctor.align.stalls import StallKind
@@ -23,52 +22,47 @@ from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, Proc
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
-CAUSE = CauseClass.UNDETERMINED
 
-
-@rule(CAUSE, refuted_by="the dumps or logs that coverage lists as missing")
+@rule(CauseClass.UNDETERMINED, refuted_by="the dumps or logs that coverage lists as missing")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     """The facts that are known, and that they are not enough."""
-    call = stall.call
-    evidence: list[Citation] = [*written(facts, [Waiting(call)])]
-    first = facts.liveness.first_alarm
-    if first is not None:
-        evidence.append(Line(first, "the first complaint"))
-    evidence += [
-        Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in facts.case.of(ProcessExit)
-    ][:2]
-    evidence += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
-    broke, lines = find_broken_end(facts)
-    evidence += lines
-    stacks = [] if evidence else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
-    evidence += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
-    if not evidence:
-        evidence = [_what_was_read(facts)]
-    victims = call.inside if call is not None else Ranks()
-    suspects = stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts)
-    if call is not None:
-        waiting = f"{names(victims).capitalize()} {verb(victims, 'waits', 'wait')} in {describe(facts, call)}"
-        head = f"{waiting}; what was read does not tell for whom"
-    elif isinstance(first, DumpSignal):
-        head = f"{_whose_watchdog(first)} gave up on a call that no line names; what was read does not tell for whom it waits"
-    elif isinstance(first, CallTimeout) and first.op:
-        head = f"{_gave_up_on(first)}; what was read does not tell for whom it waited"
-    elif first is not None:
-        head = "Something went wrong, and what was read does not tell who caused it"
-    elif broke:
-        head = f"{broke}, and what was read does not tell why"
-    elif stacks:
-        head = "Stacks show where a process stands, and nothing that was read shows whether it still moves"
-    else:
-        head = "What was read does not tell whether anything is wrong"
+    call, first = stall.call, facts.liveness.first_alarm
+    trouble, lines = find_broken_end(facts)
+    exits = list(facts.case.of(ProcessExit))[:2]
+    citations: list[Citation] = [*written(facts, [Waiting(call)])]
+    citations += [Line(first, "the first complaint")] if first is not None else []
+    citations += [Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in exits]
+    citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    citations += lines
+    stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
+    citations += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     return Hypothesis(
-        head,
-        evidence,
+        _headline(stall, first, trouble, bool(stacks)),
+        citations or [_what_was_read(facts)],
         Confidence.CANNOT_TELL,
-        suspects=suspects,
+        suspects=stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts),
         call=call,
         stalled=None if call is not None else stalled_line(facts),
     )
+
+
+def _headline(stall: ObservedStall, first: Event | None, trouble: str, has_stacks: bool) -> str:
+    if stall.call is not None:
+        inside = stall.call.inside
+        waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
+        return f"{waiting}; what was read does not tell for whom"
+    if isinstance(first, DumpSignal):
+        who = _whose_watchdog(first)
+        return f"{who} gave up on a call that no line names; what was read does not tell for whom it waits"
+    if isinstance(first, CallTimeout) and first.op:
+        return f"{_gave_up_on(first)}; what was read does not tell for whom it waited"
+    if first is not None:
+        return "Something went wrong, and what was read does not tell who caused it"
+    if trouble:
+        return f"{trouble}, and what was read does not tell why"
+    if has_stacks:
+        return "Stacks show where a process stands, and nothing that was read shows whether it still moves"
+    return "What was read does not tell whether anything is wrong"
 
 
 def _whose_watchdog(signal: DumpSignal) -> str:

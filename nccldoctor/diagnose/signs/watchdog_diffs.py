@@ -193,39 +193,31 @@ def _gave_up_on_several(facts: Facts, rank: int) -> bool:
 
 def _completed_by_others(facts: Facts) -> Hypothesis | None:
     """One member waits in a call that needs everybody, and another counts that number as completed: they issued different calls."""
-    firm = {r: k for r, keys in facts.wait_graph.waits_in.items() for k in keys[:1]}
-    lines: dict[int, CollectiveTimeout] = {
-        e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None
-    }
-    for rank, key in sorted(firm.items()):
+    newest = {e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None}
+    lines = {rank: line for rank, line in newest.items() if line.op not in EARLY}
+    for rank, keys in sorted(facts.wait_graph.waits_in.items()):
+        call = facts.wait_graph.calls[keys[0]] if keys else None
         line = lines.get(rank)
-        call = facts.wait_graph.calls[key]
-        if line is None or line.op in EARLY or line.seq != call.seq or not call.completed:
+        if call is None or line is None or line.seq != call.seq or not call.completed:
             continue
-        front = facts.progress.by_group_rank.get((call.group, rank))
-        ahead = Ranks(
-            r for r in call.completed if r in lines and lines[r].op not in EARLY and not _gave_up_on_several(facts, r)
-        )
-        stopped = (
-            front is not None and front.enqueued > call.seq and not call.unknown
-        )  # its device may merely stand still
-        if front is None or stopped or not ahead:
+        progress = facts.progress.by_group_rank.get((call.group, rank))
+        ahead = Ranks(r for r in call.completed if r in lines and not _gave_up_on_several(facts, r))
+        if progress is None or not ahead:
             continue
+        has_issued_more = progress.enqueued > call.seq
+        if has_issued_more and not call.unknown:
+            continue  # its device may merely stand still
         other = lines[min(ahead)]
-        or_else = ", or its GPU stands still" if front.enqueued > call.seq else ""
-        shown = [
-            Line(line, f"rank {rank} still waits in #{call.seq}"),
-            Line(other, f"rank {other.rank} is already in #{other.seq}"),
-        ]
-        shown += [
-            Line(e, f"rank {e.rank} counts #{e.last_completed} as completed")
-            for e in facts.case.of(WorkStatus)
-            if e.rank in ahead
-        ][:1]
+        counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
+        counted = f"{names(ahead)} {'counts' if len(ahead) == 1 else 'count'} as completed"
+        or_else = ", or its GPU stands still" if has_issued_more else ""
         return Hypothesis(
-            f"{names([rank]).capitalize()} waits in #{call.seq}, which {names(ahead)} "
-            f"{'counts' if len(ahead) == 1 else 'count'} as completed: they issued different calls{or_else}",
-            shown,
+            f"{names([rank]).capitalize()} waits in #{call.seq}, which {counted}: they issued different calls{or_else}",
+            [
+                Line(line, f"rank {rank} still waits in #{call.seq}"),
+                Line(other, f"rank {other.rank} is already in #{other.seq}"),
+                *(Line(e, f"rank {e.rank} counts #{e.last_completed} as completed") for e in counters),
+            ],
             Confidence.LOW,
             suspects=Ranks([rank]) | ahead,
             stalled=Stalled(
