@@ -72,7 +72,7 @@ class Lines:
         self.starts = np.concatenate([[0], ends + 1])
         self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
         """True when every line stands in a quotation."""
-        self.with_label = has_labels(content[:_STUDIED])
+        self.is_labelled = has_labels(content[:_STUDIED])
         """True when ``srun --label`` or pdsh wrote a label in front of every line."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
 
@@ -90,7 +90,7 @@ class Lines:
         if known is None:
             text = without_codes(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
             text = _QUOTE.sub("", text, count=1) if self.quoted else text
-            label, rest = split_label(text) if self.with_label else (None, text)
+            label, rest = split_label(text) if self.is_labelled else (None, text)
             mark, body = read_mark(rest)
             known = self._marks[number] = (text, with_label(mark, label) if label is not None else mark, body)
         return known
@@ -122,7 +122,7 @@ class Lines:
         text, mark, body = self.split_line(number)
         if not mark.stream or self.is_unlabelled(number, head):
             return text
-        if self.with_label:
+        if self.is_labelled:
             one, text = split_label(text)
             if one is not None and one == split_label(self.split_line(head)[0])[0]:
                 return body if _WRITER.match(text) else text

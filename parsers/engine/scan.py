@@ -63,9 +63,9 @@ def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
     parsers = tuple(p for p in shelf.line_parsers() if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
-    with_label = has_labels(content[:REACH])
+    is_labelled = has_labels(content[:REACH])
     return rejoin.mend(
-        content, hits, lambda part: _scan_content(source, part, parsers, 0, with_label=with_label).events
+        content, hits, lambda part: _scan_content(source, part, parsers, 0, is_labelled=is_labelled).events
     )
 
 
@@ -90,14 +90,14 @@ def _scan_content(
     parsers: tuple[LineParser, ...],
     sampled: int,
     rest: Reader | None = None,
-    with_label: bool | None = None,
+    is_labelled: bool | None = None,
 ) -> Parsed:
     """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
     ``labelled`` tells of a piece of a file whether the whole file carries labels.
     """
     state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
-    state.with_label = with_label
+    state.is_labelled = is_labelled
     try:
         return state.run(WithHead(content, rest))
     finally:
@@ -122,7 +122,7 @@ class _Scan:
 
     def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
         self.source = source
-        self.with_label: bool | None = None  # None: the beginning tells
+        self.is_labelled: bool | None = None  # None: the beginning tells
         self.literals, others = _sampled_apart(parsers)
         self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
         self.labels = Labels()
@@ -141,7 +141,7 @@ class _Scan:
             _fill(buffer, reader)
             over = buffer.high < len(buffer.data)
             head = bytes(buffer.data[: min(buffer.high, REACH)]) if first else b""
-            if has_labels(head) if self.with_label is None else self.with_label:
+            if has_labels(head) if self.is_labelled is None else self.is_labelled:
                 buffer.read = behind_label
                 self.labels.study(head)
             limit = buffer.high if over else self._safe_limit(done)

@@ -46,7 +46,7 @@ class FailureTable(LineParser):
         if flat := _FLAT.search(line.body):
             above = flat.groupdict()
         fields: dict[str, Any] = {"pid": int(match["pid"]), "host": above.get("host", line.mark.host), "rank": None}
-        fields["time"] = _time(above.get("time", "")) or common(line)["time"]
+        fields["time"] = _table_time(above.get("time", "")) or common(line)["time"]
         local = None
         if rank := _RANK.search(above.get("rank", "")):
             fields["rank"], local = int(rank[1]), int(rank[2])
@@ -60,7 +60,7 @@ class FailureTable(LineParser):
             first=first,
             reporter="torchrun",
         )
-        yield from _quoted(line, {**fields, "local_rank": local})
+        yield from _quoted_exception(line, {**fields, "local_rank": local})
 
 
 def _above(line: Line) -> tuple[dict[str, str], bool]:
@@ -79,7 +79,7 @@ def _above(line: Line) -> tuple[dict[str, str], bool]:
     return fields, False
 
 
-def _time(text: str) -> datetime | None:
+def _table_time(text: str) -> datetime | None:
     for form in ("%Y-%m-%d_%H:%M:%S", "%Y-%m-%d %H:%M:%S"):
         try:
             return datetime.strptime(text, form)
@@ -88,26 +88,26 @@ def _time(text: str) -> datetime | None:
     return None
 
 
-def _quoted(line: Line, fields: dict[str, Any]) -> Iterator[Event]:
+def _quoted_exception(line: Line, fields: dict[str, Any]) -> Iterator[Event]:
     """The exception a row quotes from the worker's error file."""
     for below in line.following(4):
         match = _FIELD.search(below.body)
         if match is None or match["name"] not in ("error_file", "msg", "traceback"):
             return
         if tracebacks.HEADER in match["value"]:
-            yield from _chain(below, fields)
+            yield from _quoted_chain(below, fields)
             return
-        if match["name"] == "msg" and (named := tracebacks.exception(match["value"].strip('" '))):
+        if match["name"] == "msg" and (named := tracebacks.exception_in(match["value"].strip('" '))):
             text = (named["message"] or "").strip()
             yield raised(tracebacks.Raised(below, named["type"], text, ()), below, **fields, logged=False)
             return
 
 
-def _chain(header: Line | None, fields: dict[str, Any]) -> Iterator[Event]:
+def _quoted_chain(header: Line | None, fields: dict[str, Any]) -> Iterator[Event]:
     """The exceptions of a quoted traceback, each told with what it was raised on top of."""
     causes: list[tuple[str, str]] = []
     while header is not None and len(causes) < _DEEPEST:
-        found = tracebacks.read(header)
+        found = tracebacks.read_traceback(header)
         if not found.type:
             return
         yield raised(found, header, tuple(causes), **fields, logged=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import CommInit, Event, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, parts
+from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
 _INIT_STAGES = {
@@ -52,19 +52,21 @@ class CommunicatorParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each INIT line; the rank in it counts inside its communicator."""
-        for message in parts(line):
+        for message in messages_or_line(line):
             text = message.message
             if hit := _INIT.search(text):
                 yield _comm_init(line, message, hit)
             elif hit := _BOOTSTRAP.search(text):
                 yield CommInit(
-                    **fields(line, message),
+                    **message_fields(line, message),
                     what="bootstrap",
                     address=hit["address"].strip("[]"),
                     cuda_dev=message.device,
                 )
             elif hit := _TIMINGS.search(text):
-                yield Note(**fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300])
+                yield Note(
+                    **message_fields(line, message), what="init-timings", group_rank=int(hit["rank"]), detail=text[:300]
+                )
 
 
 def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:
@@ -72,7 +74,7 @@ def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit
     stage = hit["what"] if hit["what"].startswith("Init") else hit["what"].split(" ")[0]
     child = words.get("splitCount") or words.get("childCount")
     return CommInit(
-        **fields(line, message),
+        **message_fields(line, message),
         what=_INIT_STAGES[stage],
         group_rank=int(hit["rank"]),
         comm=f"0x{hit['comm']}",
@@ -80,13 +82,13 @@ def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit
         parent=words.get("parent"),
         split=f"{child or ''}:{words['color']}" if "color" in words else None,
         nranks=int(hit["n"]),
-        cuda_dev=_number(words.get("cudaDev")),
-        nvml_dev=_number(words.get("nvmlDev")),
+        cuda_dev=_short_number(words.get("cudaDev")),
+        nvml_dev=_short_number(words.get("nvmlDev")),
         bus_id=pci_address(words.get("busId", "")),
     )
 
 
-def _number(text: str | None) -> int | None:
+def _short_number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() and len(text) < 7 else None
 
 

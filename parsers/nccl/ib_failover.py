@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, IbError, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.nccl.prefix import fields, parts
+from nccldoctor.parsers.nccl.prefix import message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
 _LOST = lazy(
@@ -21,8 +21,8 @@ _LOST = lazy(
 _SURVIVED = lazy(r"NET/IB ?: (?:\w{1,80}: )?The error is not fatal\. Trying to continue")
 
 
-def reads(text: str) -> bool:
-    """Whether this parser understands the text of an NCCL message."""
+def can_read(text: str) -> bool:
+    """True when this parser understands the text of an NCCL message."""
     return _LOST.search(text) is not None
 
 
@@ -41,14 +41,16 @@ class IbFailover(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message; the line before a failed completion that names its peer says nothing more."""
-        for message in parts(line):
+        for message in messages_or_line(line):
             text = message.message
             if _SURVIVED.search(text):
-                yield Note(**fields(line, message), what="ib-failover", detail=text.strip()[:300])
-            elif (hit := _LOST.search(text)) and not ("Got CQE" in text and _told_below(line)):
+                yield Note(**message_fields(line, message), what="ib-failover", detail=text.strip()[:300])
+            elif (hit := _LOST.search(text)) and not ("Got CQE" in text and _is_repeated_below(line)):
                 status = int(hit["status"]) if hit["status"] else None
-                yield IbError(**fields(line, message), what="completion", status=status, message=hit[0].strip()[:300])
+                yield IbError(
+                    **message_fields(line, message), what="completion", status=status, message=hit[0].strip()[:300]
+                )
 
 
-def _told_below(line: Line) -> bool:
+def _is_repeated_below(line: Line) -> bool:
     return any("Got completion from peer" in below.body for below in line.following(3))

@@ -34,7 +34,7 @@ class InspectorParser(FileParser):
         )
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """The last records; a file that ends in the middle of one, as that of a killed process does, gives a gap."""
+        """The last records; a file that ends inside one, as that of a killed process does, gives a gap."""
         last: dict[tuple[object, ...], InspectorRecord] = {}
         number = 0
         gaps: tuple[Gap, ...] = ()
@@ -53,44 +53,44 @@ class InspectorParser(FileParser):
 
 
 def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
-    header, metadata = _part(item, "header"), _part(item, "metadata")
+    header, metadata = _object_in(item, "header"), _object_in(item, "metadata")
     host = metadata.get("hostname")
     for name in _KINDS:
-        told = _part(item, f"{name}_perf")
+        told = _object_in(item, f"{name}_perf")
         op = told.get(name)
         if not isinstance(op, str):
             continue
-        count, size = _whole(told.get(f"{name}_sn")), _whole(told.get(f"{name}_msg_size_bytes"))
+        count, size = _whole_number(told.get(f"{name}_sn")), _whole_number(told.get(f"{name}_msg_size_bytes"))
         micros = told.get(f"{name}_exec_time_us")
         yield InspectorRecord(
             place=place,
             text=f'"{name}_perf": {json.dumps(told)}'[:500],
-            group_rank=_whole(header.get("rank")),
-            time=_time(metadata.get("dump_timestamp_us")),
+            group_rank=_whole_number(header.get("rank")),
+            time=_time_of_micros(metadata.get("dump_timestamp_us")),
             host=host[:200] if isinstance(host, str) and host else None,
-            pid=_whole(metadata.get("pid")),
+            pid=_whole_number(metadata.get("pid")),
             calls=name,
             op=op[:40],
             op_count=count,
             comm_id=str(header["id"])[:80] if "id" in header else None,
-            nranks=_whole(header.get("n_ranks")),
+            nranks=_whole_number(header.get("n_ranks")),
             size=size,
             micros=float(micros) if isinstance(micros, int | float) and not isinstance(micros, bool) else None,
         )
 
 
-def _part(item: dict[str, Any], name: str) -> dict[str, Any]:
+def _object_in(item: dict[str, Any], name: str) -> dict[str, Any]:
     value = item.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
 
 
-def _time(micros: Any) -> datetime | None:
+def _time_of_micros(micros: Any) -> datetime | None:
     """In whole microseconds since 1970, UTC."""
-    number = _whole(micros)
+    number = _whole_number(micros)
     try:
         return datetime.fromtimestamp(number // 1_000_000, tz=UTC) if number else None
     except (ValueError, OverflowError, OSError):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from nccldoctor.events import CollCall, Event, GpuError, NcclWarn, Note, Setting
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.kernel.xid import describe_xid, weight
-from nccldoctor.parsers.nccl.ib_failover import reads as failover_reads
-from nccldoctor.parsers.nccl.network import reads as network_reads
-from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages, parts
+from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
+from nccldoctor.parsers.nccl.network import can_read as network_can_read
+from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line
 from nccldoctor.patterns import lazy
 
 _OTHERS_READ = (
@@ -62,9 +62,11 @@ class NcclSettingParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """The variable and its value, without the full stop that newer releases print."""
-        for message in parts(line):
+        for message in messages_or_line(line):
             if hit := _SET_BY.search(message.message):
-                yield Setting(**fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix("."))
+                yield Setting(
+                    **message_fields(line, message), name=hit["name"], value=hit["value"].strip().removesuffix(".")
+                )
 
 
 @line_parser
@@ -81,13 +83,15 @@ class NcclWarnParser(LineParser):
             if message.level == "DIAG":
                 yield from _diagnostics(line, message)
             elif text.startswith("HINT:"):
-                yield Note(**fields(line, message), what="nccl-hint", detail=text[:300])
-            elif message.level in ("WARN", "ATTN") and text and not _claimed(text):
-                yield NcclWarn(**fields(line, message), message=text[:500], file=message.file, device=message.device)
+                yield Note(**message_fields(line, message), what="nccl-hint", detail=text[:300])
+            elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
+                yield NcclWarn(
+                    **message_fields(line, message), message=text[:500], file=message.file, device=message.device
+                )
 
 
-def _claimed(text: str) -> bool:
-    return network_reads(text) or failover_reads(text) or any(part in text for part in _OTHERS_READ)
+def _is_claimed(text: str) -> bool:
+    return network_can_read(text) or failover_can_read(text) or any(part in text for part in _OTHERS_READ)
 
 
 def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
@@ -95,14 +99,14 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
         xid = int(hit["xid"])
         worth = weight(xid, message.message)
         yield GpuError(
-            **(fields(line, message) | {"host": hit["host"], "pid": None}),
+            **(message_fields(line, message) | {"host": hit["host"], "pid": None}),
             xid=xid,
             message=describe_xid(xid, message.message),
             software=worth == "software",
             weight=worth,
         )
     elif any(c.isalnum() for c in message.message):
-        yield Note(**fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
+        yield Note(**message_fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
 
 
 _TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
@@ -123,7 +127,7 @@ _RESULTS = (
 
 @line_parser
 class TrailParser(LineParser):
-    """The way an error took through NCCL's own stack, one INFO line a level: *note*, with the result code in words."""
+    """The functions of NCCL that an error passed, one INFO line each: *note*, with the result code in words."""
 
     sampled = True
     literals = (".cc:",)
@@ -134,7 +138,7 @@ class TrailParser(LineParser):
             hit = _TRAIL.match(message.message) if message.level == "INFO" else None
             if hit and int(hit["code"]) < len(_RESULTS):
                 detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
-                yield Note(**fields(line, message), what="nccl-trail", detail=detail)
+                yield Note(**message_fields(line, message), what="nccl-trail", detail=detail)
 
 
 @line_parser
@@ -150,7 +154,7 @@ class CollCallParser(LineParser):
             if hit := _COLL.search(message.message):
                 code = int(hit["dtype"])
                 yield CollCall(
-                    **fields(line, message),
+                    **message_fields(line, message),
                     op=hit["op"] or "",
                     op_count=int(hit["count"], 16),
                     numel=int(hit["n"]),

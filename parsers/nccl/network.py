@@ -13,7 +13,7 @@ from typing import Any
 
 from nccldoctor.events import Event, IbError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
+from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
 from nccldoctor.parsers.nccl.sockets import socket_fields
 from nccldoctor.patterns import lazy
 
@@ -119,8 +119,8 @@ def ib_fields(text: str) -> dict[str, Any] | None:
 _PROVIDER = lazy(r"libfabric:\d{1,10}:\d{1,12}:.{0,40}?:cq:\w{1,60}\(\):\d{1,6}<warn> ?(?P<what>.{0,400})")
 
 
-def reads(text: str) -> bool:
-    """Whether a parser of this file understands the text of an NCCL message."""
+def can_read(text: str) -> bool:
+    """True when a parser of this family understands the text of an NCCL message."""
     return ib_fields(text) is not None or socket_fields(text) is not None
 
 
@@ -144,21 +144,21 @@ class IbParser(LineParser):
         """One event for each message that tells of such an error."""
         if (told := _PROVIDER.search(line.body)) and "err" in told["what"]:
             yield IbError(**common(line), what="fabric", message=told["what"].strip()[:300])
-        for message in parts(line):
-            if (found := ib_fields(message.message)) is not None and not _only_told(message, found):
-                about = fields(line, message)
-                about["rank"] = told_by(line) if about["rank"] is None else about["rank"]
+        for message in messages_or_line(line):
+            if (found := ib_fields(message.message)) is not None and not _is_provider_probe(message, found):
+                about = message_fields(line, message)
+                about["rank"] = quoting_rank(line) if about["rank"] is None else about["rank"]
                 yield IbError(**about, **({"message": message.message[:300]} | found))
 
 
-def told_by(line: Line) -> int | None:
-    """The rank whose error quotes this line as NCCL's last one: only the first line of that error bears its name."""
+def quoting_rank(line: Line) -> int | None:
+    """The rank whose error quotes this line as NCCL's last error: only the first line of that error names it."""
     above = list(line.preceding(4))
     if not above or not above[0].body.strip().endswith("Last error:"):
         return None
     return next((other.mark.rank for other in above if "NCCL error" in other.body), None)
 
 
-def _only_told(message: NcclMessage, found: dict[str, Any]) -> bool:
-    """Plug-ins try providers in turn and tell of those that do not fit at level INFO."""
+def _is_provider_probe(message: NcclMessage, found: dict[str, Any]) -> bool:
+    """True when a plug-in only says, at level INFO, that a provider it tried does not fit."""
     return found["what"] == "fabric" and message.level == "INFO"

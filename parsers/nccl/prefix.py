@@ -79,7 +79,7 @@ def _message(hit: re.Match[str], head: re.Match[str] | None, text: str) -> NcclM
     )
 
 
-def fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:
+def message_fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:
     """The common fields of an event that comes from ``message``: host and pid as NCCL names them. What PyTorch quotes
     of NCCL belongs to the rank that quotes it.
     """
@@ -95,7 +95,7 @@ def fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, Any]:
 
 
 def quoted_by(line: Line) -> Mark | None:
-    """Who printed the record that ends in ``Last error:`` and this line, where the line itself does not say."""
+    """The mark of the record that ends in ``Last error:`` and this line; None where the line has a mark of its own."""
     if line.mark.rank is not None or line.mark.severity is not None:
         return None
     above = line.preceding(_RECORD)
@@ -110,6 +110,6 @@ def host_part(peer: str | None) -> str | None:
     return peer.split("<")[0].strip("[]") or None if peer else None
 
 
-def parts(line: Line) -> list[NcclMessage]:
+def messages_or_line(line: Line) -> list[NcclMessage]:
     """The NCCL messages of a line; the line itself where the prefix is lost, as after ``Last error:``."""
     return messages(line.body) or [NcclMessage("", line.body.strip())]

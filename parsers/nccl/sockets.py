@@ -11,7 +11,7 @@ from typing import Any
 
 from nccldoctor.events import Event, SocketError
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, host_part, parts
+from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
 _CLOSED = lazy(
@@ -88,12 +88,12 @@ class SocketParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message that tells of such an error."""
-        for message in parts(line):
-            if (found := socket_fields(message.message)) is not None and _ours(message, found):
-                yield SocketError(**fields(line, message), **found)
+        for message in messages_or_line(line):
+            if (found := socket_fields(message.message)) is not None and _is_of_nccl(message, found):
+                yield SocketError(**message_fields(line, message), **found)
 
 
-def _ours(message: NcclMessage, found: dict[str, Any]) -> bool:
+def _is_of_nccl(message: NcclMessage, found: dict[str, Any]) -> bool:
     """Without NCCL's prefix only its own wording counts: other programs connect and fail, too."""
     text = message.message
     return (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.nccl.prefix import fields, messages
+from nccldoctor.parsers.nccl.prefix import message_fields, messages
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -34,12 +34,12 @@ class Transport(LineParser):
         for message in messages(line.body):
             text = message.message[:1_000]
             if message.level == "CALL" and _CALL.match(text):
-                yield Note(**fields(line, message), what="nccl-call", detail=text[:300])
+                yield Note(**message_fields(line, message), what="nccl-call", detail=text[:300])
             elif message.level == "TRACE" and text:
-                yield Note(**fields(line, message), what="nccl-trace", detail=text[:300])
+                yield Note(**message_fields(line, message), what="nccl-trace", detail=text[:300])
             elif message.level == "INFO":
                 for row in _TABLE.rows:
                     if hit := row.first_match(text):
                         told = row.event_fields(hit, Note) | {"detail": hit[0].strip()[:300]}
-                        yield Note(**fields(line, message, **told))
+                        yield Note(**message_fields(line, message, **told))
                         break

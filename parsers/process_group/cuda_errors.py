@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import CudaError, Event
 from nccldoctor.parsers.base import Line, LineParser, line_parser
-from nccldoctor.parsers.nccl.prefix import NcclMessage, fields, messages
+from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
@@ -75,4 +75,6 @@ class CudaErrorParser(LineParser):
         candidates = messages(line.body)
         message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))
         group, rank = member(line.body[: hit.start()])
-        yield CudaError(**fields(line, message, group=group, group_rank=rank), message=text, software=is_software(text))
+        yield CudaError(
+            **message_fields(line, message, group=group, group_rank=rank), message=text, software=is_software(text)
+        )

@@ -1,4 +1,4 @@
-"""Processes that say themselves that they die: CPython's fatal errors, crash handlers, glibc.
+"""Processes that report their own crash: CPython's fatal errors, crash handlers, glibc.
 
 Sources: libc++abi, CPython ``Python/pylifecycle.c`` and ``Modules/faulthandler.c``,
 glibc ``malloc/malloc.c``, ray ``src/ray/util/logging.cc``, UCX ``ucs/debug``, Open MPI, c10 ``SignalHandler.cpp``.

@@ -1,4 +1,4 @@
-"""``error.json``: what a worker under torchrun's ``@record`` leaves when it raises.
+"""``error.json``, which a worker under torchrun's ``@record`` writes when it raises.
 
 pytorch ``torch/distributed/elastic/multiprocessing/errors/error_handler.py``: 1.9 to 2.13. ``message`` is an object
 with ``extraInfo``, or in a newer form the text alone with ``timestamp`` beside it.
@@ -61,16 +61,16 @@ class ErrorFile(FileParser):
         try:
             if len(content) > _LARGEST:
                 raise ValueError(f"larger than {_LARGEST} bytes")
-            told = _told(json.loads(content))
+            told = _message_of(json.loads(content))
         except (ValueError, RecursionError) as error:
             gap = Gap("error file", f"cannot be read as JSON: {error}"[:200], source=source.id)
             return Parsed(source, gaps=(gap,), lines=content.count(b"\n") + 1)
         if told is None:
             return Parsed(source, gaps=(Gap("error file", "holds no message", source=source.id),), lines=1)
-        return Parsed(source, (_event(source, *told),), lines=1, candidates=1, understood=1)
+        return Parsed(source, (_exception_event(source, *told),), lines=1, candidates=1, understood=1)
 
 
-def _told(data: Any) -> tuple[str, str, str] | None:
+def _message_of(data: Any) -> tuple[str, str, str] | None:
     """Message, call stack and time stamp, wherever this version keeps them."""
     if not isinstance(data, dict):
         return None
@@ -86,21 +86,23 @@ def _told(data: Any) -> tuple[str, str, str] | None:
     return inner, stack if isinstance(stack, str) else "", str(stamp)
 
 
-def _event(source: Source, message: str, stack: str, stamp: str) -> ExceptionRaised:
+def _exception_event(source: Source, message: str, stack: str, stamp: str) -> ExceptionRaised:
     lines = _Callstack(source, stack or message).lines
     headers = [line for line in lines if tracebacks.is_header(line)]
     header = headers[-1] if headers else lines[0]
-    found = tracebacks.read(header) if headers else tracebacks.Raised(header, "", "", ())
+    found = tracebacks.read_traceback(header) if headers else tracebacks.Raised(header, "", "", ())
     if not found.type:
-        named = tracebacks.exception(message.split("\n")[0])
+        named = tracebacks.exception_in(message.split("\n")[0])
         name, text = (named["type"], named["message"] or "") if named else ("", message[:2000])
         found = tracebacks.Raised(header, name, text, found.frames)
     shown = f"{found.type}: {found.message}" if found.type else found.message
     causes = tracebacks.causes(header)
-    return raised(found, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=_time(stamp))
+    return raised(
+        found, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=_time_of_seconds(stamp)
+    )
 
 
-def _time(stamp: str) -> datetime | None:
+def _time_of_seconds(stamp: str) -> datetime | None:
     try:
         return datetime.fromtimestamp(int(float(stamp)), tz=UTC)
     except (ValueError, OverflowError, OSError):

@@ -10,7 +10,7 @@ from nccldoctor.events import Event, ExceptionRaised, Note
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
-from nccldoctor.parsers.python.tracebacks import Raised, show, user_frame
+from nccldoctor.parsers.python.tracebacks import Raised, frame_text, user_frame
 from nccldoctor.patterns import lazy
 
 _IGNORED = (
@@ -46,24 +46,25 @@ class Exceptions(LineParser):
         if tracebacks.is_header(line):
             yield from _traceback(line)
             return
-        if tracebacks.exception(line.body.strip()) is not None:
-            if not tracebacks.open_before(line):
-                yield from _cut(line)
+        if tracebacks.exception_in(line.body.strip()) is not None:
+            if not tracebacks.count_open_before(line):
+                yield from _cut_traceback(line)
             return
-        yield from _logged(line)
+        yield from _logged_exception(line)
 
 
 def raised(found: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
-    """The event of a traceback that began on ``header``; ``causes`` are the exceptions it was raised on top of, as type
-    and message; ``more`` overrides fields (``rank``, ``time`` …).
+    """The event of a traceback that began on ``header``.
+
+    ``causes`` are type and message of the exceptions it was raised on top of; ``more`` overrides fields (``rank``, ``time`` …).
     """
     user = user_frame(found.frames)
     fields: dict[str, Any] = {
         "type": found.type,
         "message": found.message,
-        "frame": show(user) if user else None,
+        "frame": frame_text(user) if user else None,
         "code": dict(zip(found.frames, found.code, strict=False)).get(user, "") if user else "",
-        "frames": tuple(show(part) for part in found.frames[:_FRAMES]),
+        "frames": tuple(frame_text(part) for part in found.frames[:_FRAMES]),
         "origin": origin(found.type, found.message, found.frames, causes) if found.type else "",
         "logged": header.mark.severity is not None,
     }
@@ -81,10 +82,10 @@ def _traceback(header: Line) -> Iterator[Event]:
     if _PARTING in before:
         return  # the agent's workers are done and the store has left before it: its parser tells it as tear-down
     chained = any(separator in before for separator in tracebacks.SEPARATORS)
-    below = tuple(tracebacks.chain(header)) if chained else ()
+    below = tuple(tracebacks.chained_lines(header)) if chained else ()
     if any(_IN_TABLE in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
-    found = tracebacks.read(header)
+    found = tracebacks.read_traceback(header)
     if any(before.startswith(words) for words in _IGNORED):
         yield Note(**common(found.line, what="exception-ignored", detail=f"{found.type}: {found.message}"[:500]))
         return
@@ -93,7 +94,7 @@ def _traceback(header: Line) -> Iterator[Event]:
         more["local_rank"] = int(spawned[1])
     if other := _OTHER_RANK.search(header.body):
         more["rank"] = int(other[1])
-    if before.startswith("Exception in thread ") or _announces(above, found):
+    if before.startswith("Exception in thread ") or _is_announced(above, found):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
     if wrapped := _WORKER.search(found.message):
         found = _inner(found)
@@ -105,8 +106,8 @@ def _line_above(header: Line) -> Line | None:
     return next((line for line in header.preceding(4) if line.body.strip()), None)
 
 
-def _announces(above: Line | None, found: Raised) -> bool:
-    """Whether the line above is a logger's, about this exception: then the code caught it."""
+def _is_announced(above: Line | None, found: Raised) -> bool:
+    """True when the line above is a logger's, about this exception: then the code caught it."""
     if above is None or above.mark.severity is None or not found.type:
         return False
     name = found.type.rpartition(".")[2]
@@ -114,30 +115,30 @@ def _announces(above: Line | None, found: Raised) -> bool:
 
 
 def _inner(outer: Raised) -> Raised:
-    """The exception as it was raised inside the worker, under the place and the type of the one that carried it."""
+    """The exception that was raised inside the worker, with the place and the type of the one that carried it."""
     for line in outer.line.following(6):
         if tracebacks.is_header(line):
-            inner = tracebacks.read(line)
+            inner = tracebacks.read_traceback(line)
             message = f"{outer.message} {inner.type}: {inner.message}" if inner.type else outer.message
             return Raised(outer.line, outer.type, message, inner.frames + outer.frames, inner.code + outer.code)
     return outer
 
 
-def _cut(line: Line) -> Iterator[Event]:
+def _cut_traceback(line: Line) -> Iterator[Event]:
     found = tracebacks.read_tail(line)
     if found is None or not found.message or not _NAMED.match(line.body):
         return
     yield raised(found, line, logged=line.mark.severity is not None)
 
 
-def _logged(line: Line) -> Iterator[Event]:
+def _logged_exception(line: Line) -> Iterator[Event]:
     match = _NAMED.search(line.body)
-    if match is None or match["type"] == "Error" or not _speaks_of_failure(line, match.start()):
+    if match is None or match["type"] == "Error" or not _is_about_failure(line, match.start()):
         return
     name, message = match["type"], match["message"].strip()
     below = next(line.following(1), None)
     if below is not None and tracebacks.is_header(below):
-        found = tracebacks.read(below)
+        found = tracebacks.read_traceback(below)
         if found.type.endswith(name) and message.startswith(found.message.split("\n")[0]):
             # The logger's line knows the rank and the time, the unmarked traceback below it the frames.
             yield raised(Raised(line, name, message, found.frames, found.code), below, logged=True)
@@ -146,7 +147,7 @@ def _logged(line: Line) -> Iterator[Event]:
     yield ExceptionRaised(**common(line, type=name, message=message, origin=verdict, logged=True))
 
 
-def _speaks_of_failure(line: Line, end: int) -> bool:
+def _is_about_failure(line: Line, end: int) -> bool:
     mark = line.mark
     if mark.file is not None and mark.file.endswith((".cpp", ".hpp", ".h", ".cc", ".cu")):
         return False

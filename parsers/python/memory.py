@@ -1,4 +1,4 @@
-"""Memory and other resources of a process that ran out, as the process says it (the kernel's own lines are elsewhere).
+"""Memory and other resources that ran out, as the process says it; lines of the kernel are read elsewhere.
 
 Sources: pytorch ``c10/cuda/CUDACachingAllocator.cpp`` (1.8 to 2.13), ``c10/core/impl/alloc_cpu.cpp``,
 ``torch/utils/data/_utils`` and ``torch/multiprocessing``; CPython and numpy exceptions; glibc ``strerror``; NCCL

@@ -1,4 +1,4 @@
-"""Which exceptions only report that something else failed: a peer, a collective, the store, a child process.
+"""Tells exceptions that only report the failure of a peer, a collective, the store or a child process.
 
 An *echo* says nothing about the rank that prints it. Wordings: pytorch ``torch/csrc/distributed/c10d`` 1.8 to 2.13
 (ProcessGroupNCCL, ProcessGroupGloo, ProcessGroupWrapper, NCCLUtils, TCPStore, socket), gloo ``gloo/transport``,
@@ -67,7 +67,7 @@ _ECHO_WHOLE = lazy(
 
 
 def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
-    """Whether an exception only repeats what another process, or the transport, did.
+    """True when an exception only repeats what another process, or the transport, did.
 
     ``name`` is the type with or without its module; ``frames`` are innermost first.
     """
@@ -81,10 +81,10 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any("torch/distributed/" in f or "/multiprocessing/" in f for f in files)
-    return plain == "CalledProcessError" and any(_launches(file) for file in files)
+    return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)
 
 
-def _launches(file: str) -> bool:
+def _is_launcher(file: str) -> bool:
     return "accelerate/commands/" in file or "torch/distributed/" in file or "deepspeed/launcher/" in file
 
 

@@ -19,7 +19,7 @@ from nccldoctor.patterns import lazy
 _REACH = 400
 
 
-def chain(header: Line) -> Iterator[Line]:
+def chained_lines(header: Line) -> Iterator[Line]:
     """The exceptions on top of which the one of this traceback was raised, and their headers: nearest first."""
     awaiting = "separator"
     for line in header.preceding(_REACH):
@@ -33,15 +33,15 @@ def chain(header: Line) -> Iterator[Line]:
         elif is_header(line):
             yield line
             awaiting = "separator"
-        elif awaiting == "exception" and exception(text):
+        elif awaiting == "exception" and exception_in(text):
             yield line
             awaiting = "header"
 
 
 def causes(header: Line) -> Iterator[tuple[str, str]]:
     """Type and message of the exceptions on top of which the one of this traceback was raised, nearest first."""
-    for line in chain(header):
-        if match := exception(line.body.strip()):
+    for line in chained_lines(header):
+        if match := exception_in(line.body.strip()):
             yield match["type"], match["message"] or ""
 
 
@@ -61,7 +61,7 @@ _FRAMES = (
 )
 
 
-def frame(text: str) -> Frame | None:
+def frame_in(text: str) -> Frame | None:
     """The frame that a line of a traceback names: (function, file, line)."""
     for pattern in _FRAMES:
         if match := pattern.search(text):
@@ -91,7 +91,7 @@ def user_frame(frames: tuple[Frame, ...]) -> Frame | None:
     return None
 
 
-def show(part: Frame) -> str:
+def frame_text(part: Frame) -> str:
     """A frame as events carry it: ``function (file:line)``."""
     function, file, number = part
     return f"{function} ({file}:{number})"
@@ -139,11 +139,11 @@ _ERROR_NAME = lazy(
 
 
 def is_header(line: Line) -> bool:
-    """Whether a traceback begins on this line."""
+    """True when a traceback begins on this line."""
     return HEADER in line.body
 
 
-def exception(text: str) -> re.Match[str] | None:
+def exception_in(text: str) -> re.Match[str] | None:
     """``type`` and ``message`` of a line that is an exception by its name alone. NCCL's ``ncclRemoteError: …`` is none:
     it stands inside the message of one.
     """
@@ -164,7 +164,7 @@ def _indent(text: str) -> int:
 
 
 def _unwrapper(header: Line) -> Callable[[str], str]:
-    """How to take off what stands before each line of this traceback: an indent, a group's ``|``, a logger's prefix."""
+    """A function that removes the front of each line of this traceback: an indent, a group's ``|``, a prefix."""
     before = header.body[: header.body.find(HEADER)].removesuffix("Exception Group ")
     if not before.strip(" |+\t"):
         depth = len(before)
@@ -178,8 +178,9 @@ def _unwrapper(header: Line) -> Callable[[str], str]:
 
 
 def _own(header: Line) -> Iterator[Line]:
-    """The lines after a header that may be of its traceback: marked as it is, or unmarked where the writer prefixes
-    only the first line of a record.
+    """The lines after a header that may belong to its traceback.
+
+    They carry the mark of the line right behind the header: none where the writer prefixes only the first line of a record.
     """
     first = next(header.following(1), None)
     if first is None:
@@ -191,19 +192,20 @@ def _own(header: Line) -> Iterator[Line]:
 
 
 def _is_part(text: str) -> bool:
-    return text[:1].isspace() or text.startswith(_BOX) or frame(text) is not None
+    return text[:1].isspace() or text.startswith(_BOX) or frame_in(text) is not None
 
 
-def open_before(line: Line, limit: int = 200) -> int:
-    """How many tracebacks of the same writer have begun before this line and not ended yet; 1 is enough to know where
-    each rank writes under its own name.
+def count_open_before(line: Line, limit: int = 200) -> int:
+    """The number of tracebacks of the same writer that began before this line and have not ended yet.
+
+    Where each rank writes under its own name the count stops at 1.
     """
     ended = opened = foreign = 0
     for earlier in line.preceding(limit):
         text = earlier.body
         if is_header(earlier):
             opened, ended = (opened, ended - 1) if ended else (opened + 1, 0)
-        elif exception(text.strip()) and frame(text) is None:
+        elif exception_in(text.strip()) and frame_in(text) is None:
             ended += 1
         elif not _is_part(text) and text.strip():
             foreign += 1
@@ -216,14 +218,14 @@ def open_before(line: Line, limit: int = 200) -> int:
     return opened
 
 
-def read(header: Line) -> Raised:
+def read_traceback(header: Line) -> Raised:
     """The traceback that begins on ``header``, to its exception."""
-    skip = 0 if header.mark.rank is not None else open_before(header)
-    found = _read(header, skip)
-    return found if found.type or not skip else _read(header, 0)
+    skip = 0 if header.mark.rank is not None else count_open_before(header)
+    found = _read_skipping(header, skip)
+    return found if found.type or not skip else _read_skipping(header, 0)
 
 
-def _read(header: Line, skip: int) -> Raised:
+def _read_skipping(header: Line, skip: int) -> Raised:
     unwrap = _unwrapper(header)
     frames: list[Frame] = []
     code: list[str] = []
@@ -233,7 +235,7 @@ def _read(header: Line, skip: int) -> Raised:
     doubtful: tuple[Line, re.Match[str]] | None = None
     for line in _own(header):
         text = unwrap(line.body)
-        part = frame(text)
+        part = frame_in(text)
         if doubtful is not None and part is None and not skip:
             return _ended(*doubtful, unwrap, frames, code)  # no frame follows it: it was the exception
         doubtful = None
@@ -251,7 +253,7 @@ def _read(header: Line, skip: int) -> Raised:
             if inside and not code[-1]:
                 code[-1] = text.strip(" ^~")[:_CODE_CHARS]
             inside = inside and bool(text.strip())
-        elif match := exception(text):
+        elif match := exception_in(text):
             if not skip:
                 return _ended(line, match, unwrap, frames, code)
             skip -= 1
@@ -260,13 +262,13 @@ def _read(header: Line, skip: int) -> Raised:
             doubtful = (line, match) if match is not None else None
             inside = False
         last = line if text.strip() else last
-    if doubtful is not None and not _broken_off(doubtful[1]):
+    if doubtful is not None and not _is_cut_name(doubtful[1]):
         return _ended(*doubtful, unwrap, frames, code)
     return Raised(last, "", "", tuple(reversed(frames)), tuple(reversed(code)))
 
 
-def _broken_off(match: re.Match[str]) -> bool:
-    """Whether the last line of a text is just the beginning of a dotted name: no class, but a module whose path goes on."""
+def _is_cut_name(match: re.Match[str]) -> bool:
+    """True when the last line of a text is the cut beginning of a dotted name: a module, and not yet a class."""
     path, _, last = match["type"].rpartition(".")
     return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
 
@@ -279,8 +281,10 @@ def _ended(
 
 
 def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
-    """The message with those of its further lines that are certainly its own: indented ones, after an empty first
-    line the next one, and in the rank-prefixed style of ``init_process_group`` (2.4 and later) every prefixed one.
+    """The message with those of its further lines that certainly belong to it.
+
+    These are indented ones; the next one where the first is empty; and every prefixed one in the rank-prefixed style of
+    ``init_process_group`` (2.4 and later).
     """
     parts = [first.strip()] if first.strip() else []
     prefixed = line.mark.rank is not None and line.mark.severity is None
@@ -289,24 +293,24 @@ def _message(first: str, line: Line, unwrap: Callable[[str], str]) -> str:
         text = unwrap(extra.body)
         if extra.mark.severity is not None or extra.mark.time != line.mark.time:
             break
-        if is_header(extra) or frame(text) is not None or any(separator in text for separator in SEPARATORS):
+        if is_header(extra) or frame_in(text) is not None or any(separator in text for separator in SEPARATORS):
             break
-        if not text.strip(" =*-") or exception(text) or not (text[:1].isspace() or prefixed or not parts):
+        if not text.strip(" =*-") or exception_in(text) or not (text[:1].isspace() or prefixed or not parts):
             break
         parts.append(text.strip())
     return "\n".join(parts)[:_MESSAGE_CHARS]
 
 
 def read_tail(line: Line) -> Raised | None:
-    """The exception that this line is by its name, with the frames above it: for text whose beginning is cut off."""
-    match = exception(line.body)
+    """The exception that this line names, with the frames above it: for text whose beginning is cut off."""
+    match = exception_in(line.body)
     if match is None:
         return None
     frames: list[Frame] = []
     for earlier in line.preceding(60):
         if not _is_part(earlier.body):
             break
-        part = frame(earlier.body)
+        part = frame_in(earlier.body)
         if part is not None:
             frames.append(part)
     return Raised(line, match["type"], _message(match["message"] or "", line, str), tuple(frames))

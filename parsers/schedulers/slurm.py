@@ -1,4 +1,4 @@
-"""What schedulers do to a job, and how the tasks of ``srun`` ended.
+"""Actions of schedulers on a job, and ends of the tasks of ``srun``.
 
 Sources: Slurm ``src/srun/libsrun/launch.c``, ``src/slurmd/slurmstepd``, ``sacct`` states (20.11 to 24.05); LSF
 ``TERM_*`` reasons; PBS ``mom``; notices of preemptible machines.
@@ -65,7 +65,7 @@ class Scheduler(LineParser):
         elif match := _CANCELLED.search(body):
             why = match["why"].strip()
             what = _TABLE.first(why) or "cancelled"
-            fields: dict[str, Any] = {"host": match["host"], "time": _time(match["time"]) or _common(line)["time"]}
+            fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
             yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
         elif match := _SLURM_OOM.search(body):
@@ -97,7 +97,7 @@ def _job(text: str | None) -> str | None:
     return text.partition(".")[0] if text else None
 
 
-def _time(text: str) -> datetime | None:
+def _iso_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -121,11 +121,11 @@ def _tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
         code = -(number_of(signal) or 0) or None
     if signal is None and code is None:
         return
-    for task in list(_numbers(match["tasks"]))[:_TASKS]:
+    for task in list(_task_set(match["tasks"]))[:_TASKS]:
         yield ProcessExit(**fields, exitcode=code, signal=signal, reporter="srun", task=task)
 
 
-def _numbers(text: str) -> Ranks:
+def _task_set(text: str) -> Ranks:
     """The tasks of ``0-3,5``; none where the text is no such set or would name more than any job has."""
     spans = re.findall(r"(\d{1,7})(?:-(\d{1,7}))?", text)
     if sum(int(high or low) - int(low) for low, high in spans) > 1 << 20:

@@ -1,6 +1,6 @@
-"""What notes beside a job advise, and what its program itself reads: write-ups and scripts travel in the folders of an
-incident.
+"""Advice in notes that lie beside a job, and variables and options in its scripts.
 
+Write-ups and scripts travel in the folders of an incident.
 Advice is no setting: nothing says that it was followed. It is told apart from log lines, which give advice too, by a
 line that no logger marked and by its backticks.
 """
@@ -18,8 +18,8 @@ _MOST = 40
 """Events taken from one line."""
 
 
-def _logged(line: Line) -> bool:
-    """Whether a logger or a launcher wrote the line: then it is a message, not a note."""
+def _is_logged(line: Line) -> bool:
+    """True when a logger or a launcher wrote the line: then it is a message, not a note."""
     mark = line.mark
     return mark.file is not None or mark.severity is not None or mark.rank is not None or mark.time is not None
 
@@ -40,7 +40,7 @@ class AdviceParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each piece of advice on the line."""
-        if _logged(line):
+        if _is_logged(line):
             return
         details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
         for match in _ADVISED.finditer(line.body[:4000]):
@@ -98,7 +98,7 @@ class CodeOptionParser(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         """Each option once; lines of loggers count only where they warn of an option that is set."""
         body = line.body[:4000]
-        if (_logged(line) and "was specified" not in body) or "keyword argument" in body:
+        if (_is_logged(line) and "was specified" not in body) or "keyword argument" in body:
             return
         seen: set[str] = set()
         for match in _OPTION.finditer(body):

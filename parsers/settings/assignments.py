@@ -90,7 +90,7 @@ def assignments(line: Line) -> Iterator[tuple[str, str]]:
             if assigned := _ASSIGNMENT.match(part.strip("\"'")):
                 yield assigned["name"], assigned["value"]
     if "env" in body and (hit := _PYTHON.search(body)):
-        yield hit["name"], _cut(hit["value"])
+        yield hit["name"], _to_closing_bracket(hit["value"])
     for pair in _MAPPING.finditer(body):
         yield pair["name"] or pair["name2"], pair["value"] or pair["value2"]
     if "environments:" in body:
@@ -130,7 +130,7 @@ def _last_word(text: str) -> str:
     return words[-1] if words else ""
 
 
-def _cut(value: str) -> str:
+def _to_closing_bracket(value: str) -> str:
     """A Python expression up to the bracket that closes the call around it."""
     if value[:1] in "\"'":
         return value

@@ -18,8 +18,8 @@ from nccldoctor.parsers.settings.assignments import MOST, assignments
 _SECRET = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH")
 
 
-def shown(name: str, value: str) -> str:
-    """The value as it may be shown: without quotes, masked where the name, or a password in an address, says so."""
+def masked(name: str, value: str) -> str:
+    """The value without quotes, and masked where the name looks like a secret or an address holds a password."""
     text = value.strip().rstrip("\\").strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
@@ -61,7 +61,7 @@ class EnvironmentParser(LineParser):
             if name in seen:
                 continue
             seen.add(name)
-            told = shown(name, value)
+            told = masked(name, value)
             yield Setting(**common(line, text=f"{name}={told}"), name=name, value=told)
             if len(seen) == MOST:
                 return

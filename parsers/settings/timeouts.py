@@ -61,7 +61,7 @@ def _product(text: str) -> float | None:
     return out
 
 
-def _shown(expression: str) -> str:
+def _readable(expression: str) -> str:
     seconds = seconds_of(expression)
     if seconds is not None:
         return f"{seconds:.10g} s"
@@ -102,9 +102,9 @@ class TimeoutParser(LineParser):
         if hit := _CALL.search(body):
             value = self._of_call(line, hit.end())
             if value is not None:
-                yield self._setting(line, f"{hit['name']}(timeout=)", _shown(value))
+                yield self._setting(line, f"{hit['name']}(timeout=)", _readable(value))
         if hit := _DEFAULT.search(body):
-            yield self._setting(line, "_DEFAULT_PG_TIMEOUT", _shown(hit["value"]))
+            yield self._setting(line, "_DEFAULT_PG_TIMEOUT", _readable(hit["value"]))
         for hit in _OPTION.finditer(body):
             name = hit["name"]
             name = "--ddp_timeout" if name.startswith("ddp") else "--" + name.replace("_", "-")

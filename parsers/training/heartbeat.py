@@ -1,4 +1,4 @@
-"""Lines in which a rank says that it lives and where it is. Users write them by hand, so the forms vary:
+"""Heartbeats: lines in which a rank says that it is alive, and at which step. Users write them by hand:
 ``[rank 3] Heartbeat: epoch=0 iter=50 global_step=50``, ``heartbeat rank=3 step: 50/200``, ``Rank 3 alive at step 50``.
 """
 

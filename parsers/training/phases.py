@@ -1,4 +1,4 @@
-"""Lines that say what a rank does outside the step: saving, evaluating, preparing data, compiling, starting, ending.
+"""Work of a rank outside the step: saving, evaluating, preparing data, compiling, starting, ending.
 
 A rank that is late is often late because only it does one of these (rank 0 saves while the others wait).
 """

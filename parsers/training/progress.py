@@ -77,7 +77,7 @@ def _rate(m: re.Match[str]) -> float | None:
     return value
 
 
-def _bar(text: str) -> dict[str, Any] | None:
+def _bar_fields(text: str) -> dict[str, Any] | None:
     """The last ``label:  18%|██   | 3685/20000 [0:55:16<5:12:40, 0.90s/it, …]`` of a text; the bar itself may be
     missing.
     """
@@ -99,7 +99,7 @@ def _bar(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _megatron(m: re.Match[str]) -> dict[str, Any]:
+def _megatron_fields(m: re.Match[str]) -> dict[str, Any]:
     ms = float(m["ms"]) if m["ms"] else 0.0
     return {
         "step": int(m["n"]),
@@ -109,23 +109,23 @@ def _megatron(m: re.Match[str]) -> dict[str, Any]:
     }
 
 
-def _nemo(m: re.Match[str]) -> dict[str, Any]:
+def _nemo_fields(m: re.Match[str]) -> dict[str, Any]:
     return {"step": int(m["n"] or m["i"]), "epoch": int(m["epoch"]), "total": int(m["total"]) if not m["n"] else None}
 
 
-def _vision(m: re.Match[str]) -> dict[str, Any]:
+def _vision_fields(m: re.Match[str]) -> dict[str, Any]:
     return {"step": int(m["n"]), "total": int(m["total"]), "epoch": _whole(m["epoch"]), "label": m["label"]}
 
 
-def _step(m: re.Match[str]) -> dict[str, Any]:
+def _step_fields(m: re.Match[str]) -> dict[str, Any]:
     return {"step": _whole(m["n"]), "total": _whole(m["total"])}
 
 
 _FORMS: tuple[tuple[str, lazy[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     # each is tried where its mark stands in the line
-    ("raining epoch", _NEMO, _nemo),
-    ("iteration ", _MEGATRON, _megatron),
-    ("eta:", _VISION, _vision),
+    ("raining epoch", _NEMO, _nemo_fields),
+    ("iteration ", _MEGATRON, _megatron_fields),
+    ("eta:", _VISION, _vision_fields),
     ("epoch", _HF, lambda m: {"epoch": int(m["epoch"])}),
     (" [", _OPEN, lambda m: {"step": _whole(m["n"]), "rate": _rate(m), "label": m["unit"]}),
 )
@@ -147,14 +147,14 @@ class Trainer(LineParser):
         body, file = line.body, line.mark.file
         if (file is not None and not file.endswith(".py")) or any(words in body for words in _NOT_STEPS):
             return
-        told = self._told(body)
+        told = self._fields(body)
         if told is None:
             return
         yield Progress(**common(line), **told)
 
-    def _told(self, body: str) -> dict[str, Any] | None:
+    def _fields(self, body: str) -> dict[str, Any] | None:
         text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
-        told = _bar(text)
+        told = _bar_fields(text)
         if told is not None:
             return told
         for mark, pattern, fields in _FORMS:
@@ -163,10 +163,10 @@ class Trainer(LineParser):
                 return fields(m)
         m = _STEP.search(text)
         if m and _ABOUT.search(text):
-            return _step(m) | {"epoch": epoch_of(text)}
+            return _step_fields(m) | {"epoch": epoch_of(text)}
         m = _FINISH.search(text)
         return (
-            _step(m) | {"label": m["word"]}
+            _step_fields(m) | {"label": m["word"]}
             if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text)
             else None
         )
