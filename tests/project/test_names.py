@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("nccldoctor", "parsers", "reports")
 
@@ -29,9 +31,15 @@ PROTOCOL_NAMES = {
     "near": "parsers.base.Window: the next lines of a log, whoever wrote them",
     "before": "parsers.base.Window: the lines of the same writer before this one",
     "after": "parsers.base.Window: the lines of the same writer behind this one",
-    "holds": "parsers.base.Window: True when a text stands in the next bytes",
+    "has_text": "parsers.base.Window: True when a text stands in the next bytes",
     "readinto": "io.RawIOBase",
     "close": "io.RawIOBase",
+    "calls": "a table of Incident, and what makes it",
+    "events": "a table of Incident, and what makes it",
+    "ranks": "a table of Incident, and what makes it",
+    "groups": "a table of Incident, and what makes it",
+    "coverage": "a table of Incident, and what makes it",
+    "to_json": "a document as JSON text",
 }
 """Names that stand in many modules because they mean the same in each, with what they mean."""
 
@@ -175,7 +183,21 @@ def idioms() -> Iterator[Breach]:
             yield from (_breach("idiom", path, line, idiom) for idiom in IDIOMS if idiom in flat)
 
 
-RULES = (homonyms, predicates, long_sentences, idioms)
+RULES = {"homonym": homonyms, "predicate": predicates, "sentence": long_sentences, "idiom": idioms}
+
+LEFT = {"homonym": 35, "predicate": 38, "sentence": 146, "idiom": 1}
+"""Breaches that are left of each rule. Only ever make these smaller."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_rule_is_broken_more_often_than_it_was(rule: str) -> None:
+    breaches = [f"{breach.place}  {breach.what}" for breach in RULES[rule]()]
+    assert len(breaches) <= LEFT[rule], "\n".join(breaches)
+
+
+def test_names_of_protocols_are_in_use() -> None:
+    known = {node.name for _, node in _functions()}
+    assert set(PROTOCOL_NAMES) <= known
 
 
 def test_a_first_sentence_ends_at_its_full_stop() -> None:
@@ -185,18 +207,17 @@ def test_a_first_sentence_ends_at_its_full_stop() -> None:
 
 def main() -> None:
     """Print a table of counts, or the breaches of the folders that were named."""
-    every = [breach for rule in RULES for breach in rule()]
+    every = [breach for rule in RULES.values() for breach in rule()]
     if len(sys.argv) > 1:
         for breach in every:
             if breach.place.startswith(tuple(sys.argv[1:])):
                 print(f"{breach.rule:10s} {breach.place}  {breach.what}")
         return
-    kinds = ("homonym", "predicate", "sentence", "idiom")
     counts = Counter((breach.folder, breach.rule) for breach in every)
-    print(f"{'':24s}", *(f"{kind:>10s}" for kind in kinds))
+    print(f"{'':24s}", *(f"{kind:>10s}" for kind in RULES))
     for folder in sorted({folder for folder, _ in counts}):
-        print(f"{folder:24s}", *(f"{counts[folder, kind]:10d}" for kind in kinds))
-    print(f"{'all':24s}", *(f"{sum(counts[f, k] for f, k in counts if k == kind):10d}" for kind in kinds))
+        print(f"{folder:24s}", *(f"{counts[folder, kind]:10d}" for kind in RULES))
+    print(f"{'all':24s}", *(f"{sum(counts[f, k] for f, k in counts if k == kind):10d}" for kind in RULES))
     names = len({breach.what.split(":")[0] for breach in every if breach.rule == "homonym"})
     print(f"{names} names are defined in more than {MOST_HOMES} modules")
 
