@@ -140,44 +140,43 @@ def _add_recorded(
 
     Returns the group index by (dump, name code, PG ID); the PG ID is None except in dumps of PyTorch 2.2.
     """
-    words = batch.vocabulary
-    present: dict[tuple[str, str], set[int]] = defaultdict(set)
-    used: list[tuple[int, int, str, str]] = []
-    same = {world: world}  # one object for equal sets: comparing two is a walk over all members
-    listed = {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}
-    members_of = {key: same.setdefault(members, members) for key, members in ((k, Ranks(r)) for k, r in listed.items())}
-    configs = [{c.uid: c for c in d.config if c.uid and c.ranks} for d in batch.dumps]
-    out: dict[tuple[int, int, int | None], int] = {}
-    for dump, rank in enumerate(dump_rank):
-        for config in configs[dump].values() if rank is not None else ():
-            index = registry.add(
-                config.uid, config.desc, members_of[id(config.ranks)], "config", [rank] if rank is not None else []
-            )
-            if config.desc == "default_pg" and rank is not None:
-                registry.local[(rank, DEFAULT)] = index
+    _add_configured(batch, dump_rank, registry, world)
+    callers: dict[tuple[str, str], set[int]] = defaultdict(set)
+    unconfigured: list[tuple[int, int, int]] = []
+    group_of: dict[tuple[int, int, int | None], int] = {}
     for dump, code in sorted({(dump, code) for dump, _, code in named}):
         rank = dump_rank[dump]
         if rank is None or code < 0 or batch.dumps[dump].form == "list":
             continue
-        uid, desc = words.groups[code]
-        if uid in configs[dump]:
-            out[(dump, code, None)] = registry.local[(rank, uid)]
+        uid, desc = batch.vocabulary.groups[code]
+        if any(c.uid == uid and c.ranks for c in batch.dumps[dump].config):
+            group_of[dump, code, None] = registry.local[rank, uid]
         elif uid == DEFAULT and desc in ("default_pg", ""):
-            out[(dump, code, None)] = registry.local.get((rank, DEFAULT), 0)
+            group_of[dump, code, None] = registry.local.get((rank, DEFAULT), 0)
         else:
-            present[(uid, desc)].add(rank)
-            used.append((dump, code, uid, desc))
+            callers[uid, desc].add(rank)
+            unconfigured.append((dump, code, rank))
     silent = world - (r for d, r in zip(batch.dumps, dump_rank, strict=True) if r is not None and d.entries)
-    whole = fill_silent_members({name: Ranks(ranks) for name, ranks in present.items()}, silent)
-    for dump, code, uid, desc in used:
-        rank = dump_rank[dump]
-        members = whole[(uid, desc)]
-        out[(dump, code, None)] = registry.add(uid, desc, members, "entries", [rank] if rank is not None else members)
-    for (uid, _desc), members in whole.items():
+    members_of = fill_silent_members({name: Ranks(ranks) for name, ranks in callers.items()}, silent)
+    for dump, code, rank in unconfigured:
+        uid, desc = batch.vocabulary.groups[code]
+        group_of[dump, code, None] = registry.add(uid, desc, members_of[uid, desc], "entries", [rank])
+    for (uid, _), members in members_of.items():
         for rank in members:
-            registry.local.setdefault((rank, uid), registry.index[(uid, members)])
-    out.update(_add_numbered(batch, dump_rank, registry, world))
-    return out
+            registry.local.setdefault((rank, uid), registry.index[uid, members])
+    return group_of | _add_numbered(batch, dump_rank, registry, world)
+
+
+def _add_configured(batch: Batch, dump_rank: Sequence[int | None], registry: _Registry, world: Ranks) -> None:
+    """Adds the groups of each dump's configuration (``pg_config``), which names all their members."""
+    same = {world: world}  # one object for equal sets: comparing two is a walk over all members
+    listed = {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}
+    members_of = {key: same.setdefault(members, members) for key, members in ((k, Ranks(r)) for k, r in listed.items())}
+    for dump, rank in zip(batch.dumps, dump_rank, strict=True):
+        for config in {c.uid: c for c in dump.config if c.uid and c.ranks}.values() if rank is not None else ():
+            index = registry.add(config.uid, config.desc, members_of[id(config.ranks)], "config", [rank or 0])
+            if config.desc == "default_pg":
+                registry.local[rank or 0, DEFAULT] = index
 
 
 def _add_numbered(
