@@ -145,7 +145,7 @@ class Lines:
         )  # only the rest names the process
 
     def is_complete(self, number: int) -> bool:
-        """True when no record can go on behind a line: it is empty, or a frame of a stack (there may be hundreds)."""
+        """True when no record can go on behind a line: it is empty, or the frame of a stack."""
         return not self.raw(number) or _FRAME.fullmatch(self.split_line(number)[2].strip()) is not None
 
     def is_beginning(self, number: int) -> bool:

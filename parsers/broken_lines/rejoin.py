@@ -1,4 +1,4 @@
-"""Joins lines that were cut once, wrapped by a terminal at a fixed column, or wrapped by an editor at blanks.
+"""Joins lines that were cut once, wrapped by a terminal at a column, or wrapped by an editor at blanks.
 
 A parser that looks for words cannot find them where a line end stands inside. So around the lines that matter, the
 pieces that may belong to a line are joined on trial, and stay joined only where the parsers then read more than

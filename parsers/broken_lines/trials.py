@@ -143,7 +143,7 @@ def _has_each_record(apart: Sequence[Event], together: Sequence[Event]) -> bool:
 
 
 def _is_retold(part: Event, together: Sequence[Event]) -> bool:
-    """True when an event of another kind has all details of ``part`` and more: its first words had been cut off."""
+    """True when another kind of event has all details of ``part`` and more: its first words were cut off."""
     details = {name: value for name, value in part.details().items() if value not in _NOTHING}
     return any(details.items() <= e.details().items() and worth([e]) > worth([part]) for e in together)
 

@@ -70,7 +70,7 @@ def with_groups(events: Iterable[Event]) -> list[Event]:
 
 
 def _without_wrong_groups(events: Iterable[Event]) -> list[Event]:
-    """The events; a timeout loses its group where its rank gave the same number of that group to another call before."""
+    """The events; a timeout loses its group where its rank gave that number to another call before."""
     out = list(events)
     first: dict[tuple[int, int, GroupRef], tuple[str | None, int | None]] = {}
     for i, event in enumerate(out):

@@ -157,7 +157,7 @@ class _Scan:
         return self._result(lines)
 
     def _note_last_line(self) -> None:
-        """Note the last line of a file of one rank, whatever it says, if it has a time: the rank was alive then."""
+        """Note the last line of a file of one rank, if it has a time: the rank was alive then."""
         if self.source.rank is None:
             return
         buffer = self.buffer
@@ -178,7 +178,7 @@ class _Scan:
         del self.sampler
 
     def _safe_limit(self, done: int) -> int:
-        """The offset up to which every hit has its neighbours in the buffer: behind a line end, if there is one."""
+        """The offset up to which every hit has its neighbours in the buffer; behind a line end if possible."""
         return self.buffer.data.rfind(b"\n", done, self.buffer.high - REACH) + 1 or self.buffer.high - REACH
 
     def _shift(self, done: int) -> int:

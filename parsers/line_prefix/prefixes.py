@@ -167,7 +167,7 @@ def split_label(raw: str) -> tuple[str | None, str]:
 
 
 def with_label(mark: Mark, label: str) -> Mark:
-    """The mark of a line behind a label: a number is a task, else it is a host, or a pod with its container."""
+    """The mark of a line behind a label: a task number, a host, or a pod with its container."""
     task, place = (int(label), f"task{label}") if label.isdigit() else (None, label.replace(" ", "/"))
     return replace(
         mark,
@@ -178,7 +178,7 @@ def with_label(mark: Mark, label: str) -> Mark:
 
 
 def merged_mark(outer: Mark, inner: Mark) -> Mark:
-    """The mark of a record that begins in the middle of a line: its own, completed by that of the line.
+    """The mark of a record that begins inside a line: its own, completed by that of the line.
 
     Nothing is taken over from the mark of the line where that names another rank.
     """
@@ -212,5 +212,5 @@ def records(raw: str) -> list[tuple[Mark, str]]:
 
 
 def can_continue(stream: str, of: str) -> bool:
-    """True when a line of ``stream`` may come from the writer ``of``: from the same, or from the place that holds it."""
+    """True when a line of ``stream`` may come from the writer ``of``, or from the place that holds it."""
     return stream == of or not stream or of.startswith(stream + SEPARATOR)

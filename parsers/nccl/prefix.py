@@ -95,7 +95,7 @@ def message_fields(line: Line, message: NcclMessage, **more: Any) -> dict[str, A
 
 
 def quoted_by(line: Line) -> Mark | None:
-    """The mark of the record that ends in ``Last error:`` and this line; None where the line has a mark of its own."""
+    """The mark of the record that ends in ``Last error:`` and this line; None for a line with a mark."""
     if line.mark.rank is not None or line.mark.severity is not None:
         return None
     above = line.preceding(_RECORD)

@@ -268,7 +268,7 @@ def _read_skipping(header: Line, skip: int) -> Raised:
 
 
 def _is_cut_name(match: re.Match[str]) -> bool:
-    """True when the last line of a text is the cut beginning of a dotted name: a module, and not yet a class."""
+    """True when the last line of a text is a cut dotted name: a module, and not yet a class."""
     path, _, last = match["type"].rpartition(".")
     return bool(path) and not match["message"] and not match[0].rstrip().endswith(":") and last[:1].islower()
 
