@@ -16,7 +16,7 @@ LEFT, TOP, WIDTH, STEP, BAR = 96, 40, 962, 24, 14
 """Room for the ranks and the times, width of the axis, height of a row and of its bar."""
 
 RIGHT = 28
-"""Room behind the axis for symbols; with it the drawing is as wide as a card of the page."""
+"""Room for symbols after the axis; with it the drawing fills a card of the page."""
 
 BREAK = 76
 """Width of a cut in the axis."""
@@ -26,7 +26,7 @@ QUIET = 0.3
 """A time in which nothing begins or ends is cut out when it takes this share of the axis."""
 
 SYMBOL = 11
-"""Symbols stand at least so far apart."""
+"""Least distance of two symbols."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where every rank stands, folded: one row for ranks that stand alike, one each for those to look at."""
+"""The progress of all ranks in few rows: one for ranks that stand alike, one for each culprit and suspect."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ SINGLES = 16
 """Culprits, suspects and group mates that have a row of their own, at most."""
 
 ROWS = 48
-"""So many rows at most; beyond them ranks are told apart by less."""
-
-_ORDER = {role: place for place, role in enumerate(Role)}
+"""Rows at most; with more, ranks that differ in less share a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Ranks that stand alike. A field is None (``last_sign`` empty) where they differ, or where it is not known."""
+    """Ranks that stand alike; a field is None (``last_sign`` empty) where they differ or it is unknown."""
 
     ranks: Ranks
     role: Role
@@ -36,8 +34,8 @@ class Row:
 
 
 def folded(states: tuple[RankState, ...]) -> tuple[Row, ...]:
-    """Rows for any size of job: those to look at first, then by lowest rank."""
-    alone = _alone(states)
+    """Rows for any size of job: by role, culprits first, then by lowest rank."""
+    alone = _singled_out(states)
     rows = [_row([state]) for state in states if state.rank in alone]
     rest = [state for state in states if state.rank not in alone]
     for likeness in _LIKENESSES:
@@ -45,7 +43,7 @@ def folded(states: tuple[RankState, ...]) -> tuple[Row, ...]:
         if len(classes) + len(rows) <= ROWS:
             break
     rows += [_row(members) for members in classes]
-    return tuple(sorted(rows, key=lambda row: (_ORDER[row.role], min(row.ranks))))
+    return tuple(sorted(rows, key=_order))
 
 
 def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
@@ -56,30 +54,34 @@ def single(diagnosis: Diagnosis) -> tuple[Row, ...]:
     near = tuple(state for state in diagnosis.ranks if state.rank in mates)
     far = [row for row in folded(diagnosis.ranks) if not row.ranks <= mates]
     rows = [_row([state]) for state in near] + [replace(row, ranks=row.ranks - mates) for row in far]
-    return tuple(sorted(rows, key=lambda row: (_ORDER[row.role], min(row.ranks))))[:ROWS]
+    return tuple(sorted(rows, key=_order)[:ROWS])
 
 
-def _alone(states: Iterable[RankState]) -> Ranks:
-    out: list[int] = []
+def _order(row: Row) -> tuple[int, int]:
+    return list(Role).index(row.role), min(row.ranks)
+
+
+def _singled_out(states: Iterable[RankState]) -> Ranks:
+    ranks: list[int] = []
     for role in (Role.CULPRIT, Role.SUSPECT):
-        out += [state.rank for state in states if state.role is role][:SINGLES]
-    return Ranks(out)
+        ranks += [state.rank for state in states if state.role is role][:SINGLES]
+    return Ranks(ranks)
 
 
 def _mates(diagnosis: Diagnosis) -> Ranks:
-    """The members of the stalled group around the culprits, as many as are shown one by one."""
+    """Culprits, suspects and members of the stalled group, as many as have a row of their own."""
     call = diagnosis.verdict.stalled
     members = (call.entered | call.missing) if call else Ranks()
-    alone = _alone(diagnosis.ranks)
+    alone = _singled_out(diagnosis.ranks)
     known = Ranks(state.rank for state in diagnosis.ranks)
     return alone | list((members & known) - alone)[: max(SINGLES - len(alone), 0)]
 
 
 def _classes(states: Iterable[RankState], likeness: Callable[[RankState], Hashable]) -> list[list[RankState]]:
-    out: dict[Hashable, list[RankState]] = {}
+    classes: dict[Hashable, list[RankState]] = {}
     for state in states:
-        out.setdefault(likeness(state), []).append(state)
-    return list(out.values())
+        classes.setdefault(likeness(state), []).append(state)
+    return list(classes.values())
 
 
 _LIKENESSES: tuple[Callable[[RankState], Hashable], ...] = (

@@ -1,7 +1,7 @@
-"""Text of strangers made safe to show: nothing invisible, nothing endless, no secrets.
+"""Makes text of the input safe to show: nothing invisible, nothing endless, no secrets.
 
-Escaping for HTML is the templates' business; here is what escaping does not see: control characters, bidirectional
-overrides and zero-width characters that make a line read as something it is not, lone surrogates that no encoder takes.
+Templates escape HTML; this module handles what escaping passes on: control characters, bidirectional overrides and zero-width
+characters that make a line read as another, lone surrogates that no encoder takes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECRET = lazy(
     r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
     r"([\"']?\s{0,4}[=:]\s{0,4}[\"']?)([^\s\"',;}]{1,500})"
 )
-"""An assignment to a variable whose name says that its value is nobody's business."""
+"""An assignment to a variable whose name marks a secret: ``HF_TOKEN=…``, ``AWS_SECRET_ACCESS_KEY: …``."""
 
 
 def _shown(match: re.Match[str]) -> str:
