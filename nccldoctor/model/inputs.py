@@ -76,7 +76,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        """What people call it: the description if there is one, and the name."""
+        """Its name in reports: the description if it has one, and the name."""
         return f"{self.desc} ({self.uid})" if self.desc and self.desc != "undefined" else self.uid
 
 
@@ -84,8 +84,8 @@ class Group:
 class Gap:
     """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
 
-    ``lost`` is true where a file was meant to be read and some of it, or all, could not be, or where it is not known of which attempt
-    its lines are: it may hold anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt.
+    ``lost`` is true where a file, or part of it, could not be read, or where the attempt of its lines is not known: it may hold
+    anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt.
     """
 
     what: str

@@ -46,9 +46,8 @@ NEEDS_ALL = frozenset(
 def op_type(name: str) -> str:
     """The watchdog's name for a recorded operation; an unknown name in capitals."""
     word = name.rpartition(":")[2].split(" ", 1)[0]
-    found = OP_TYPES.get(word.lower())
-    if found:
-        return found
+    if word.lower() in OP_TYPES:
+        return OP_TYPES[word.lower()]
     if word.lower().endswith("coalesced"):
         return "COALESCED"
     return word.upper()

@@ -32,7 +32,7 @@ class Ranks(frozenset[int]):
         return iter(sorted(frozenset.__iter__(self)))
 
     def __str__(self) -> str:
-        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.spans())
+        return _printed(self.spans())
 
     def __repr__(self) -> str:
         return f"Ranks({str(self)!r})"
@@ -59,13 +59,16 @@ class Ranks(frozenset[int]):
 
 def names(ranks: Iterable[int]) -> str:
     """``rank 5``, ``ranks 0-3,7``; long sets are cut."""
-    found = Ranks(ranks)
-    if len(found) == 1:
-        return f"rank {found}"
-    spans = found.spans()
-    text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans[:6])
-    more = len(found) - sum(b - a + 1 for a, b in spans[:6])
-    return f"ranks {text}" + (f" and {more} more" if more else "")
+    all_ranks = Ranks(ranks)
+    if len(all_ranks) == 1:
+        return f"rank {all_ranks}"
+    shown = all_ranks.spans()[:6]
+    more = len(all_ranks) - sum(b - a + 1 for a, b in shown)
+    return f"ranks {_printed(shown)}" + (f" and {more} more" if more else "")
+
+
+def _printed(spans: Iterable[tuple[int, int]]) -> str:
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def verb(ranks: Ranks, one: str, many: str) -> str:

@@ -227,13 +227,13 @@ def merge(batches: Sequence[Batch]) -> Batch:
     for batch in batches:
         stop = start + len(batch.calls)
         for name, column in columns.items():
-            found = getattr(batch.calls, name)
+            values = getattr(batch.calls, name)
             if name == "dump":
-                found = found + np.int32(len(dumps))
+                values = values + np.int32(len(dumps))
             elif name in coded:
                 codes = [words[coded[name]].code(value) for value in getattr(batch.vocabulary, coded[name])]
-                found = np.array([*codes, UNSET], dtype=np.int32)[found]  # UNSET, as an index, is the last one
-            column[start:stop] = found
+                values = np.array([*codes, UNSET], dtype=np.int32)[values]  # UNSET, as an index, is the last one
+            column[start:stop] = values
         dumps.extend(batch.dumps)
         start = stop
     calls = Calls(**columns)

@@ -100,15 +100,15 @@ def _stall_began(facts: Facts, findings: tuple[Finding, ...]) -> float:
     """When the stalled call was first issued, else when the first rank began to wait; NaN where neither is known."""
     stalled = findings[0].stalled
     if stalled is not None:
-        found = [
+        times = [
             facts.issued_at[key]
             for key, call in facts.wait_graph.calls.items()
             if call.seq == stalled.seq
             and facts.case.groups[call.group].label == stalled.group
             and 0 < facts.issued_at.get(key, 0.0) < LATEST
         ]
-        if found:
-            return min(found)
+        if times:
+            return min(times)
     return facts.liveness.began
 
 
@@ -119,7 +119,7 @@ def _rank_row(facts: Facts, findings: tuple[Finding, ...], rank: int, frame: _Fr
 
 def _events_of(facts: Facts, rank: int) -> list[Event]:
     signs = facts.liveness.activity(rank)
-    said: list[Event] = [
+    events: list[Event] = [
         *signs.alarms,
         *signs.own_exceptions,
         *signs.secondary_errors,
@@ -129,13 +129,13 @@ def _events_of(facts: Facts, rank: int) -> list[Event]:
         *signs.phases,
     ]
     if signs.step_event is not None:
-        said.append(signs.step_event)
-    return list(dict.fromkeys(said))
+        events.append(signs.step_event)
+    return list(dict.fromkeys(events))
 
 
 def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, ...]:
     """One symbol for each kind of thing that happened, the first time it did, in order of time."""
-    found: dict[tuple[str, str], Mark] = {}
+    firsts: dict[tuple[str, str], Mark] = {}
     timed = sorted(
         (facts.liveness.time(e), n, e) for n, e in enumerate(events) if not math.isnan(facts.liveness.time(e))
     )
@@ -143,8 +143,8 @@ def _marks(facts: Facts, events: Iterable[Event], frame: _Frame) -> tuple[Mark, 
         kind = event.symbol
         if kind and frame.start <= at <= frame.end:
             about = "" if kind in ("timeout", "dump", "exception", "exit") else event.phrase()
-            found.setdefault((kind, about), Mark(kind, at, event.phrase(), str(event.place)))
-    return tuple(found.values())[:MARKS]
+            firsts.setdefault((kind, about), Mark(kind, at, event.phrase(), str(event.place)))
+    return tuple(firsts.values())[:MARKS]
 
 
 def _row_without_rank(facts: Facts, frame: _Frame) -> TimeRow:
