@@ -1,4 +1,4 @@
-"""Something is wrong, and what was read does not tell what.
+"""Something is wrong, and the input does not show what.
 
 What it means: somebody complained or failed, but the input does not show who is missing or what differs. Coverage says which file would.
 How we know: an alarm or a failure without the evidence that any other class needs.
