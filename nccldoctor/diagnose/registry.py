@@ -49,9 +49,9 @@ def rule(cause: CauseClass, *, refuted_by: str, before: CauseClass | None = None
     A plug-in that recognises a broken switch, say, writes ``@rule(CauseClass.NETWORK, refuted_by="a ping", before=CauseClass.HARDWARE)``.
     """
 
-    def register(judge: Judge) -> Judge:
+    def put_on_shelf(judge: Judge) -> Judge:
         explanation = inspect.getdoc(inspect.getmodule(judge)) or ""
         RULES.append(Rule(cause, judge, refuted_by, before or cause, explanation))
         return judge
 
-    return register
+    return put_on_shelf

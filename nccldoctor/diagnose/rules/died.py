@@ -177,10 +177,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
         return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
-    return _only_quiet(facts, stall)
+    return _quiet_and_gone(facts, stall)
 
 
-def _only_quiet(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):

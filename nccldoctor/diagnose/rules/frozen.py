@@ -45,7 +45,7 @@ AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The only absent rank, silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
-        return _only_quiet(stall)
+        return _quiet_without_life(stall)
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
         return None
     dumps = zip(facts.case.dump_rank, facts.case.dumps, strict=True)
@@ -84,7 +84,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     )
 
 
-def _only_quiet(stall: ObservedStall) -> Hypothesis | None:
+def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show no life."""
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or any(stall.shows_life(rank) for rank in quiet.ranks):

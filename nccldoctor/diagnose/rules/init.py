@@ -96,7 +96,7 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {_who(first)}: {_words(first)}",
+        f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}",
         evidence,
         Confidence.MEDIUM if told else Confidence.LOW,
         ranks=Ranks([first.rank] if told and first.rank is not None and not isinstance(first, SocketError) else []),
@@ -121,7 +121,7 @@ def _startup_causes(facts: Facts) -> Iterator[Event]:
     yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
 
 
-def _who(event: Event) -> str:
+def _writer_of(event: Event) -> str:
     if event.rank is not None:
         return f"rank {event.rank}"
     who = event.host or "a process"

@@ -24,7 +24,7 @@ from nccldoctor.model.ranks import Ranks, names
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
-        return _named_by_report(facts, stall) or _only_quiet(stall)
+        return _named_by_report(facts, stall) or _quiet_but_alive(stall)
     if stall.is_scattered:
         return None
     absent = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
@@ -190,7 +190,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _only_quiet(stall: ObservedStall) -> Hypothesis | None:
+def _quiet_but_alive(stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show life."""
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or not all(stall.shows_life(rank) for rank in quiet.ranks):

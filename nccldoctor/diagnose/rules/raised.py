@@ -60,7 +60,9 @@ def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
 
 def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, is_inferred: bool) -> Hypothesis:
     ranks = Ranks(r for f in failures for r in f.ranks)
-    citations: list[Citation] = [Line(e, f"{_who(e.rank)} {_raised_words(e)}") for f in failures[:4] for e in f.events]
+    citations: list[Citation] = [
+        Line(e, f"{_rank_words(e.rank)} {_raised_words(e)}") for f in failures[:4] for e in f.events
+    ]
     for rank in list(ranks)[:2]:
         for event in facts.liveness.activity(rank).exits[:1]:
             ended = f"the launcher saw rank {rank} end with exit code {event.exitcode}"
@@ -101,7 +103,7 @@ def _wrote_nothing_after(facts: Facts, failure: Failure) -> bool:
     )
 
 
-def _who(rank: int | None) -> str:
+def _rank_words(rank: int | None) -> str:
     return f"rank {rank}" if rank is not None else "a rank"
 
 

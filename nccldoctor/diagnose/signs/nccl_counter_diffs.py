@@ -157,14 +157,14 @@ def differences(facts: Facts) -> Iterator[Difference]:
     for comm, lines in sorted(calls_by_communicator(facts.case.of(CommInit), facts.case.of(CollCall)).items()):
         if any(line.op in UNEVEN for line in lines):
             continue
-        found = _first_difference(comm, _single_calls(lines))
+        found = _first_unlike_call(comm, _single_calls(lines))
         if found is not None:
             yield found
     for one in facts.case.nccl_counters:
         said = [call for call in one.lines.values() if isinstance(call, CollCall) and call.op_count == one.first]
         stuck = {call.rank: call for call in said if call.rank is not None}
         if one.observer == "comm-dump" and one.is_steady:
-            found = _first_difference(one.comm, {one.first: stuck}, set(stuck))
+            found = _first_unlike_call(one.comm, {one.first: stuck}, set(stuck))
             if found is not None:
                 yield found
 
@@ -179,7 +179,7 @@ def _single_calls(lines: list[CollCall]) -> dict[int, dict[int, CollCall]]:
     return out
 
 
-def _first_difference(
+def _first_unlike_call(
     comm: str, calls: Mapping[int, Mapping[int, CollCall]], agreed: Collection[int] = ()
 ) -> Difference | None:
     """The first difference among members that ``agreed`` before."""
