@@ -28,7 +28,7 @@ FEW = (
 
 READ = """
 import sys
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.engine.scan import scan
 with open(sys.argv[1], "rb") as stream:
@@ -131,9 +131,9 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=3)
     asked = options.parse_args()
 
-    from nccldoctor.parsers import shelf
+    from nccldoctor.parsers import registry
 
-    literals = sorted({text for parser in shelf.line_parsers() if not parser.sampled for text in parser.literals})
+    literals = sorted({text for parser in registry.line_parsers() if not parser.sampled for text in parser.literals})
     with tempfile.TemporaryDirectory() as folder:
         log, few, same = (Path(folder) / name for name in ("job.log", "few", "same"))
         write(log, asked.megabytes, asked.relevant)

@@ -1,1 +1,1 @@
-"""Parsers of logs, dumps and stacks, one folder for each family. ``load`` puts every parser on its shelf."""
+"""Parsers of logs, dumps and stacks, one folder for each family. ``registry`` finds every parser."""

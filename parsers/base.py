@@ -140,13 +140,13 @@ _F = TypeVar("_F", bound=FileParser)
 
 
 def line_parser(cls: type[_L]) -> type[_L]:
-    """Put a line parser on the shelf."""
+    """Register a line parser."""
     LINE_PARSERS.append(cls())
     return cls
 
 
 def file_parser(cls: type[_F]) -> type[_F]:
-    """Put a file parser on the shelf."""
+    """Register a file parser."""
     FILE_PARSERS.append(cls())
     return cls
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports import json_document, json_fields
+from nccldoctor.reports import json_document, json_names
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import is_secret, line
 
@@ -71,7 +71,7 @@ class GapRow:
     where: str | None
 
 
-_UNREAD = dict.fromkeys((name for name, *_ in json_fields.fields(Understood)))
+_UNREAD = dict.fromkeys((name for name, *_ in json_names.fields(Understood)))
 
 
 def to_json(case: Inspected) -> str:
@@ -85,11 +85,11 @@ def document(case: Inspected) -> dict[str, Any]:
     return {
         "schema_version": json_document.SCHEMA_VERSION,
         "sources": [
-            json_fields.plain(source) | (json_fields.row(reading, Understood) if reading else _UNREAD)
+            json_names.plain(source) | (json_names.row(reading, Understood) if reading else _UNREAD)
             for source, reading in _read(case)
         ],
         "events": list(_events(case)),
-        "gaps": [json_fields.plain(GapRow(gap.what, gap.why, gap.ranks, paths.get(gap.source))) for gap in case.gaps],
+        "gaps": [json_names.plain(GapRow(gap.what, gap.why, gap.ranks, paths.get(gap.source))) for gap in case.gaps],
     }
 
 
@@ -155,11 +155,11 @@ def _events(case: Inspected) -> Iterator[dict[str, Any]]:
 
 def _event(event: Event) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for name, value in json_fields.row(event, Event).items():
+    for name, value in json_names.row(event, Event).items():
         row[name] = value
         if name == "time" and event.time is not None and value is None:
             row["clock"] = event.time.isoformat()[5:]
-    row |= json_fields.plain(event.details())
+    row |= json_names.plain(event.details())
     if event.kind == "setting" and is_secret(str(row["name"])):
         row["value"] = "***"
     return row
@@ -168,4 +168,4 @@ def _event(event: Event) -> dict[str, Any]:
 def _recorder(dump: Any, rank: int | None) -> dict[str, Any]:
     place = Place(dump.source, dump.path)
     common = {"kind": "recorder-dump", "rank": rank, "group_rank": None, "group": None, "time": None}
-    return {**common, "where": json_fields.plain(place), **json_fields.plain(dump)}
+    return {**common, "where": json_names.plain(place), **json_names.plain(dump)}

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.reports import json_fields
+from nccldoctor.reports import json_names
 from nccldoctor.reports.parts.sanitize import text
 from nccldoctor.version import __version__
 
@@ -22,7 +22,7 @@ def to_json(diagnosis: Diagnosis) -> str:
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
     """The document as plain dictionaries and lists."""
     tool = {"name": "nccldoctor", "version": __version__, "catalogue": text(diagnosis.catalogue) or None}
-    return {"schema_version": SCHEMA_VERSION, "tool": tool, **json_fields.plain(diagnosis)}
+    return {"schema_version": SCHEMA_VERSION, "tool": tool, **json_names.plain(diagnosis)}
 
 
 def written(value: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from nccldoctor.align.call_sequences import call_site
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
-from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import Stalled

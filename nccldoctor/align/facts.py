@@ -16,7 +16,7 @@ from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_r
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.clocks import QUARTER
+from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model.ranks import Ranks
 
 NEVER_PRINTED = 4e18

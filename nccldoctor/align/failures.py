@@ -38,7 +38,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_text import failed_node
+from nccldoctor.parsers.event_details import failed_node
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})

@@ -15,7 +15,7 @@ from nccldoctor.align.progress.group_progress import UNORDERED, GroupProgress
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.clocks import YEARLESS
+from nccldoctor.identify.event_times import YEARLESS
 
 SAME_TIME = 2.0
 """Seconds within which two lines of one rank do not tell which call was issued first."""

@@ -1,4 +1,4 @@
-"""What a rule is, and the shelf that rules put themselves on."""
+"""The decorator that makes a function a rule, and the registry of rules."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def rule(cause: CauseClass, *, refuted_by: str, before: CauseClass | None = None
     A plug-in that recognises a broken switch, say, writes ``@rule(CauseClass.NETWORK, refuted_by="a ping", before=CauseClass.HARDWARE)``.
     """
 
-    def put_on_shelf(judge: Judge) -> Judge:
+    def register(judge: Judge) -> Judge:
         explanation = inspect.getdoc(inspect.getmodule(judge)) or ""
         RULES.append(Rule(cause, judge, refuted_by, before or cause, explanation))
         return judge
 
-    return put_on_shelf
+    return register

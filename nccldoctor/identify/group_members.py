@@ -15,7 +15,7 @@ import numpy as np
 from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, NcclError, RasStatus
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
-from nccldoctor.parsers.event_text import call_sizes
+from nccldoctor.parsers.event_details import call_sizes
 
 GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
 """Operations whose output is their input times the number of members, or the other way round."""

@@ -21,7 +21,7 @@ from nccldoctor.events import (
 from nccldoctor.identify import clock_skew
 from nccldoctor.identify.attribution import Attributed, attribute
 from nccldoctor.identify.case import Case, Reading
-from nccldoctor.identify.clocks import YEARLESS, event_seconds
+from nccldoctor.identify.event_times import YEARLESS, event_seconds
 from nccldoctor.identify.group_members import callers_by_group, known_world_size, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines

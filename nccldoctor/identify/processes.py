@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.events import CommInit, Event, InspectorRecord, Phase, ProcessExit, RasStatus, Writer
 from nccldoctor.model.hosts import short_host
-from nccldoctor.parsers.event_text import local_rank
+from nccldoctor.parsers.event_details import local_rank
 
 
 @dataclass(slots=True)

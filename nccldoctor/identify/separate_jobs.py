@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
-from nccldoctor.identify.clocks import event_seconds
+from nccldoctor.identify.event_times import event_seconds
 from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind

@@ -20,7 +20,7 @@ from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
 from nccldoctor.events import Stack, Version, Writer
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.recorded_calls import Batch, merge
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Parsed
 from nccldoctor.parsers.engine.sampling import MOST_LINES
 from nccldoctor.parsers.engine.scan import scan
@@ -87,7 +87,7 @@ def ingest(
         parsed_all = [results[i.source.id] for i in discovered.inputs]
         gaps = (
             *discovered.gaps,
-            *(shelf.load_parsers() if texts else ()),
+            *(registry.load_parsers() if texts else ()),
             *_grouped(gap for parsed in parsed_all for gap in parsed.gaps),
         )
         return Ingested(tuple(parsed_all), merge(read), gaps)
@@ -183,7 +183,7 @@ def _parse(one: Input, sampled: int) -> Parsed:
 
 
 def _owner(head: bytes, path: str) -> FileParser | None:
-    for parser in shelf.file_parsers():
+    for parser in registry.file_parsers():
         try:
             if parser.claims(head, path):
                 return parser

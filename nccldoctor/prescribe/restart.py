@@ -15,7 +15,7 @@ from importlib.resources import files
 from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
 from nccldoctor.model import Action, CauseClass, Confidence, Finding
 from nccldoctor.model.hosts import host_key
-from nccldoctor.parsers.event_text import was_evicted_for_node, was_evicted_for_usage
+from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.conditions.survey import Survey
 
 REPEATED = 2

@@ -7,7 +7,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.events import CommInit
-from nccldoctor.identify.clocks import YEARLESS
+from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 

@@ -1,6 +1,6 @@
 """Draws up the time around the stall: what each rank did, when it gave up, when it ended.
 
-Recorder entries give the calls, log lines the rest; all on the job's one clock (:mod:`nccldoctor.identify.clocks`).
+Recorder entries give the calls, log lines the rest; all on the job's one clock (:mod:`nccldoctor.identify.event_times`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 from nccldoctor.events import Event, Note
 from nccldoctor.model import Gap, Place, Source
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
 from nccldoctor.parsers.broken_lines import rejoin
 from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
@@ -40,7 +40,7 @@ def scan(
     Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
     parser that fails on a line costs that line only and is told as a Gap.
     """
-    chosen = tuple(shelf.line_parsers() if parsers is None else parsers)
+    chosen = tuple(registry.line_parsers() if parsers is None else parsers)
     reader = as_utf8(stream)
     content = _beginning(reader, rejoin.LARGEST)
     whole = parsers is None and len(content) <= rejoin.LARGEST
@@ -61,7 +61,7 @@ def _beginning(reader: Reader, limit: int) -> bytes:
 
 def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
-    parsers = tuple(p for p in shelf.line_parsers() if not p.sampled)
+    parsers = tuple(p for p in registry.line_parsers() if not p.sampled)
     hits = literals_of(parsers).hits(memoryview(content))
     is_labelled = has_labels(content[:REACH])
     return rejoin.mend(

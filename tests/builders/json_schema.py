@@ -23,7 +23,7 @@ from nccldoctor.model import Action, Diagnosis, Place, RemedyAdvice, Source, Sta
 from nccldoctor.model.figures import CallDiffRow, Mark, RankLateness, Stretch
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
-from nccldoctor.reports import json_fields
+from nccldoctor.reports import json_names
 from nccldoctor.reports.charts import symbols
 from nccldoctor.reports.inspect import GapRow, Understood
 from nccldoctor.reports.json_document import SCHEMA_VERSION
@@ -146,7 +146,7 @@ def _types(kind: type) -> dict[str, Any]:
     """The type of each published field: its annotation, or what its property or changing function returns."""
     hints = get_type_hints(kind)
     types = {}
-    for name, attribute, change in json_fields.fields(kind):
+    for name, attribute, change in json_names.fields(kind):
         made = change or getattr(getattr(kind, attribute, None), "fget", None)
         types[name] = get_type_hints(made)["return"] if made else hints[attribute]
     return types
@@ -159,7 +159,7 @@ def _fields(kind: type) -> dict[str, Any]:
             Literal[tuple(CHOICES[kind, attribute])] if (kind, attribute) in CHOICES else _published(forms[name]),
             Field(description=NOTES.get((kind, attribute))),
         )
-        for name, attribute, _ in json_fields.fields(kind)
+        for name, attribute, _ in json_names.fields(kind)
     }
 
 

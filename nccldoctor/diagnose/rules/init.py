@@ -37,7 +37,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
-from nccldoctor.parsers.event_text import barrier_counts, expected_clients, is_failed_set_up, is_set_up_error
+from nccldoctor.parsers.event_details import barrier_counts, expected_clients, is_failed_set_up, is_set_up_error
 
 REFUTED = "a completed call of the same group"
 

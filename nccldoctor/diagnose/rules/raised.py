@@ -24,7 +24,7 @@ from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_con
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_text import is_gpu_full, is_host_full, requested_memory
+from nccldoctor.parsers.event_details import is_gpu_full, is_host_full, requested_memory
 
 CAUSE = CauseClass.RAISED
 

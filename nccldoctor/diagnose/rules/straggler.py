@@ -22,7 +22,7 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Stalled
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_text import elapsed_seconds
+from nccldoctor.parsers.event_details import elapsed_seconds
 
 CAUSE = CauseClass.STRAGGLER
 

@@ -6,7 +6,7 @@ from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
-from nccldoctor.identify.clocks import QUARTER
+from nccldoctor.identify.event_times import QUARTER
 
 MOST = 3
 

@@ -10,7 +10,7 @@ import numpy as np
 from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, first_mismatch
-from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CollectiveMismatch

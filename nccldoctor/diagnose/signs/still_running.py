@@ -8,7 +8,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import DumpNote, Heartbeat, Progress
-from nccldoctor.identify.clocks import QUARTER
+from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model.ranks import Ranks
 
 MARGIN = 1.0

@@ -17,7 +17,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_text import has_group, is_call_of_all_ranks
+from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks
 
 REFUTED = "a traceback of that rank at the place where the others wait"
 

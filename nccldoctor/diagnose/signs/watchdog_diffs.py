@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.progress.printed import group_of
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts

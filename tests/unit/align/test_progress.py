@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.align.progress.printed import group_of
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
 

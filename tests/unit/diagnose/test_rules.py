@@ -1,4 +1,4 @@
-"""The shelf of rules: every file of the folder is on it, in the order of the classes, and other packages may add theirs."""
+"""The registry of rules: every file of the folder is in it, in the order of the classes, and other packages may add theirs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def reloaded() -> Iterator[None]:
     rules.load.cache_clear()
 
 
-def test_every_file_of_the_folder_is_on_the_shelf_and_every_class_has_a_rule() -> None:
-    shelf = rules.load()
+def test_every_file_of_the_folder_is_registered_and_every_class_has_a_rule() -> None:
+    registered = rules.load()
     files = {f"{rules.__name__}.{module.name}" for module in pkgutil.iter_modules(rules.__path__)}
-    assert {rule.judge.__module__ for rule in shelf} == files
-    assert [rule.cause for rule in shelf] == list(CauseClass)
-    assert all(rule.explanation for rule in shelf)
+    assert {rule.judge.__module__ for rule in registered} == files
+    assert [rule.cause for rule in registered] == list(CauseClass)
+    assert all(rule.explanation for rule in registered)
 
 
 def _offered(monkeypatch: pytest.MonkeyPatch, load: object) -> None:

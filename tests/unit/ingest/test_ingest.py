@@ -184,7 +184,7 @@ class _Whole(FileParser):
 
 
 def test_file_parsers_get_the_whole_file_and_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ingest_module.shelf, "file_parsers", lambda: [_Whole()])
+    monkeypatch.setattr(ingest_module.registry, "file_parsers", lambda: [_Whole()])
     monkeypatch.setattr(ingest_module, "LARGEST_WHOLE", 200_000)
     write(
         tmp_path,

@@ -22,11 +22,11 @@ import pytest
 from nccldoctor.events import KINDS, Event, GroupRef
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.engine.scan import scan, without_breaks
 
-FOLDER = Path(shelf.parsers.__path__[0]) / "wordings"
+FOLDER = Path(registry.parsers.__path__[0]) / "wordings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def module_of(parser: object) -> str:
 def read(content: bytes, path: str | None, parsers: Sequence[LineParser] | None = None) -> tuple[Event, ...]:
     """What these parsers (default: all) find in a file of this name."""
     source = Source(0, path or "job.log", SourceKind.LOG, len(content))
-    owner = next((p for p in shelf.file_parsers() if path and p.claims(content, path)), None)
+    owner = next((p for p in registry.file_parsers() if path and p.claims(content, path)), None)
     if owner is not None:
         return owner.parse(source, content).events
     return scan(source, io.BytesIO(content), parsers).events
@@ -124,14 +124,14 @@ def test_its_own_parser_reads_it_and_no_other_claims_the_same(wording: Wording) 
     by_module: dict[str, set[tuple[str, int | None]]] = {}
     mended = without_breaks(Source(0, "job.log", SourceKind.LOG, len(wording.content)), wording.content)
     content = mended.content if mended else wording.content
-    for parser in shelf.line_parsers():
+    for parser in registry.line_parsers():
         if not any(literal in wording.text for literal in parser.literals):
             continue
         claims = {(shown(e), e.place.line) for e in read(content, None, [parser])}
         twice = {other: both for other, said in by_module.items() if (both := said & claims)}
         assert not twice, f"{module_of(parser)} too"
         by_module.setdefault(module_of(parser), set()).update(claims)
-    owner = next((p for p in shelf.file_parsers() if wording.path and p.claims(wording.content, wording.path)), None)
+    owner = next((p for p in registry.file_parsers() if wording.path and p.claims(wording.content, wording.path)), None)
     if owner is not None:
         assert module_of(owner) == wording.module
     elif wording.events:
@@ -160,16 +160,16 @@ def test_a_launchers_prefix_changes_nothing(wording: Wording) -> None:
 
 
 def test_each_file_of_wordings_belongs_to_a_parser() -> None:
-    modules = {module_of(parser) for parser in (*shelf.line_parsers(), *shelf.file_parsers())}
+    modules = {module_of(parser) for parser in (*registry.line_parsers(), *registry.file_parsers())}
     assert {w.module for w in WORDINGS} <= modules
 
 
 def test_every_parser_reads_a_wording_of_its_module() -> None:
-    for parser in shelf.line_parsers():
+    for parser in registry.line_parsers():
         texts = [w.content for w in WORDINGS if w.module == module_of(parser) and not w.path]
         assert any(read(text, None, [parser]) for text in texts), type(parser).__name__
         assert all(len(literal) >= 2 for literal in parser.literals), type(parser).__name__
-    for file_parser in shelf.file_parsers():
+    for file_parser in registry.file_parsers():
         documents = [w for w in WORDINGS if w.module == module_of(file_parser) and w.path]
         assert any(file_parser.claims(w.content, w.path) for w in documents if w.path), type(file_parser).__name__
 
@@ -177,7 +177,7 @@ def test_every_parser_reads_a_wording_of_its_module() -> None:
 def test_one_parser_claims_a_document() -> None:
     for wording in WORDINGS:
         if wording.path:
-            claims = [p for p in shelf.file_parsers() if p.claims(wording.content, wording.path)]
+            claims = [p for p in registry.file_parsers() if p.claims(wording.content, wording.path)]
             assert len(claims) <= 1, f"{wording.name}: {claims}"
 
 

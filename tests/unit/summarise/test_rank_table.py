@@ -12,7 +12,7 @@ import nccldoctor.samples
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import CommInit, Heartbeat, Stack, Version
-from nccldoctor.identify.clocks import YEARLESS
+from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Gap, RankState, Role, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nccldoctor.events import CollectiveTimeout, Heartbeat, Progress
 from nccldoctor.model import Source, SourceKind
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine import sampling
 from nccldoctor.parsers.engine import scan as scanner
@@ -172,7 +172,7 @@ class Raises(LineParser):
 
 
 def test_a_parser_that_fails_costs_its_line_and_is_told() -> None:
-    result = parsed("PROBE\n" + TIMEOUT.format(r=1, n=5), [Raises(), *shelf.line_parsers()])
+    result = parsed("PROBE\n" + TIMEOUT.format(r=1, n=5), [Raises(), *registry.line_parsers()])
     assert len([e for e in result.events if e.kind == "collective-timeout"]) == 1
     assert [(g.what, g.why) for g in result.gaps] == [("lines of Raises", "KeyError at job.log:1")]
 

@@ -7,7 +7,7 @@ from builders.log_reading import events_of, parsed
 from builders.verdicts import gave_up, read
 
 from nccldoctor.events import NcclError
-from nccldoctor.parsers import shelf
+from nccldoctor.parsers import registry
 from nccldoctor.parsers.process_group.nccl_error import NcclErrors
 
 ENDED = (
@@ -87,7 +87,7 @@ def test_what_is_quoted_of_nccl_belongs_to_the_rank_that_quotes_it(last: str, ki
 
 def test_a_last_error_without_its_record_is_nobodys() -> None:
     text = "[rank5]: started\n[rank6]: started\nLast error:\nCuda failure 'uncorrectable ECC error encountered'\n"
-    (event,) = parsed(text, shelf.line_parsers()).events
+    (event,) = parsed(text, registry.line_parsers()).events
     assert (event.kind, event.rank) == ("cuda-error", None)
 
 

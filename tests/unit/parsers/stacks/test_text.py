@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.process_group import debug_server
-from nccldoctor.parsers.stacks import native, text_dumps
+from nccldoctor.parsers.stacks import native, text
 from nccldoctor.parsers.stacks.pyspy_json import PySpyJsonParser
 
-PYSPY, FAULT, GDB = text_dumps.PySpyParser(), text_dumps.FaulthandlerParser(), native.GdbParser()
+PYSPY, FAULT, GDB = text.PySpyParser(), text.FaulthandlerParser(), native.GdbParser()
 PARSERS: tuple[LineParser, ...] = (PYSPY, FAULT, GDB, native.PystackParser(), debug_server.DebugServerParser())
 
 

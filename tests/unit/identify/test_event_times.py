@@ -10,7 +10,7 @@ import pytest
 from builders.cases import START, Log, RecordedRank, case, gave_up, said, wall
 
 from nccldoctor.events import Heartbeat, ProcessExit
-from nccldoctor.identify.clocks import YEARLESS, event_seconds
+from nccldoctor.identify.event_times import YEARLESS, event_seconds
 from nccldoctor.model.recorded_calls import Batch
 
 EAST = timezone(timedelta(hours=5, minutes=45))

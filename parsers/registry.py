@@ -1,4 +1,4 @@
-"""Puts every parser on its shelf: the modules of all families are found by their folder.
+"""Finds every parser: a module in the folder of a family registers its own.
 
 A parser needs no list: a module that stands in a family's folder is imported here, and its decorators do the rest. An
 installed package adds parsers of its own with an entry point of the group ``nccldoctor.parsers`` that names their module.
