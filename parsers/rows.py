@@ -49,13 +49,13 @@ class Row:
 
 
 class Table:
-    """The TOML file beside a module: ``Table(__file__)`` in ``memory.py`` reads ``memory.toml``.
+    """The TOML file beside a module: ``Table(__file__)`` in ``memory.py`` reads ``memory_table.toml``.
 
     ``literals`` are those of the file and of its ``rows``; ``data`` is all that it holds.
     """
 
     def __init__(self, module_file: str) -> None:
-        self.data: dict[str, Any] = tomllib.loads(Path(module_file).with_suffix(".toml").read_text(encoding="utf-8"))
+        self.data: dict[str, Any] = tomllib.loads(_beside(module_file).read_text(encoding="utf-8"))
         self.rows = self.list_of("rows")
         self.literals = (*self.data.get("literals", ()), *(literal for row in self.rows for literal in row.literals))
 
@@ -66,6 +66,11 @@ class Table:
     def first(self, text: str) -> str | None:
         """The ``what`` of the first row that fits, None where none does."""
         return next((str(row.values["what"]) for row in self.rows if row.first_match(text)), None)
+
+
+def _beside(module_file: str) -> Path:
+    path = Path(module_file)
+    return path.with_name(f"{path.stem}_table.toml")
 
 
 def _without_literal(row: dict[str, Any]) -> dict[str, Any]:
