@@ -110,6 +110,11 @@ class OutOfMemory(Event):
     device: int | None = None
 
     @property
+    def is_sign_of_life(self) -> bool:
+        """Never: the exception that the rank prints with it says more, and a kernel speaks of a process that it killed."""
+        return False
+
+    @property
     def written_by(self) -> Writer:
         """The rank whose GPU is full, else the kernel that killed a process."""
         return Writer.RANK if self.scope == "device" else Writer.KERNEL

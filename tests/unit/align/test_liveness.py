@@ -218,3 +218,12 @@ def test_the_clock_of_an_event() -> None:
     assert clock.time(found.events[0]) == START + 3
     assert math.isnan(clock.time(found.events[1]))
     assert wall(3).timestamp() == START + 3
+
+
+def test_a_full_gpu_is_the_ranks_own_line_and_its_exception_the_last_sign() -> None:
+    raised = said(ExceptionRaised, type="torch.OutOfMemoryError", origin="own", second=5.0)
+    full = said(OutOfMemory, scope="device", second=5.0)
+    killed = said(OutOfMemory, scope="host", second=6.0)
+    job = case(logs=(Log("rank_3.log", (raised, full, killed), rank=3),))
+    assert [e.rank for e in job.events] == [3, 3, None]
+    assert collect_liveness(job).activity(3).last_event == job.events[0]
