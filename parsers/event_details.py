@@ -5,6 +5,7 @@ Every pattern on the text of a log stands in this package: where a release words
 
 from __future__ import annotations
 
+from nccldoctor.events import Event, ExceptionRaised
 from nccldoctor.patterns import lazy
 
 _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
@@ -26,6 +27,39 @@ _GROUP = lazy(r"\bgroup\b")
 _OF_ALL_RANKS = lazy(
     r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
 )
+
+
+_GLOO_PEER_ENDED = lazy("Connection closed by peer|Connection reset by peer|Application timeout caused pair closure")
+
+
+def is_gloo_timeout(event: Event) -> bool:
+    """True when a rank says that it waited for a peer until the limit (gloo transport/tcp/unbound_buffer.cc)."""
+    return isinstance(event, ExceptionRaised) and "Timed out waiting" in event.message
+
+
+def is_lost_connection(event: Event) -> bool:
+    """True when a rank says that its peer ended, or gave up (gloo transport/tcp/pair.cc)."""
+    return isinstance(event, ExceptionRaised) and _GLOO_PEER_ENDED.search(event.message) is not None
+
+
+def is_unhandled_cuda_error(text: str) -> bool:
+    """True of NCCL's complaint that a CUDA call failed; the error itself follows as its last error."""
+    return "unhandled cuda error" in text
+
+
+def is_slurm_out_of_memory(text: str) -> bool:
+    """True of the end of a task that Slurm killed for its memory (slurmd prints ``Out Of Memory``)."""
+    return "Out Of Memory" in text
+
+
+def is_loader_worker_error(message: str) -> bool:
+    """True of the exception of a rank whose data-loader worker ended."""
+    return "DataLoader worker" in message
+
+
+def is_unresponsive_peer(message: str) -> bool:
+    """True of a libfabric error that only says that the other end does not answer."""
+    return "nresponsive" in message
 
 
 def local_rank(text: str) -> int | None:

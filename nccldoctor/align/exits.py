@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from nccldoctor.align.gloo import is_lost_connection
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.events import (
     CollectiveTimeout,
@@ -20,6 +19,7 @@ from nccldoctor.events import (
     TearDown,
 )
 from nccldoctor.identify.case import Case
+from nccldoctor.parsers.event_details import is_lost_connection, is_slurm_out_of_memory, is_unhandled_cuda_error
 
 SLACK = 5.0
 """Seconds by which a line may follow the first complaint and still be its cause: launchers print whole seconds, hosts differ."""
@@ -61,7 +61,7 @@ def can_precede_alarm(liveness: Liveness, event: Event) -> bool:
 def _is_quoted_error(alarm: Event, event: Event) -> bool:
     """True when the complaint is NCCL's about this very CUDA error, which it prints below as its last error."""
     below = (event.place.line or 0) - (alarm.place.line or 0)
-    return isinstance(event, CudaError) and "unhandled cuda error" in alarm.text and 0 < below <= QUOTED
+    return isinstance(event, CudaError) and is_unhandled_cuda_error(alarm.text) and 0 < below <= QUOTED
 
 
 def _is_of_lost_peer(liveness: Liveness, alarm: Event, event: Event) -> bool:
@@ -132,7 +132,7 @@ def was_killed(event: ProcessExit) -> bool:
 def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: ProcessExit) -> bool:
     """True when an exit is the rank's own end and not part of the tear-down."""
     code = event.exitcode
-    if "Out Of Memory" in event.text:
+    if is_slurm_out_of_memory(event.text):
         return True
     if code is None:
         named = (event.signal or "").upper()

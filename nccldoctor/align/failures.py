@@ -38,7 +38,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import failed_node
+from nccldoctor.parsers.event_details import failed_node, is_loader_worker_error
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
@@ -191,7 +191,7 @@ def _deaths(case: Case, liveness: Liveness) -> Iterator[Failure]:
             yield _failure(liveness, CauseClass.DIED, *starved[rank], *exits)
         elif own_exit is not None:
             yield _failure(liveness, CauseClass.DIED, own_exit, certain=own_exit.exitcode != 1)
-    raised = any("DataLoader worker" in e.message for e in case.of(ExceptionRaised))  # its rank is known by that
+    raised = any(is_loader_worker_error(e.message) for e in case.of(ExceptionRaised))  # its rank is known by that
     for event in starved.get(None, []):
         named = event.process in TRAINING and not (raised and event.process == WORKER)
         if named and can_precede_alarm(liveness, event):

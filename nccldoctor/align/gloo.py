@@ -7,15 +7,10 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.events import Event, ExceptionRaised
+from nccldoctor.events import ExceptionRaised
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
-
-TIMED_OUT = "Timed out waiting"
-"""Message of a call that waited for a peer until the limit (transport/tcp/unbound_buffer.cc)."""
-
-BROKEN = ("Connection closed by peer", "Connection reset by peer", "Application timeout caused pair closure")
-"""Messages of a call whose peer ended, or gave up (transport/tcp/pair.cc)."""
+from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 FEWEST_WITNESSES = 3
 """Ranks that must have ended in one call for it to count as the one in which they lost a peer."""
@@ -31,16 +26,6 @@ UNEVEN_END = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 def can_finish_early(name: str) -> bool:
     """True when a recorded operation may end on one member before it ends on another."""
     return name.split(" ", 1)[0].rpartition(":")[2] in UNEVEN_END
-
-
-def is_gloo_timeout(event: Event) -> bool:
-    """True when a rank says that it waited until the limit."""
-    return isinstance(event, ExceptionRaised) and TIMED_OUT in event.message
-
-
-def is_lost_connection(event: Event) -> bool:
-    """True when a rank says that a connection of it broke."""
-    return isinstance(event, ExceptionRaised) and any(words in event.message for words in BROKEN)
 
 
 def last_rows(case: Case) -> dict[int, int]:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.first_pending import Key
-from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.stack_activity import is_waiting
@@ -24,6 +23,7 @@ from nccldoctor.align.wait_graph import WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 SET_UP = ("wait", "barrier")
 """Operations of the store in which a rank waits for the others to create a process group."""

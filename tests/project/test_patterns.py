@@ -54,6 +54,30 @@ def test_patterns_stand_in_parsers() -> None:
     assert set(ALLOWED) <= using, "this module has no pattern any more: take it out of the list"
 
 
+def texts_asked(source: str) -> list[int]:
+    """The lines that look for a literal in the text or message of an event: ``"Out Of Memory" in event.text``."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Constant)
+        and isinstance(node.left.value, str)
+        and any(isinstance(other, ast.Attribute) and other.attr in ("text", "message") for other in node.comparators)
+    ]
+
+
+def test_no_stage_looks_for_words_in_the_text_of_an_event() -> None:
+    stages = ("identify", "align", "diagnose", "prescribe", "summarise")
+    asked = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for stage in stages
+        for path in sorted((ROOT / "nccldoctor" / stage).rglob("*.py"))
+        for line in texts_asked(path.read_text(encoding="utf-8"))
+    ]
+    assert not asked, "ask parsers/event_details.py"
+    assert texts_asked('x = "Out Of Memory" in event.text') == [1]
+
+
 @pytest.mark.parametrize("source", ["import re", "from re import search", "from nccldoctor.patterns import lazy"])
 def test_an_import_is_seen(tmp_path: Path, source: str) -> None:
     path = tmp_path / "m.py"

@@ -16,7 +16,7 @@ from typing import Any
 
 from simulator.discrete_events import Sim
 from simulator.evidence import Files, gather
-from simulator.faults import absent, calls, inside, other
+from simulator.faults import absent_rank, no_culprit, stuck_in_call, wrong_calls
 from simulator.faults.scenarios import SCENARIOS, Fault, Stage
 from simulator.files import write as write_files
 from simulator.knobs import Knobs, draw
@@ -31,7 +31,7 @@ from simulator.watchdogs import Story, watch
 
 __all__ = ["SCENARIOS", "Job", "make", "seeds"]
 
-FAULTS = (absent, calls, inside, other)
+FAULTS = (absent_rank, wrong_calls, stuck_in_call, no_culprit)
 """The modules whose scenarios register themselves."""
 
 

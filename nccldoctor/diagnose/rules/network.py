@@ -21,6 +21,7 @@ from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerE
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.hosts import endpoint_address
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.parsers.event_details import is_unresponsive_peer
 
 CAUSE = CauseClass.NETWORK
 
@@ -120,7 +121,7 @@ def _is_local_error(event: IbError) -> bool:
     """True when an error is more than a missing answer: one of the provider, or of this end."""
     if event.what == "completion":
         return not event.is_flush and event.status not in (None, UNANSWERED)
-    return event.what in ("fabric", "setup") and "nresponsive" not in event.message
+    return event.what in ("fabric", "setup") and not is_unresponsive_peer(event.message)
 
 
 def _is_node_failure(failure: Failure) -> bool:

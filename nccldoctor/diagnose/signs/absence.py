@@ -7,7 +7,6 @@ from collections.abc import Collection
 from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
 from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame
@@ -16,6 +15,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, NcclError, SocketError, Stack
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 ABORTED = (-6, 134)
 """Exit codes of SIGABRT."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 AT_ONCE = 2.0
 """Seconds within which a job ends after its last step."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.gloo import is_gloo_timeout, is_lost_connection
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -17,7 +16,7 @@ from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks
+from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
 
 REFUTED = "a traceback of that rank at the place where the others wait"
 
