@@ -85,11 +85,13 @@ def document(case: Inspected) -> dict[str, Any]:
     return {
         "schema_version": json_document.SCHEMA_VERSION,
         "sources": [
-            json_names.plain(source) | (json_names.row(reading, Understood) if reading else _UNREAD)
+            json_names.json_value(source) | (json_names.row(reading, Understood) if reading else _UNREAD)
             for source, reading in _read(case)
         ],
         "events": list(_events(case)),
-        "gaps": [json_names.plain(GapRow(gap.what, gap.why, gap.ranks, paths.get(gap.source))) for gap in case.gaps],
+        "gaps": [
+            json_names.json_value(GapRow(gap.what, gap.why, gap.ranks, paths.get(gap.source))) for gap in case.gaps
+        ],
     }
 
 
@@ -159,7 +161,7 @@ def _event(event: Event) -> dict[str, Any]:
         row[name] = value
         if name == "time" and event.time is not None and value is None:
             row["clock"] = event.time.isoformat()[5:]
-    row |= json_names.plain(event.details())
+    row |= json_names.json_value(event.details())
     if event.kind == "setting" and is_secret(str(row["name"])):
         row["value"] = "***"
     return row
@@ -168,4 +170,4 @@ def _event(event: Event) -> dict[str, Any]:
 def _recorder(dump: Any, rank: int | None) -> dict[str, Any]:
     place = Place(dump.source, dump.path)
     common = {"kind": "recorder-dump", "rank": rank, "group_rank": None, "group": None, "time": None}
-    return {**common, "where": json_names.plain(place), **json_names.plain(dump)}
+    return {**common, "where": json_names.json_value(place), **json_names.json_value(dump)}

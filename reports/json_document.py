@@ -22,7 +22,7 @@ def to_json(diagnosis: Diagnosis) -> str:
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
     """The document as plain dictionaries and lists."""
     tool = {"name": "nccldoctor", "version": __version__, "catalogue": text(diagnosis.catalogue) or None}
-    return {"schema_version": SCHEMA_VERSION, "tool": tool, **json_names.plain(diagnosis)}
+    return {"schema_version": SCHEMA_VERSION, "tool": tool, **json_names.json_value(diagnosis)}
 
 
 def written(value: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ def _or_null(value: str) -> str | None:
     return value or None
 
 
-def _ranks(value: tuple[int, ...]) -> Ranks:
+def _as_ranks(value: tuple[int, ...]) -> Ranks:
     return Ranks(value)
 
 
@@ -113,7 +113,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Diagnosis, "ruled_out"): _ruled_out,
     (Diagnosis, "sources"): _input,
     (Diagnosis, "stacks"): _sides,
-    (GroupConfig, "ranks"): _ranks,
+    (GroupConfig, "ranks"): _as_ranks,
     (figures.RankLateness, "late_ms"): _late,
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
@@ -133,7 +133,7 @@ def fields(kind: type) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ..
     return tuple((name, attribute or name, CHANGED.get((kind, attribute or name))) for name, _, attribute in pairs)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON has it: rank sets, groups, places and times as text, dataclasses as objects.
 
     A float that is not finite becomes None; raises TypeError for a type that is not ours.
@@ -143,7 +143,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, Ranks):
         return str(value)
     if isinstance(value, float):
@@ -153,14 +153,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, Place | GroupRef):
         return text(str(value))
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: json_value(item) for key, item in value.items()}
     return row(value, type(value))
 
 
 def row(value: Any, kind: type) -> dict[str, Any]:
     """The published fields that ``kind`` has of ``value``, which may be of a class below it."""
     return {
-        name: plain(change(getattr(value, attribute)) if change else getattr(value, attribute))
+        name: json_value(change(getattr(value, attribute)) if change else getattr(value, attribute))
         for name, attribute, change in fields(kind)
     }
 

@@ -99,7 +99,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     for notice in diagnosis.notices:
         yield "Note", line(notice, 300), "yellow"
     if missing_inputs.wanted(diagnosis) or finding.family is Family.NONE:
-        yield "Read", missing_inputs.read(diagnosis), ""
+        yield "Read", missing_inputs.input_line(diagnosis), ""
 
 
 def _culprits(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:

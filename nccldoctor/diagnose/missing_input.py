@@ -84,7 +84,7 @@ def _is_relevant(
         return draft.cause in OF_MACHINES
     if source.kind is SourceKind.RECORDER and draft.cause.family is Family.ABSENT:
         return bool((ranks - _ranks_with_counters(facts, draft)) & asked) if ranks else True
-    if source.kind is not SourceKind.RECORDER and _goes_past_alarm(facts, source):
+    if source.kind is not SourceKind.RECORDER and _has_lines_after_alarm(facts, source):
         return source.id in quoted and not ranks
     return bool(ranks & asked) if ranks else True
 
@@ -107,7 +107,7 @@ def _owner_of(gap: Gap, source: Source | None) -> Ranks:
     return Ranks([hint.rank] if hint.rank is not None else [])
 
 
-def _goes_past_alarm(facts: Facts, source: Source) -> bool:
+def _has_lines_after_alarm(facts: Facts, source: Source) -> bool:
     """True when lines of a file that were read go on after the first complaint."""
     if math.isnan(facts.liveness.alarm):
         return False

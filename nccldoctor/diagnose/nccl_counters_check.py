@@ -228,14 +228,14 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         return
     for rank, event in dumps.items():
         ends = Ranks(
-            p for p in event.peers if p in facts.case.world and p != rank and not _waits_for_peer(dumps.get(p))
+            p for p in event.peers if p in facts.case.world and p != rank and not _is_waiting_for_peer(dumps.get(p))
         )
         if event.what == "waits-for-peer" and ends:
             says = f"the transfers of rank {rank} wait for {names(ends)}"
             yield ends, quote(event, says, observer=f"proxy:{rank}")
 
 
-def _waits_for_peer(event: ProxyDump | None) -> bool:
+def _is_waiting_for_peer(event: ProxyDump | None) -> bool:
     return event is not None and event.what in ("waits-for-peer", "mixed")
 
 

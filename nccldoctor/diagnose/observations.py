@@ -111,7 +111,7 @@ class ObservedStall(Stall):
         """The few ranks that did not give up where all others did."""
         return silence.find_quiet_ranks(self.facts, self)
 
-    def shows_life(self, rank: int) -> bool:
+    def is_shown_alive(self, rank: int) -> bool:
         """True when a dump, a phase, a stack or the way it was closed shows that the rank was alive."""
         return bool(self.alive[rank] or self.busy[rank][0])
 
@@ -141,7 +141,7 @@ class ObservedStall(Stall):
         )
 
     @cached_property
-    def broke_first(self) -> bool:
+    def has_connection_broken_first(self) -> bool:
         """True when a connection broke before anybody had waited until the limit."""
         return silence.has_connection_broken_first(self.facts)
 

@@ -62,12 +62,12 @@ class _Culprit:
         if event.consequence is not None or not event.can_cause:
             return event.consequence
         if not can_precede_alarm(self.facts.liveness, event):
-            return EventRole.CASCADE if self._has(event) else EventRole.UNRELATED
-        if self.cause in event.can_cause and self._has(event):
+            return EventRole.CASCADE if self._has_event(event) else EventRole.UNRELATED
+        if self.cause in event.can_cause and self._has_event(event):
             return EventRole.INITIATING
         return EventRole.CASCADE if isinstance(event, ProcessExit) else EventRole.UNRELATED
 
-    def _has(self, event: Event) -> bool:
+    def _has_event(self, event: Event) -> bool:
         """True where the event happened at its rank or on its host; an end of the whole job happens everywhere."""
         if event.rank is not None:
             return event.rank in self.ranks or not self.ranks

@@ -59,7 +59,7 @@ def named(diagnosis: Diagnosis) -> str:
     return "; ".join(item.what for item in wanted(diagnosis))
 
 
-def read(diagnosis: Diagnosis) -> str:
+def input_line(diagnosis: Diagnosis) -> str:
     """The input that was read, and the first problems with it: for a summary without a coverage table."""
     parts = [_count(row) for row in diagnosis.coverage if row.expected or row.found or row.input in KINDS]
     problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]

@@ -42,8 +42,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     can_differ = EARLY_ROOT if call.row >= 0 else frozenset((*EARLY_ROOT, *EARLY))
     if stall.details is not None and stall.details.op in can_differ:
         return None
-    stopped = Ranks(rank for rank in call.inside if _issued_more(facts, call, rank))
-    if not stopped or not (_has_complaint(facts) or _holds_up_peers(facts, call, stopped)):
+    stopped = Ranks(rank for rank in call.inside if _has_issued_more(facts, call, rank))
+    if not stopped or not (_has_complaint(facts) or _is_holding_up_peers(facts, call, stopped)):
         return None
     progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
     waiting = _calls_waiting_for(facts, call)
@@ -84,7 +84,7 @@ def _has_complaint(facts: Facts) -> bool:
     return facts.liveness.first_alarm is not None
 
 
-def _holds_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
+def _is_holding_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
     """True when peers wait for a call that the stopped rank has not even issued, or it is far, or long, behind them."""
     gap = (
         max((f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group), default=call.seq)
@@ -115,7 +115,7 @@ def _has_shared_calls(facts: Facts, call: StuckCall, rank: int) -> bool:
     return int((facts.case.calls.completed_ns[mine] > 0).sum()) >= SHARED
 
 
-def _issued_more(facts: Facts, call: StuckCall, rank: int) -> bool:
+def _has_issued_more(facts: Facts, call: StuckCall, rank: int) -> bool:
     """True when the rank's host issued further calls after the one that does not complete."""
     front = facts.progress.by_group_rank.get((call.group, rank))
     last = facts.progress.last_row.get(rank)

@@ -304,7 +304,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if not facts.liveness.activity(r).is_alive and not facts.liveness.activity(r).secondary_errors
     )
     broken = [e for e in facts.case.events if _is_closed_connection(e) and e.rank not in silent]
-    if not broken or not silent or len(silent) > 1 or not stall.broke_first:
+    if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
         return None
     evidence: list[Citation] = [Line(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]

@@ -64,7 +64,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
     is_cut = _is_cut_short(facts)
     has_records = bool(exits) or has_log
-    if not has_records and (_may_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
+    if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
         return _uncollected(facts, stall, call, ranks, citations)
     several = len(ranks) > 1 and not stall.proven_absent
     if is_cut or not liveness.logged or _has_failure_without_rank(facts) or several:
@@ -87,7 +87,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
 def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show no life."""
     quiet = stall.quiet
-    if quiet is None or quiet.connection_broke or any(stall.shows_life(rank) for rank in quiet.ranks):
+    if quiet is None or quiet.connection_broke or any(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return None
     return stall.conclude_quiet(quiet, "left no sign of life")
 
@@ -152,7 +152,7 @@ def _is_cut_short(facts: Facts) -> bool:
     return not any(isinstance(e, AFTER_COMPLAINTS) or liveness.time(e) > liveness.alarm + SLACK for e in later)
 
 
-def _may_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
+def _can_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
     """True when the rank's files may simply be missing: logs are one file a rank, or too few others left anything.
 
     In a merged log, and where all other ranks left a dump, silence means something; lines of one rank alone are no merged log.

@@ -28,7 +28,7 @@ FITS = 900.0
 @rule(CAUSE, refuted_by="the same error on boards of ranks that went on, or an error only after the first complaint")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
-    found = [f for f in facts.failures if f.cause is CAUSE and _fits(facts, f)]
+    found = [f for f in facts.failures if f.cause is CAUSE and _is_near_onset(facts, f)]
     if not found:
         return None
     named = [f for f in found if f.ranks]
@@ -61,7 +61,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _fits(facts: Facts, failure: Failure) -> bool:
+def _is_near_onset(facts: Facts, failure: Failure) -> bool:
     when, began = failure.when, facts.liveness.began
     return when != when or began != began or when >= began - FITS
 

@@ -116,7 +116,7 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING_SIZES)
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
     whole = whole and not (
-        found.aspect == "op" and (_may_have_left_loop(facts, found) or _are_missed_elsewhere(facts, found))
+        found.aspect == "op" and (_can_have_left_loop(facts, found) or _are_missed_elsewhere(facts, found))
     )
     return Hypothesis(
         f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
@@ -133,7 +133,7 @@ def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
     return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
 
 
-def _may_have_left_loop(facts: Facts, found: Mismatch) -> bool:
+def _can_have_left_loop(facts: Facts, found: Mismatch) -> bool:
     """True when the other operation may follow a loop that its ranks left early: a barrier that is their last call.
 
     Steps do not show it: all of them finished the one before.

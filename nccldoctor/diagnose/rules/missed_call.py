@@ -201,7 +201,7 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for rank in candidates
         if rank in steps and all(steps[rank] > step for other, step in steps.items() if other != rank)
     ]
-    if not ahead or not _complains(facts, ahead[0]):
+    if not ahead or not _has_complained(facts, ahead[0]):
         return None
     (rank,) = ahead
     if len({step for other, step in steps.items() if other != rank}) != 1:
@@ -225,7 +225,7 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _complains(facts: Facts, rank: int) -> bool:
+def _has_complained(facts: Facts, rank: int) -> bool:
     """True when a rank gave up on a call, or a library aborted it because it received another size than it expected."""
     activity = facts.liveness.activity(rank)
     return bool(activity.secondary_errors or activity.alarms) or any(facts.case.of(CollectiveMismatch, rank))

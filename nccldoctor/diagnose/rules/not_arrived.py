@@ -47,12 +47,14 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
         citations += [*stall.outside[rank], *shown]
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
     doing = f"; {'it ' if len(alive) == 1 else ''}{activity}" if activity else ""
-    unrecorded = _may_wait_unrecorded(facts, stall, alive)
+    unrecorded = _can_wait_unrecorded(facts, stall, alive)
     doubtful = unrecorded and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
     everyone_known = stall.is_accounted or alive >= stall.ranks
     if stall.inferred or doubtful or (unrecorded and len(facts.case.groups) > 1):
         ceiling = Confidence.LOW
-    elif everyone_known and _is_few(facts, stall, alive) and (activity or _cannot_wait_elsewhere(facts, stall, alive)):
+    elif (
+        everyone_known and _is_few(facts, stall, alive) and (activity or _is_waiting_nowhere_else(facts, stall, alive))
+    ):
         ceiling = Confidence.HIGH
     else:
         ceiling = Confidence.MEDIUM
@@ -77,12 +79,12 @@ def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
     return bool(stall.proven_absent) or 3 * len(alive) <= len(facts.case.world)
 
 
-def _cannot_wait_elsewhere(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
+def _is_waiting_nowhere_else(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
     """True when their logs were read, and they cannot be in a call of another group, with a longer limit, instead of this one."""
     return bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
 
 
-def _may_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
+def _can_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
     """True when all that is known of the ranks are dumps of gloo, which record no sends and receives."""
     activities = [facts.liveness.activity(rank) for rank in ranks]
     return stall.is_on_gloo and not any(activity.stacks or activity.logged for activity in activities)
@@ -193,7 +195,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _quiet_but_alive(stall: ObservedStall) -> Hypothesis | None:
     """Ranks that alone did not give up, and show life."""
     quiet = stall.quiet
-    if quiet is None or quiet.connection_broke or not all(stall.shows_life(rank) for rank in quiet.ranks):
+    if quiet is None or quiet.connection_broke or not all(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return None
     return stall.conclude_quiet(quiet, "never came to what the others waited in")
 

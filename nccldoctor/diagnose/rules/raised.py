@@ -68,7 +68,7 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
             ended = f"the launcher saw rank {rank} end with exit code {event.exitcode}"
             citations.append(Line(event, ended, observer="launcher"))
         citations += stall.outside[rank]
-    was_last = all(_wrote_nothing_after(facts, f) for f in failures)
+    was_last = all(_was_silent_after(facts, f) for f in failures)
     lost = show_lost_connections(facts, ranks) if was_last else []
     error = failures[0].events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
@@ -95,7 +95,7 @@ def _ceiling(facts: Facts, stall: ObservedStall, first: Failure, missed: bool, j
     return Confidence.HIGH if sure else Confidence.MEDIUM
 
 
-def _wrote_nothing_after(facts: Facts, failure: Failure) -> bool:
+def _was_silent_after(facts: Facts, failure: Failure) -> bool:
     """True when the ranks of a failure wrote nothing after it but its traceback."""
     return all(
         facts.liveness.activity(r).last_event in (*failure.events, *facts.liveness.activity(r).own_exceptions)

@@ -134,7 +134,7 @@ def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
         return stall.proven_absent
     left = _last_ones_left(facts, stall)
     return left - {
-        r for r in left if _lost_a_peer(facts, r) or _was_stopped_by_watchdog(facts, r) or _aborted_too(facts, r)
+        r for r in left if _has_lost_peer(facts, r) or _was_stopped_by_watchdog(facts, r) or _was_aborted_too(facts, r)
     }
 
 
@@ -143,11 +143,9 @@ def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
     call, case = stall.call, facts.case
     if call is None:
         return Ranks()
-    not_waiting = Ranks(r for r in facts.wait_graph.roots if not _gave_up_on_gloo(facts, r))
+    not_waiting = Ranks(r for r in facts.wait_graph.roots if not _has_failed_on_gloo(facts, r))
     is_only_one = len(stall.ranks) == 1 and stall.ranks == not_waiting
-    if (is_only_one and _everybody_else_waits(facts, stall.ranks)) or _only_few_are_silent(
-        facts, facts.wait_graph.roots
-    ):
+    if (is_only_one and _are_all_others_waiting(facts, stall.ranks)) or _are_few_silent(facts, facts.wait_graph.roots):
         return stall.ranks
     if len(call.unknown) != 1 or call.missing or not call.entered:
         return Ranks()
@@ -157,7 +155,7 @@ def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
     return call.unknown if whole else Ranks()
 
 
-def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
+def _are_all_others_waiting(facts: Facts, ranks: Ranks) -> bool:
     """True when every other rank of a job of known size is in some stuck call: it does not matter which groups they share.
 
     The size is known where something names it. It is taken as known where ranks beyond the missing ones were read, and the missing ones
@@ -173,11 +171,11 @@ def _everybody_else_waits(facts: Facts, ranks: Ranks) -> bool:
     if world_size is None or world_size <= 2 or not sure:
         return False
     return all(
-        facts.wait_graph.waits_in.get(r) or _gave_up_on_gloo(facts, r) for r in facts.case.world if r not in ranks
+        facts.wait_graph.waits_in.get(r) or _has_failed_on_gloo(facts, r) for r in facts.case.world if r not in ranks
     )
 
 
-def _gave_up_on_gloo(facts: Facts, rank: int) -> bool:
+def _has_failed_on_gloo(facts: Facts, rank: int) -> bool:
     """True when a rank gave up on a call, or lost a peer in it, on gloo, where no line names the call."""
     return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.activity(rank).secondary_errors)
 
@@ -187,7 +185,7 @@ def _was_stopped_by_watchdog(facts: Facts, rank: int) -> bool:
     return any(t.what == "process-down" for t in facts.liveness.activity(rank).teardown)
 
 
-def _aborted_too(facts: Facts, rank: int) -> bool:
+def _was_aborted_too(facts: Facts, rank: int) -> bool:
     """True when a rank without a line ended by SIGABRT, as a watchdog ends its process, and ranks that gave up did so, too."""
     activity = facts.liveness.activity(rank)
     if activity.logged or not any(e.exitcode in ABORTED for e in activity.exits):
@@ -195,14 +193,14 @@ def _aborted_too(facts: Facts, rank: int) -> bool:
     return any(a.alarms and any(e.exitcode in ABORTED for e in a.exits) for a in facts.liveness.by_rank.values())
 
 
-def _lost_a_peer(facts: Facts, rank: int) -> bool:
+def _has_lost_peer(facts: Facts, rank: int) -> bool:
     """True when NCCL told a rank of another one that was gone, at the first alarm or before: it was in a call itself."""
     errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
     closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
     return any(can_precede_alarm(facts.liveness, e) for e in (*errors, *closed))
 
 
-def _only_few_are_silent(facts: Facts, ranks: Ranks) -> bool:
+def _are_few_silent(facts: Facts, ranks: Ranks) -> bool:
     """True when these ranks left nothing at all, each of the others gave up, and they are one in eight at most."""
     activity, world = facts.liveness.activity, facts.case.world
     if not ranks or facts.case.world_size is None or RANKS_PER_SILENT * len(ranks) > len(world):

@@ -100,7 +100,7 @@ def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | N
     if rank in call.queued and call.pair is None and not issued_later:
         return None  # it issued the call, and not late
     expected = past[1] if past is not None else pending_row(facts, call, min(agreeing))
-    went_past = _went_past_next(facts, rank, at, expected if past is not None else None)
+    went_past = _has_passed_next(facts, rank, at, expected if past is not None else None)
     surplus = next(iter(_count_differences(facts, call, rank, row)), None)
     is_conclusive = surplus is not None or issued_later or went_past or not _is_same_place(facts, row, expected)
     return OrderBreak(
@@ -139,12 +139,12 @@ def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tup
             ahead += [
                 (rank, row, call)
                 for rank, row in rows
-                if row >= 0 and _stays_one(_count_differences(facts, call, rank, row))
+                if row >= 0 and _is_always_one(_count_differences(facts, call, rank, row))
             ]
     return ahead
 
 
-def _stays_one(counts: list[int]) -> bool:
+def _is_always_one(counts: list[int]) -> bool:
     """True when one call more remains one more: had the call only been moved, its peers would issue theirs later."""
     return len(counts) > 1 and set(counts) == {1}
 
@@ -204,7 +204,7 @@ def _is_missed_kind(facts: Facts, call: StuckCall, row: int) -> bool:
     )
 
 
-def _went_past_next(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
+def _has_passed_next(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
     """True when the rank went past the call that normally follows the missed one, or issued one of later in the same step.
 
     A line of code that both calls share, a loop over groups, proves nothing: a rank that swaps them passes it as well.

@@ -83,7 +83,7 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     if stall.kind is StallKind.CYCLE:
         skips = [skip for call in stall.calls for skip in _skips_of_circle(facts, stall, call)]
     elif stall.kind is StallKind.ABSENT and stall.call is not None:
-        skips = [(stall.call, rank) for rank in stall.proven_absent if _advances_elsewhere(facts, stall.call, rank)]
+        skips = [(stall.call, rank) for rank in stall.proven_absent if _has_advanced_elsewhere(facts, stall.call, rank)]
     else:
         return None
     if len({rank for _, rank in skips}) != 1 or has_unlike_calls(facts):
@@ -132,7 +132,7 @@ def _skips_of_circle(facts: Facts, stall: Stall, call: StuckCall) -> list[tuple[
     return skips
 
 
-def _advances_elsewhere(facts: Facts, call: StuckCall, rank: int) -> bool:
+def _has_advanced_elsewhere(facts: Facts, call: StuckCall, rank: int) -> bool:
     counters = counters_of(facts, call)
     if counters is None or rank in counters.advanced:
         return False
@@ -202,7 +202,7 @@ def _first_unlike_call(
             place = next(i for i in range(3) if len({kind[i] for kind in kinds}) > 1)
             peer = min(ordered[0][1])
             shift = next(
-                (s for s in (1, -1) if odd and all(_fits_when_moved(calls, number, r, peer, s) for r in odd)), 0
+                (s for s in (1, -1) if odd and all(_is_equal_when_shifted(calls, number, r, peer, s) for r in odd)), 0
             )
             if not shift and odd and all(_is_usual_next(calls, number, r, peer) for r in odd):
                 shift = 1
@@ -214,7 +214,9 @@ def _kind(call: CollCall) -> Kind:
     return call.op, call.numel, call.dtype
 
 
-def _fits_when_moved(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int) -> bool:
+def _is_equal_when_shifted(
+    calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int
+) -> bool:
     """True when the calls of a rank equal its peer's moved by one; the later of both streams starts at ``number``."""
     mine, theirs = number + (by < 0), number + (by > 0)
     seen: list[Kind] = []

@@ -20,7 +20,7 @@ from nccldoctor.model.ranks import Ranks
 
 def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
     """The first number up to the stalled one under which recorded entries of the members differ."""
-    for call in (*stall.calls, *_beside(facts, stall)):
+    for call in (*stall.calls, *_job_wide_calls(facts, stall)):
         if call.pair is None:
             found = first_mismatch(facts.case, facts.progress, call.group, call.seq)
             if found is not None:
@@ -45,7 +45,7 @@ def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
     return replace(found, minority=odd, majority=Ranks(ordered[0] & set(found.rows)), sides=tuple(map(Ranks, ordered)))
 
 
-def _beside(facts: Facts, stall: Stall) -> list[StuckCall]:
+def _job_wide_calls(facts: Facts, stall: Stall) -> list[StuckCall]:
     """The stuck calls of the whole job, where the stalled ones are of groups that nothing tells the members of: what others wait
     for them in cannot be told.
     """

@@ -49,7 +49,7 @@ def has_gone_on(facts: Facts) -> bool:
     lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
     bars = [e for e in facts.case.of(Progress) if e.total]
     done = bool(bars) and (bars[-1].step or 0) >= (bars[-1].total or 0)
-    return done or has_clean_end(facts) or any(_follows_issue(facts, e) or _follows_dump(facts, e) for e in lines)
+    return done or has_clean_end(facts) or any(_was_after_issue(facts, e) or _was_after_dump(facts, e) for e in lines)
 
 
 def has_open_call(facts: Facts, stall: Stall) -> bool:
@@ -63,13 +63,13 @@ def has_open_call(facts: Facts, stall: Stall) -> bool:
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)
 
 
-def _follows_dump(facts: Facts, line: Heartbeat | Progress) -> bool:
+def _was_after_dump(facts: Facts, line: Heartbeat | Progress) -> bool:
     """True when a rank reported a step after its line about a dump."""
     notes = facts.case.of(DumpNote) if line.rank is None else facts.case.of(DumpNote, line.rank)
     return any(n.place.source == line.place.source and (n.place.line or 0) < (line.place.line or 0) for n in notes)
 
 
-def _follows_issue(facts: Facts, line: Heartbeat | Progress) -> bool:
+def _was_after_issue(facts: Facts, line: Heartbeat | Progress) -> bool:
     """True when a rank inside a stuck call reported a step after that call was issued.
 
     The zone of a log without complaints is not known: times are compared within a quarter of an hour.

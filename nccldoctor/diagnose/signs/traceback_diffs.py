@@ -39,7 +39,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     ours, theirs = waits[min(odd)], waits[min(rest)]
     if 3 * len(odd) > len(waits) or not is_call_of_all_ranks(ours.code):
         return None
-    grouped = has_group(theirs.code) and _branches_earlier(ours, theirs)
+    grouped = has_group(theirs.code) and _has_branched_earlier(ours, theirs)
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [
@@ -73,7 +73,7 @@ def _user_frames(event: ExceptionRaised) -> tuple[str, ...]:
     return tuple(f for f in reversed(event.frames) if "-packages/" not in f)
 
 
-def _branches_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
+def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
     """True when a rank waits further up in the function in which both tracebacks part: it took another branch."""
     for mine, theirs in zip(_user_frames(event), _user_frames(other), strict=False):
         if mine != theirs:

@@ -186,7 +186,7 @@ def _element_count(count: int | None) -> str:
     return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
 
 
-def _gave_up_on_several(facts: Facts, rank: int) -> bool:
+def _has_several_timeouts(facts: Facts, rank: int) -> bool:
     """True when a rank gave up on several numbers in lines that name no group: they may be of several groups."""
     return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
 
@@ -201,7 +201,7 @@ def _completed_by_others(facts: Facts) -> Hypothesis | None:
         if call is None or line is None or line.seq != call.seq or not call.completed:
             continue
         progress = facts.progress.by_group_rank.get((call.group, rank))
-        ahead = Ranks(r for r in call.completed if r in lines and not _gave_up_on_several(facts, r))
+        ahead = Ranks(r for r in call.completed if r in lines and not _has_several_timeouts(facts, r))
         if progress is None or not ahead:
             continue
         has_issued_more = progress.enqueued > call.seq

@@ -65,7 +65,7 @@ def test_the_summary_says_what_was_read_instead():
     )
 
     assert (
-        missing_inputs.read(found)
+        missing_inputs.input_line(found)
         == "1 file: flight recorder of 0 of 8 ranks, logs of 1 of 8 ranks; fr/7: holds no entries"
     )
 
