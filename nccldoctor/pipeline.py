@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nccldoctor.align.facts import align
+from nccldoctor.align.facts import Facts, align
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.discover.discover import discover
@@ -16,7 +16,7 @@ from nccldoctor.identify.identify import identify
 from nccldoctor.identify.separate_jobs import one_job
 from nccldoctor.identify.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import collector_off, ingest
-from nccldoctor.model import Diagnosis
+from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
@@ -27,6 +27,7 @@ from nccldoctor.summarise.timeline import timeline
 
 if TYPE_CHECKING:
     from nccldoctor.incident import Incident
+    from nccldoctor.prescribe.catalogue.load import Collected
 
 _LOG = logging.getLogger("nccldoctor")
 _LOG.addHandler(logging.NullHandler())
@@ -68,7 +69,6 @@ def analyze(
     """
     from nccldoctor.incident import Incident
     from nccldoctor.prescribe.catalogue.overlays import in_use
-    from nccldoctor.prescribe.prescribe import prescribe
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
     case = newest_case(one_job(ingest(inputs, workers, on_progress)))
@@ -77,29 +77,31 @@ def analyze(
     findings = with_headline(diagnose(facts), case)
     for finding in findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    known = in_use(catalogue)
-    remedies = known.catalogue
-    prescription = prescribe(findings, case, remedies)
-    return Incident(
-        Diagnosis(
-            findings=findings,
-            remedies=prescription.remedies,
-            avoid=prescription.avoid,
-            job=job(facts),
-            coverage=(*coverage(facts), *left_out(known.mistakes)),
-            action=prescription.action,
-            ranks=rank_table(facts, findings),
-            sources=case.sources,
-            ruled_out=ruled_out(facts, findings[0]),
-            capture=prescription.capture,
-            alarm=alarm(facts),
-            catalogue=f"{len(remedies.entries)} remedies",
-            run_up=lateness(facts, findings),
-            timeline=timeline(facts, findings),
-            stacks=stack_diff(facts, findings),
-            streams=call_diff(facts, findings),
-            story=event_sequence(facts, findings),
-            notices=notices(facts),
-        ),
-        case,
+    return Incident(_diagnosis(facts, findings, in_use(catalogue)), case)
+
+
+def _diagnosis(facts: Facts, findings: tuple[Finding, ...], known: Collected) -> Diagnosis:
+    """The findings with what to do about them, and what reports draw."""
+    from nccldoctor.prescribe.prescribe import prescribe
+
+    prescription = prescribe(findings, facts.case, known.catalogue)
+    return Diagnosis(
+        findings=findings,
+        remedies=prescription.remedies,
+        avoid=prescription.avoid,
+        job=job(facts),
+        coverage=(*coverage(facts), *left_out(known.mistakes)),
+        action=prescription.action,
+        ranks=rank_table(facts, findings),
+        sources=facts.case.sources,
+        ruled_out=ruled_out(facts, findings[0]),
+        capture=prescription.capture,
+        alarm=alarm(facts),
+        catalogue=f"{len(known.catalogue.entries)} remedies",
+        run_up=lateness(facts, findings),
+        timeline=timeline(facts, findings),
+        stacks=stack_diff(facts, findings),
+        streams=call_diff(facts, findings),
+        story=event_sequence(facts, findings),
+        notices=notices(facts),
     )
