@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nccldoctor.patterns import lazy
 
-_NAMES = {
-    1: "SIGHUP",
-    2: "SIGINT",
-    3: "SIGQUIT",
-    4: "SIGILL",
-    5: "SIGTRAP",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    10: "SIGUSR1",
-    11: "SIGSEGV",
-    12: "SIGUSR2",
-    13: "SIGPIPE",
-    14: "SIGALRM",
-    15: "SIGTERM",
-    24: "SIGXCPU",
-    25: "SIGXFSZ",
-    31: "SIGSYS",
-}  # the numbers of Linux on x86-64 and arm64, whatever machine reads the log
+_SIGNALS = {
+    1: ("SIGHUP", "Hangup"),
+    2: ("SIGINT", "Interrupt"),
+    3: ("SIGQUIT", "Quit"),
+    4: ("SIGILL", "Illegal instruction"),
+    5: ("SIGTRAP", "Trace/breakpoint trap"),
+    6: ("SIGABRT", "Aborted"),
+    7: ("SIGBUS", "Bus error"),
+    8: ("SIGFPE", "Floating point exception"),
+    9: ("SIGKILL", "Killed"),
+    10: ("SIGUSR1", "User defined signal 1"),
+    11: ("SIGSEGV", "Segmentation fault"),
+    12: ("SIGUSR2", "User defined signal 2"),
+    13: ("SIGPIPE", "Broken pipe"),
+    14: ("SIGALRM", "Alarm clock"),
+    15: ("SIGTERM", "Terminated"),
+    24: ("SIGXCPU", "CPU time limit exceeded"),
+    25: ("SIGXFSZ", "File size limit exceeded"),
+    31: ("SIGSYS", "Bad system call"),
+}
+"""Names and glibc's words (``strsignal``) by number: those of Linux on x86-64 and arm64, whatever machine reads the log."""
 
-_WORDS = {
-    "Hangup": 1,
-    "Interrupt": 2,
-    "Quit": 3,
-    "Illegal instruction": 4,
-    "Trace/breakpoint trap": 5,
-    "Aborted": 6,
-    "Bus error": 7,
-    "Floating point exception": 8,
-    "Killed": 9,
-    "User defined signal 1": 10,
-    "Segmentation fault": 11,
-    "User defined signal 2": 12,
-    "Broken pipe": 13,
-    "Alarm clock": 14,
-    "Terminated": 15,
-    "CPU time limit exceeded": 24,
-    "File size limit exceeded": 25,
-    "Bad system call": 31,
-}  # glibc, sysdeps: strsignal()
+_NAMES = {number: name for number, (name, _) in _SIGNALS.items()}
+_NUMBERS = {name: number for number, name in _NAMES.items()}
+_WORDS = {words: number for number, (_, words) in _SIGNALS.items()}
 
 WORDS = "|".join(sorted(_WORDS, key=len, reverse=True))
 """The words of ``strsignal`` as alternatives of a pattern."""
@@ -68,7 +54,19 @@ def signal_named(text: str) -> str | None:
 
 def number_of(signal: str) -> int | None:
     """The number of a signal's name."""
-    return next((number for number, name in _NAMES.items() if name == signal), None)
+    return _NUMBERS.get(signal)
+
+
+def exit_and_signal(code: int | None, signal: str | None = None) -> dict[str, Any]:
+    """The fields ``exitcode`` and ``signal`` of a :class:`ProcessExit`; one that is None follows from the other.
+
+    ``-15`` gives SIGTERM, and SIGTERM gives ``-15``, as Python counts.
+    """
+    if signal is None and code is not None:
+        signal = signal_of(code)
+    elif code is None and signal is not None and (number := number_of(signal)):
+        code = -number
+    return {"exitcode": code, "signal": signal}
 
 
 _NAME = lazy(r"\bSIG[A-Z]{2,6}[12]?\b")

@@ -28,11 +28,11 @@ class Row:
     """
 
     def __init__(
-        self, literal: str | tuple[str, ...], pattern: str, event: type[Event] | None = None, **values: Any
+        self, literal: str | Iterable[str], pattern: str, event: type[Event] | str | None = None, **values: Any
     ) -> None:
-        self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else literal
+        self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else tuple(literal)
         self.pattern = lazy(pattern)
-        self.event = event
+        self.event = KINDS[event] if isinstance(event, str) else event
         self.values = values
 
     def first_match(self, text: str) -> re.Match[str] | None:
@@ -61,7 +61,7 @@ class Table:
 
     def list_of(self, name: str) -> tuple[Row, ...]:
         """The rows of the list with this name, in their order; none where there is no such list."""
-        return tuple(Row(row.get("literal", ""), **_without_literal(row)) for row in self.data.get(name, ()))
+        return tuple(Row(**({"literal": ""} | row)) for row in self.data.get(name, ()))
 
     def first(self, text: str) -> str | None:
         """The ``what`` of the first row that fits, None where none does."""
@@ -71,10 +71,6 @@ class Table:
 def _beside(module_file: str) -> Path:
     path = Path(module_file)
     return path.with_name(f"{path.stem}_table.toml")
-
-
-def _without_literal(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "literal"}
 
 
 @cache
@@ -107,7 +103,6 @@ class RowParser(LineParser):
         cls.literals = tuple(dict.fromkeys((*own, *(literal for row in cls.rows for literal in row.literals))))
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """See :class:`LineParser`."""
         text = self.searched_text(line)
         for row in self.rows:
             if hit := row.first_match(text):

@@ -99,7 +99,6 @@ class KernelEventParser(RowParser):
     rows = Table(__file__).rows
 
     def searched_text(self, line: Line) -> str:
-        """See :class:`RowParser`."""
         return line.raw
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named, signal_of
+from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, number_of, signal_named
 from nccldoctor.parsers.rows import Row, Table
 from nccldoctor.patterns import lazy
 
@@ -31,7 +31,6 @@ class OtherLaunchers(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         if killed := _KILLING.search(line.body):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
             return
@@ -42,20 +41,18 @@ class OtherLaunchers(LineParser):
 
 
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
-    told = row.event_fields(match, ProcessExit)
-    reporter, code = told["reporter"], told.get("exitcode")
-    if code is None and reporter == "mpirun" and "signal" not in told:
+    fields = row.event_fields(match, ProcessExit)
+    reporter, code = fields["reporter"], fields.get("exitcode")
+    if code is None and reporter == "mpirun" and "signal" not in fields:
         code = _code_below(line)
-    signal = signal_named(told["signal"]) if "signal" in told else signal_of(code) if code is not None else None
-    if code is None and signal is not None:
-        number = number_of(signal)
-        code = -number if number is not None else None
+    signal = signal_named(fields["signal"]) if "signal" in fields else None
+    ends = exit_and_signal(code, signal)
     if reporter == "spawn" and "following error" in match[0]:
-        code = 1
-    if reporter == "ray" and not match.groupdict().keys() & told.keys():
-        told |= _actor_above(line)
+        ends["exitcode"] = 1
+    if reporter == "ray" and not match.groupdict().keys() & fields.keys():
+        fields |= _actor_above(line)
     # the line's own process is the parent
-    return ProcessExit(**common(line) | {"pid": None} | told | {"exitcode": code, "signal": signal})
+    return ProcessExit(**common(line) | {"pid": None} | fields | ends)
 
 
 _ACTOR_FIELD = lazy(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
@@ -98,7 +95,6 @@ class Shell(LineParser):
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         match = _SHELL.search(line.raw) if "line " in line.raw else _SHELL.search(line.body)
         if match is None:
             return

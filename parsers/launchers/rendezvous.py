@@ -45,7 +45,6 @@ class Rendezvous(LineParser):
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         body = line.body
         if match := _SAID.search(body):
             nodes = [match["node"]] if match["node"] else _QUOTED.findall(match["removed"] or "")[:64]

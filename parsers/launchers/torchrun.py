@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from nccldoctor.events import Event, Note, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, common, line_parser, ranks_in
-from nccldoctor.parsers.exit_codes import signal_named, signal_of
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
+_TABLE = Table(__file__)
 _FAILED = lazy(r"failed \(exitcode: (?P<code>-?\d{1,10})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,10})\)")
 _LIST = lazy(
     r"\b(?P<name>restart_count|master_addr|group_rank|group_world_size|local_ranks|global_ranks)=(?P<value>.{1,60000})"
 )
 
 
-def _signal(hit: re.Match[str]) -> str:
-    return signal_named(hit["signal"]) or hit["signal"]
-
-
-def _restart(hit: re.Match[str]) -> str:
-    return f"{hit['left']} attempts left" if hit["left"] else f"{hit['nodes']} new nodes"
+def _detail(hit: re.Match[str]) -> str:
+    groups = hit.groupdict()
+    if "signal" in groups:
+        return signal_named(hit["signal"]) or hit["signal"]
+    if "left" in groups:
+        return f"{hit['left']} attempts left" if hit["left"] else f"{hit['nodes']} new nodes"
+    return hit.string.strip()[:500]
 
 
 @line_parser
@@ -33,55 +36,11 @@ class Agent(RowParser):
     """Exits, stops and restarts as the agent of one node prints them; its ranks are local ones."""
 
     event = TearDown
-    literals = ("failed (exitcode: ", "Rendezvous complete for workers")
-    rows = (
-        Row(
-            " closing signal ",
-            r"Sending process (?P<pid>\d{1,10}) closing signal (?P<signal>[\w.]{1,20})",
-            what="closing-signal",
-            detail=_signal,
-        ),
-        Row(
-            "Unable to shutdown process ",
-            r"Unable to shutdown process (?P<pid>\d{1,10}) via (?P<signal>[\w.]{1,20}), forcefull?y exitt?ing via",
-            what="forced-kill",
-            detail=_signal,
-        ),
-        Row(
-            " did not exit after ",
-            r"Process (?P<pid>\d{1,10}) did not exit after .{1,60}; abandoning",
-            Note,
-            what="abandoned-process",
-            detail=lambda hit: hit.string.strip()[:500],
-        ),
-        Row(
-            " death signal, shutting down",
-            r"Received (?P<signal>[\w.]{1,20}) death signal, shutting down workers",
-            what="death-signal",
-            detail=_signal,
-        ),
-        Row(
-            "Error waiting on exit barrier",
-            r"Error waiting on exit barrier",
-            what="exit-barrier",
-            detail=lambda hit: hit.string.strip()[:200],
-        ),
-        Row(
-            "will restart worker group",
-            r"Worker group \w{1,20}\. (?P<left>\d{1,6})/\d{1,6} attempts left; will restart"
-            r"|Detected (?P<nodes>\d{1,6}) new nodes from group_rank=\d{1,6}; will restart",
-            Note,
-            what="restart",
-            detail=_restart,
-        ),
-        Row(
-            "Setting OMP_NUM_THREADS environment variable",
-            r"Setting OMP_NUM_THREADS environment variable",
-            Note,
-            what="launch",
-            detail="the launcher starts its workers",
-        ),
-    )
+    literals = _TABLE.literals
+    rows = _TABLE.rows
+
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        return common(line, detail=_detail(hit))
 
     def parse(self, line: Line) -> Iterator[Event]:
         """A failure that the table below tells too is left to the table, which knows the global rank."""
@@ -95,11 +54,9 @@ class Agent(RowParser):
 
 
 def _exit(line: Line, match: re.Match[str]) -> Event:
-    code = int(match["code"])
     return ProcessExit(
         **common(line, pid=int(match["pid"])),
-        exitcode=code,
-        signal=signal_of(code),
+        **exit_and_signal(int(match["code"])),
         local_rank=int(match["local"]),
         first=True,
         reporter="torchrun",

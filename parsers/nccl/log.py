@@ -15,35 +15,13 @@ from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
-_OTHERS_READ = (
-    "message truncated",
-    "Message truncated",
-    "collective mismatch error",
-    "Mismatched NCCL ",
-    "Mismatched collective detected",
-    "mismatch in info from procs",
-    "Cuda failure",
-    "CUDA failure",
-)
-"""Warnings of ranks that disagree, which ``mismatch.py`` reads, and of CUDA, which ``cuda_errors.py`` reads."""
-
-_DATATYPES = (
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "fp16",
-    "fp32",
-    "fp64",
-    "bf16",
-    "fp8e4m3",
-    "fp8e5m2",
-)
-"""Names of ``ncclDataType_t`` by number (``src/nccl.h.in``)."""
+_TABLE = Table(__file__).data
+_OTHERS_READ: list[str] = _TABLE["others_read"]
+_DATATYPES: list[str] = _TABLE["datatypes"]
+_RESULTS: list[str] = _TABLE["results"]
 
 _COLL = lazy(
     r"(?:(?P<op>[A-Z][A-Za-z]{2,20}): )?opCount (?P<count>[0-9a-f]{1,16}) .{0,120}?count (?P<n>\d{1,19}) datatype"
@@ -110,19 +88,6 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
 
 
 _TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
-
-_RESULTS = (
-    "success",
-    "unhandled CUDA error",
-    "system error",
-    "internal error",
-    "invalid argument",
-    "invalid usage",
-    "remote error",
-    "in progress",
-    "timeout",
-)
-"""``ncclResult_t`` by number."""
 
 
 @line_parser

@@ -35,7 +35,6 @@ class MonitoredBarriers(LineParser):
     literals = ("onitoredBarrier", "Monitored Barrier encountered")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         if _GUARD in line.body:
             yield from _guarded(line)
         elif match := _FAILED.search(line.body):

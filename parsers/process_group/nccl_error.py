@@ -10,18 +10,11 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, NcclError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
-_STRINGS = (
-    ("unhandled cuda error", "ncclUnhandledCudaError"),
-    ("unhandled system error", "ncclSystemError"),
-    ("internal error", "ncclInternalError"),
-    ("invalid argument", "ncclInvalidArgument"),
-    ("invalid usage", "ncclInvalidUsage"),
-    ("remote process exited or there was a network error", "ncclRemoteError"),
-    ("nccl operation in progress", "ncclInProgress"),
-    (", timeout", "ncclTimeout"),
-)
+_TABLE = Table(__file__)
+_STRINGS: dict[str, str] = _TABLE.data["codes"]
 _ELSEWHERE = ("following async exception", "found async exception", "Received NCCL errors for")
 _MESSAGE = 400
 
@@ -44,28 +37,18 @@ class NcclErrors(LineParser):
     ``ncclSystemError``) says that a peer or the network went away: who prints it is a victim.
     """
 
-    literals = (
-        "NCCL error in: ",
-        "NCCL error: ",
-        "NCCL timeout in",
-        "NCCL Error ",
-        "ncclUnhandledCudaError: ",
-        "ncclSystemError: ",
-        "ncclInternalError: ",
-        "ncclInvalidArgument: ",
-        "ncclInvalidUsage: ",
-        "ncclRemoteError: ",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         match = _BEGINS.search(line.body) or (None if _has_head(line) else _HEADLESS.search(line.body))
         if match is None or _is_told(line) or _is_repeated(line, match[0]):
             return
         code, last = code_and_last_error(line)
         here = _CODE.search(match[0])
         if code is None:
-            code = here[0] if here else next((name for words, name in _STRINGS if words in match[0].lower()), None)
+            code = (
+                here[0] if here else next((name for words, name in _STRINGS.items() if words in match[0].lower()), None)
+            )
         if code is None and "timeout in" in match[0]:
             code = "ncclTimeout"
         inside = _REPORTER.search(line.body[: match.start()])

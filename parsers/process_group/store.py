@@ -12,9 +12,10 @@ from typing import Any
 
 from nccldoctor.events import Event, Note, StoreError
 from nccldoctor.parsers.base import Line, common, line_parser
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
+_TABLE = Table(__file__)
 _SET_UP = "is setting up NCCL communicator"
 
 _UNIQUE_ID = lazy(
@@ -29,45 +30,22 @@ _BARRIER = lazy(
 )
 
 
-def _first_key(hit: re.Match[str]) -> str | None:
-    return (hit["keys"] or "").partition(",")[0].strip() or None
-
-
 @line_parser
 class StoreErrors(RowParser):
     """*store-error*: who waits, for which key or which rank, and how many are missing."""
 
-    literals = (_SET_UP, "in store based barrier", "store-based barrier")
+    literals = (_SET_UP, *_TABLE.literals)
     event = StoreError
-    rows = (
-        Row(("waiting for clients. ", "waiting for workers. "),
-            r"Timed out after \d{1,9} seconds waiting for (?:clients|workers)\. (?P<here>\d{1,9})/(?P<all>\d{1,9})"
-            r" (?:clients|workers) joined",
-            operation="clients-missing", missing=lambda hit: max(0, int(hit["all"]) - int(hit["here"]))),
-        Row("The server socket has ", r"The server socket has failed to listen on any local network address", operation="set-up"),
-        Row(("ddress already in use", "EADDRINUSE"),
-            r"The server socket has failed to bind to .{1,200}(?:EADDRINUSE|[Aa]ddress already in use)"
-            r"|(?:RuntimeError|DistNetworkError): .{0,200}Address already in use|EADDRINUSE", operation="set-up"),
-        Row("The client socket has ", r"The client socket has timed out after .{1,40} while trying to connect", operation="connect"),
-        Row("The client socket has ", r"The client socket has failed to connect to (?:any network address|\S)", operation="connect"),
-        Row(" cannot be retrieved", r"network addresses of .{1,300} cannot be retrieved"
-            r"|The hostname of the client socket cannot be retrieved", operation="connect"),
-        Row("TCP client failed to connect/validate", r"TCP client failed to connect/validate to host .{1,300}? - timed out",
-            operation="connect"),
-        Row("connect() timed out", r"connect\(\) timed out\b", operation="connect"),
-        Row("TCP client failed to connect/validate", r"^.*", Note, what="connect-retry"),
-        Row("wait timeout after ", r"wait timeout after \d{1,12}\s?ms(?:, keys: (?P<keys>[^\n]{1,1000}))?",
-            operation="wait", key=_first_key),
-        Row("Timeout waiting for key: ", r"Timeout waiting for key: (?P<keys>\S{1,300})", operation="wait", key=_first_key),
-        Row("Socket Timeout", r"Socket Timeout\b", operation="wait"),
-        Row("waitForInput: ", r"waitForInput: (?:poll for socket .{1,400}? returned 0|socket .{1,400}? timed out after)", operation="wait"),
-        Row(("recvValue", "recvVector failed on", "recvString failed on"),
-            r"(?:recvValueWithTimeout|recvValue|recvVector|recvString) failed on", operation="recv"),
-        Row("sendBytes failed on", r"sendBytes failed on", operation="send"),
-        Row("ailed to recv, got 0 bytes", r"[Ff]ailed to recv, got 0 bytes", operation="recv"),
-        Row("DistNetworkError: ", r"DistNetworkError: Connection reset by peer", operation="recv"),
-        Row("DistNetworkError: ", r"DistNetworkError: Broken pipe", operation="send"),
-    )  # fmt: skip
+    rows = _TABLE.rows
+
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """With the number of clients that are missing, or the first of the keys, where the wording has them."""
+        groups, fields = hit.groupdict(), common(line)
+        if "all" in groups:
+            fields["missing"] = max(0, int(hit["all"]) - int(hit["here"]))
+        if "keys" in groups:
+            fields["key"] = (hit["keys"] or "").partition(",")[0].strip() or None
+        return fields
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One event for a line; a barrier's and a set-up record have shapes of their own."""

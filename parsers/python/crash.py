@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import WORDS, number_of, signal_named
+from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, signal_named
 from nccldoctor.patterns import lazy
 
 _TERMINATE = lazy(
@@ -55,7 +55,6 @@ class Crashes(LineParser):
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         if match := _TERMINATE.search(line.body):
             yield TearDown(**common(line, what="terminate-called", detail=_reason(line, match)[:500]))
         elif match := _FATAL.search(line.body):
@@ -81,6 +80,4 @@ def _reason(line: Line, match: re.Match[str]) -> str:
 
 
 def _crash(line: Line, signal: str | None) -> Event:
-    number = number_of(signal) if signal else None
-    code = -number if number is not None else None
-    return ProcessExit(**common(line), exitcode=code, signal=signal, reporter="process")
+    return ProcessExit(**common(line), **exit_and_signal(None, signal), reporter="process")

@@ -49,7 +49,6 @@ class ErrorFile(FileParser):
     """One *exception*: the last of the call stack, with its frames."""
 
     def claims(self, head: bytes, path: str) -> bool:
-        """See :class:`FileParser`."""
         start = head.lstrip()[:4096].replace(b" ", b"")
         if not start.startswith(b'{"message":'):
             return False
@@ -57,7 +56,6 @@ class ErrorFile(FileParser):
         return b'"py_callstack"' in head or start.startswith(b'{"message":{"message":') or named
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """See :class:`FileParser`."""
         try:
             if len(content) > _LARGEST:
                 raise ValueError(f"larger than {_LARGEST} bytes")

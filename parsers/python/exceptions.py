@@ -42,7 +42,6 @@ class Exceptions(LineParser):
     literals = (tracebacks.HEADER, "Error: ", "Exception: ", "Error:", "Exception:", "Interrupt", "Expired: ")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         if tracebacks.is_header(line):
             yield from _traceback(line)
             return

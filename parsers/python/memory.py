@@ -40,7 +40,6 @@ class Memory(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         body = line.body
         if "ibv_" in body:
             return  # a limit on locked memory: the transport's business

@@ -12,54 +12,13 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.model.recorded_calls import Frame
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
-_ECHO_TYPES = frozenset(
-    {
-        "ActorDiedError",
-        "AsyncEngineDeadError",
-        "CheckpointException",
-        "ChildFailedError",
-        "DistBackendError",
-        "DistNetworkError",
-        "DistQueueEmptyError",
-        "DistStoreError",
-        "EngineDeadError",
-        "KeyboardInterrupt",
-        "ProcessExitedException",
-        "ProcessRaisedException",
-        "RayActorError",
-        "RayTaskError",
-        "SignalException",
-        "WorkerCrashedError",
-        "WorkerGroupFailureException",
-    }
-)
-
-_BROKEN_PIPES = frozenset(
-    {"BrokenPipeError", "ConnectionAbortedError", "ConnectionRefusedError", "ConnectionResetError", "EOFError"}
-)
-
-_ECHO_TEXT = lazy(
-    r"""
-    \b(?:NCCL|RCCL|HCCL|XCCL|MCCL|UCC|oneCCL)\s(?:error|timeout|function\serror|communicator\s(?:was\saborted|encountered))
-    | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error\b | \bncclInvalid(?:Usage|Argument)\b
-    | \bcollective\soperation\stimeout | \bWork\s?\w{0,40}\(.{0,400}\)\stimed\sout
-    | timed\sout\sin\s(?:call\sto\swait|blocking\swait)
-    | gloo/(?:transport|rendezvous|\w{1,40}\.(?:cc|h)\b) | Gloo\sconnectFullMesh | Connection\sclosed\sby\speer\s\[
-    | Timed\sout\swaiting\s\d{1,12}\s?ms\sfor\s(?:recv|send)\soperation
-    | Application\stimeout\scaused\spair\sclosure | op\.preamble\.length\s<=\sop\.nbytes
-    | \bmonitoredBarrier\b | Detected\smismatch\sbetween\scollectives | Monitored\sBarrier\sencountered\serror
-    | is\ssetting\sup\sNCCL\scommunicator | in\sstore\sbased\sbarrier | store->get\(
-    | wait\stimeout\safter\s\d{1,12}\s?ms,\skeys: | Timeout\swaiting\sfor\skey:
-    | waiting\sfor\sclients\.\s\d{1,9}/\d | The\s(?:client|server)\ssocket\shas\s
-    | \b(?:recvValue|recvVector|recvValueWithTimeout|recvString|sendBytes)\sfailed
-    | [Ff]ailed\sto\srecv,\sgot\s0\sbytes | \bStop_waiting\sresponse
-    | [Pp]rocess\s[Gg]roup\s(?:has\sbeen\s|was\s)?(?:aborted|destroyed|shutdown)
-    | DataLoader\sworker\s\(pid\s[\d,\s]{1,60}\)\sis\skilled\sby\ssignal:\s(?:Terminated|Hangup|Interrupt)
-    """,
-    re.VERBOSE,
-)
+_TABLE = Table(__file__).data
+_ECHO_TYPES = frozenset(_TABLE["types"])
+_BROKEN_PIPES = frozenset(_TABLE["broken_pipes"])
+_ECHO_TEXT = lazy(_TABLE["texts"], re.VERBOSE)
 _ECHO_WHOLE = lazy(
     r"(?:Socket Timeout|Broken pipe|Connection reset by peer|Connection refused|Interrupted system call)\.?\s*$"
 )

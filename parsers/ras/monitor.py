@@ -34,7 +34,6 @@ class RasMonitor(LineParser):
     literals = ("PEER_NEW", "PEER_DEAD", "PEER_CONNECT", "RAS declaring peer", "The outlier node", '"LIFECYCLE"')
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         body = line.body[:8_000]
         if "The outlier node" in body:
             yield from _outliers(line)

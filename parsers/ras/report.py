@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, RasStatus
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.ras.blocks import BLOCK_HEAD, block_events
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 MOST_GPUS = 1 << 17
@@ -36,21 +37,7 @@ _TOTAL = lazy(r"^\s*\d{1,7}(?:\s+\d{1,9}){2,5}\s*$")
 class RasParser(LineParser):
     """One event for each row of the table, each block below *Errors*."""
 
-    literals = (
-        ") INCOMPLETE",
-        ") MISMATCH",
-        ") ERROR",
-        "Missing communicator data from",
-        "considered dead (unreachable",
-        "communication timeout",
-        "RUNNING  ",
-        "NOCOMM  ",
-        "FINALIZE  ",
-        "ABORT  ",
-        "UNKNOWN  ",
-        " INIT  ",
-        "(total)",
-    )
+    literals = Table(__file__).literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Table rows stand alone; a block ends at the next blank line. Heads of one word are found by the line below

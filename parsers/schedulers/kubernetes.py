@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import signal_of
+from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -25,9 +25,7 @@ class Kubernetes(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         if what := _TABLE.first(line.body):
             yield SchedulerEvent(**common(line), what=what, detail=line.body.strip()[:300])
         if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
-            code = int(match["code"])
-            yield ProcessExit(**common(line), exitcode=code, signal=signal_of(code), reporter="kubernetes")
+            yield ProcessExit(**common(line), **exit_and_signal(int(match["code"])), reporter="kubernetes")

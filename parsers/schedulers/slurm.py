@@ -15,7 +15,7 @@ from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
+from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -58,7 +58,6 @@ class Scheduler(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         body = line.raw  # "srun:" looks like a prefix and may have been peeled off
         if match := _TASK.search(body):
             yield from _tasks(line, match)
@@ -114,15 +113,13 @@ def _tasks(line: Line, match: re.Match[str]) -> Iterator[Event]:
         signal = "SIGKILL"
     elif exited := _CODE.search(end):
         code = int(exited[1])
-        signal = signal_of(code)
     else:
         signal = signal_named(end)
-    if code is None and signal is not None:
-        code = -(number_of(signal) or 0) or None
     if signal is None and code is None:
         return
+    ends = exit_and_signal(code, signal)
     for task in list(_task_set(match["tasks"]))[:_TASKS]:
-        yield ProcessExit(**fields, exitcode=code, signal=signal, reporter="srun", task=task)
+        yield ProcessExit(**fields, **ends, reporter="srun", task=task)
 
 
 def _task_set(text: str) -> Ranks:

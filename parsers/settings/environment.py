@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.parsers.settings.assignments import MOST, assignments
 
 _SECRET = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH")
@@ -32,27 +33,7 @@ def masked(name: str, value: str) -> str:
 class EnvironmentParser(LineParser):
     """One event for each variable that a line sets."""
 
-    literals = (
-        "NCCL_",
-        "TORCH_",
-        "TORCHELASTIC_",
-        "GLOO_",
-        "CUDA_",
-        "FI_",
-        "UCX_",
-        "MASTER_",
-        "SHARP_COLL_",
-        "NVSHMEM_",
-        "WORLD_SIZE",
-        "RANK",
-        "TP_SOCKET_IFNAME",
-        "PYTORCH_ALLOC_CONF",
-        "DEEPSPEED_TIMEOUT",
-        "OMP_NUM_THREADS=",
-        "TOKENIZERS_PARALLELISM=",
-        "TORCHINDUCTOR_",
-        "TRITON_CACHE_DIR",
-    )
+    literals = Table(__file__).literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Each variable once per line, in order; the value is empty where the line says only that it is set."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
 _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 0.001}
@@ -77,22 +78,7 @@ def _readable(expression: str) -> str:
 class TimeoutParser(LineParser):
     """One event for each limit that a line sets, in seconds where it can be read."""
 
-    literals = (
-        "init_process_group(",
-        "init_distributed(",
-        "new_group(",
-        "InitProcessGroupKwargs(",
-        "Strategy(",
-        "PG_TIMEOUT",
-        "PG_NCCL_TIMEOUT",
-        "default_pg_timeout",
-        "ddp_timeout",
-        "ddp-timeout",
-        "distributed-timeout",
-        "distributed_timeout",
-        "dist-timeout",
-        "dist_timeout",
-    )
+    literals = Table(__file__).literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """Calls may run over several lines; the first ``timeout=`` before their end counts."""

@@ -23,6 +23,5 @@ class NanAndOverflow(RowParser):
     rows = Table(__file__).rows
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        """See :class:`RowParser`."""
         printed = hit.groupdict().get("printed_rank")
         return common(line) if line.mark.rank is not None or printed is None else common(line, rank=int(printed))

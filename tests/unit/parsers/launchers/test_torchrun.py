@@ -13,7 +13,7 @@ from nccldoctor.events import ExceptionRaised, Note, ProcessExit, TearDown
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.exit_codes import number_of, signal_named, signal_of
 from nccldoctor.parsers.launchers.torchrun import Agent
-from nccldoctor.parsers.launchers.torchrun_table import FailureTable
+from nccldoctor.parsers.launchers.torchrun_failures import FailureTable
 from nccldoctor.parsers.python.error_file import ErrorFile
 from nccldoctor.parsers.python.exceptions import Exceptions
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nccldoctor.events import Event, ProcessExit
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.exit_codes import signal_of
+from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.exceptions import raised
 from nccldoctor.patterns import lazy
@@ -38,7 +38,6 @@ class FailureTable(LineParser):
     literals = ("exitcode  : ", "exitcode: ", " exitcode : ")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """See :class:`LineParser`."""
         match = _EXIT.search(line.body)
         if match is None:
             return
@@ -54,8 +53,7 @@ class FailureTable(LineParser):
         code = None if match["code"] == "<N/A>" else int(match["code"])
         yield ProcessExit(
             **common(line, **fields) | {"text": f"{text} {line.body.strip()}".strip()[:500]},
-            exitcode=code,
-            signal=signal_of(code) if code is not None else None,
+            **exit_and_signal(code),
             local_rank=local,
             first=first,
             reporter="torchrun",
@@ -107,9 +105,9 @@ def _quoted_chain(header: Line | None, fields: dict[str, Any]) -> Iterator[Event
     """The exceptions of a quoted traceback, each told with what it was raised on top of."""
     causes: list[tuple[str, str]] = []
     while header is not None and len(causes) < _DEEPEST:
-        found = tracebacks.read_traceback(header)
-        if not found.type:
+        traceback = tracebacks.read_traceback(header)
+        if not traceback.type:
             return
-        yield raised(found, header, tuple(causes), **fields, logged=False)
-        causes.append((found.type, found.message))
-        header = tracebacks.next_in_chain(found)
+        yield raised(traceback, header, tuple(causes), **fields, logged=False)
+        causes.append((traceback.type, traceback.message))
+        header = tracebacks.next_in_chain(traceback)
