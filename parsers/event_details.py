@@ -125,7 +125,10 @@ def failed_node(detail: str) -> str | None:
 
 
 def was_evicted_for_node(detail: str) -> bool:
-    """True of an eviction for the sake of the node; every other one is the kubelet's, for want of a resource."""
+    """True when a pod was evicted for the sake of its node.
+
+    The kubelet evicts every other one, for want of a resource.
+    """
     return _EVICTED_FOR_NODE.search(detail) is not None
 
 

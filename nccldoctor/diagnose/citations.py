@@ -1,4 +1,4 @@
-"""What a rule cites as evidence, as plain values, and how each citation is written out once the rule has held.
+"""Evidence that a rule cites, as plain values, and its text once the rule has held.
 
 A rule names the line, the recorder entry or the stuck call that it rests on; nothing is formatted while rules are asked.
 """
@@ -46,7 +46,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """A rank's dump as a whole: its newest entry, or the file where it holds none; nothing where the rank left no dump."""
+    """Cites a rank's dump as a whole: its newest entry, or the file where the dump holds none.
+
+    A rank without a dump gives no citation.
+    """
 
     rank: int
     says: str

@@ -1,4 +1,7 @@
-"""Asks the rules about every stall, lets conclusions with a cause displace those without, weighs them and puts the verdict first."""
+"""Asks the rules about every stall, weighs their conclusions and puts the verdict first.
+
+Conclusions with a cause displace those without one.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def _unrelated_crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclus
 
 
 def _has_no_complaint(facts: Facts) -> bool:
-    """True when logs were read and nobody in them complains, fails or gives up: unfinished calls may simply be in flight."""
+    """True when logs were read and no rank in them complains, fails or gives up.
+
+    Unfinished calls may then simply be in flight.
+    """
     heard = bool(facts.liveness.logged) or any(facts.case.of(Progress))
     logged = any(s.kind is SourceKind.LOG for s in facts.case.sources) and heard
     troubled = (
@@ -95,7 +101,10 @@ def _has_no_complaint(facts: Facts) -> bool:
 
 
 def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
-    """True when a stack shows a rank waiting inside the call and a stack shows a rank of the stall busy outside it."""
+    """True when one stack shows a rank waiting inside the call, and another a rank busy outside it.
+
+    Example: rank 0 stands in ``all_reduce``, and rank 3, which the stall names, in ``load_batch``.
+    """
     inside = stall.call.inside if stall.call is not None else Ranks()
     signs = facts.liveness.activity
     return any(signs(r).waiting_stack and not signs(r).has_finished for r in inside) and any(

@@ -76,7 +76,11 @@ def _ranks_that_could_refute(facts: Facts, draft: Conclusion) -> Ranks:
 def _is_relevant(
     facts: Facts, draft: Conclusion, asked: Ranks, gap: Gap, source: Source | None, quoted: set[int]
 ) -> bool:
-    """True when the lost part of a file may hold a record of one of the ranks, or an event of the machine."""
+    """True when the lost part of a file may hold a record of a rank asked about.
+
+    In a kernel log it may hold an event of the machine: that matters only for causes in hardware or the operating
+    system.
+    """
     ranks = gap.ranks or _owner_of(gap, source)
     if source is None:
         return not ranks or bool(ranks & asked)

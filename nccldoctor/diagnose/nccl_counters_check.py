@@ -53,9 +53,10 @@ def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
 
 
 def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
-    """Limits a conclusion that rests on counts alone: medium where two queries or a complaint show that the job stands still.
+    """Returns the conclusion with at most medium confidence, because it rests on call counts alone.
 
-    Where as many ranks are behind as ahead, nobody can say which of them are out of step.
+    Medium needs two queries, or a complaint, that show that the job stands still; else it is low. Where as many ranks
+    are behind as ahead, nobody can say which of them are out of step.
     """
     if draft.cause in BROKEN:
         return draft
@@ -78,9 +79,10 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
 
 
 def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
-    """True when one half of a communicator has the count usual in others of its size, and the other half is ahead.
+    """True when half of a communicator has the usual count, and the other half is ahead of it.
 
-    Example: other pairs counted 40 calls; of this pair one counted 40 and one 41: the one with 41 is out of step.
+    The usual count is that of other communicators of this size. Example: other pairs counted 40 calls; of this pair one
+    rank counted 40 and one 41: the one with 41 is out of step.
     """
     often = expected_count(facts, one) if 2 * len(one.lagging) == len(one.last) else None
     late = [one.totals[r] for r in draft.ranks if r in one.totals]

@@ -1,4 +1,4 @@
-"""What is observed about one stall: each value is computed once, when the first rule asks for it, and shared by all rules."""
+"""Observations of one stall, each computed when the first rule asks for it and shared by all rules."""
 
 from __future__ import annotations
 
@@ -167,7 +167,10 @@ class ObservedStall(Stall):
 
     @cached_property
     def one_ended(self) -> tuple[StuckCall, ...]:
-        """The transfers with one end missing; where no call lacks anybody, those of which one end is queued behind another call."""
+        """The transfers with one end missing, or else those with one end queued behind another call.
+
+        Queued ends count only where no call of the stall lacks anybody.
+        """
         transfers = [call for call in self.calls if call.pair is not None]
         if any(call.missing for call in self.calls):
             return tuple(call for call in transfers if call.missing)

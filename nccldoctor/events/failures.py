@@ -111,7 +111,10 @@ class OutOfMemory(Event):
 
     @property
     def is_sign_of_life(self) -> bool:
-        """Never: the exception that the rank prints with it says more, and a kernel speaks of a process that it killed."""
+        """Always false.
+
+        The exception that the rank prints with it says more, and a kernel speaks of a process that it killed.
+        """
         return False
 
     @property

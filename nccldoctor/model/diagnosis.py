@@ -58,7 +58,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankState:
-    """One row of *progress by rank*: the progress of a rank in the group that it waits in, or its first one.
+    """One row of *progress by rank*: a rank in the group that it waits in, or in its first group.
 
     ``completed`` and ``enqueued`` are the numbers of its last completed and enqueued calls in ``group`` (None: not known);
     ``waits_in`` is the call it waits in; ``last_sign`` the last thing seen of it, in words, with ``where``.
@@ -97,7 +97,9 @@ class EventRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """One row of the sequence of events: ``count`` events that say the same of ``ranks``, the first of them at ``where``.
+    """One row of the sequence of events: ``count`` like events of ``ranks``.
+
+    ``where`` is the place of the first of them.
 
     ``cause`` marks the first cause that fits the verdict; at most one row has it. ``time`` is as printed, but for a host whose
     clock was found wrong and set right.

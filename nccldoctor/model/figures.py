@@ -117,7 +117,10 @@ class CallDiffRow:
 
 @dataclass(frozen=True, slots=True)
 class CallDiff:
-    """The calls of a culprit (left) and of a peer (right) around the first difference; ``before`` equal rows are left out."""
+    """The calls of a culprit (left) and of a peer (right) around their first difference.
+
+    ``before`` equal rows are left out.
+    """
 
     left: int
     right: int

@@ -85,7 +85,10 @@ class Calls:
         return cls(**out)
 
     def number(self, row: int) -> int:
-        """The number under which its group counts a call: that of the transfer for a send or receive that has one."""
+        """Returns the sequence number of a call in its group.
+
+        That is the number of the transfer for a send or a receive that has one.
+        """
         numbers = self.p2p_seq if self.is_p2p[row] and self.p2p_seq[row] >= 0 else self.seq
         return int(numbers[row])
 

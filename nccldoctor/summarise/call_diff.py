@@ -35,7 +35,10 @@ Step = tuple[int | None, int | None, str]
 
 
 def call_diff(facts: Facts, findings: tuple[Finding, ...]) -> CallDiff | None:
-    """The calls of the first culprit with a record and of its likest peer; None where no such pair recorded calls."""
+    """Returns the calls of the first culprit with a record, beside those of its likest peer.
+
+    None where no such pair recorded calls.
+    """
     verdict = findings[0]
     for rank in list(verdict.ranks or verdict.suspects)[:PEERS]:
         rows = facts.sequences.rows(rank)[-REACH:]

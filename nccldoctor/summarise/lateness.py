@@ -48,7 +48,10 @@ class _Window:
 
 
 def lateness(facts: Facts, findings: tuple[Finding, ...]) -> Lateness | None:
-    """Lateness in the calls up to the verdict's stalled one; None where no such call, or no time of it, was recorded."""
+    """Returns the lateness of ranks in the calls up to the verdict's stalled one.
+
+    None where no such call, or no time of it, was recorded.
+    """
     stalled = findings[0].stalled
     if stalled is None or stalled.seq is None:
         return None
@@ -185,7 +188,10 @@ def _report(
 
 
 def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
-    """In how many calls each rank was measurably the last of its group; a rank that never issued a call was last too."""
+    """Counts the calls in which each rank was measurably the last of its group.
+
+    A rank that never issued a call was last in it, too.
+    """
     out = np.zeros(len(window.ranks), dtype=np.int64)
     for group in np.unique(window.group).tolist():
         members = np.flatnonzero(window.group == group)
@@ -197,7 +203,10 @@ def _times_last(window: _Window, late: Floats) -> npt.NDArray[np.int64]:
 
 
 def _ranks_shown(findings: tuple[Finding, ...], window: _Window, late: Floats) -> list[int]:
-    """The ranks with a row: all of a small job, else culprits, suspects, members of the stalled call and the latest."""
+    """Returns the ranks with a row: all of a small job, else a choice.
+
+    The choice holds culprits, suspects, members of the stalled call and the latest ranks.
+    """
     ranks: list[int] = window.ranks.tolist()
     if len(ranks) <= ROWS:
         return ranks

@@ -1,4 +1,4 @@
-"""Compares the stack of a culprit with that of a peer, frame by frame, and marks the first frame that differs.
+"""Compares a culprit's stack with a peer's, and marks the first frame that differs.
 
 The record of a stack tool shows where the main thread of a rank is; without one, the frames of its newest recorded call do.
 """
@@ -27,7 +27,10 @@ PEERS = 32
 
 
 def stack_diff(facts: Facts, findings: tuple[Finding, ...]) -> StackDiff | None:
-    """The stacks of a culprit (or suspect) and of a rank that waits for it; None where no culprit left one."""
+    """Returns the stacks of a culprit (or suspect) and of a rank that waits for it.
+
+    None where no culprit left one.
+    """
     verdict = findings[0]
     culprit = next(_sides(facts, verdict.ranks or verdict.suspects), None)
     if culprit is None:

@@ -186,7 +186,10 @@ def _stretches(
 
 
 def _known_until(facts: Facts, rank: int, frame: _Frame, marks: Sequence[Mark]) -> float:
-    """The end of what is known of a rank: its first timeout, its exit, else its last line, or the picture's end."""
+    """Returns the time until which a rank's state is known.
+
+    Its first timeout, its exit, else its last line, or the end of the picture.
+    """
     ended = [m.at for m in marks if m.kind == "exit"]
     gave_up = [m.at for m in marks if m.kind in ("timeout", "exception")]
     signs = facts.liveness.activity(rank)

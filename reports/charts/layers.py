@@ -59,7 +59,10 @@ def layout(nodes: int, edges: tuple[Edge, ...]) -> Layout:
 
 
 def _closing(nodes: int, edges: tuple[Edge, ...]) -> frozenset[Edge]:
-    """The edges that lead back to a node on the path to their start; without them the graph has no loop."""
+    """Returns the edges that lead back to a node on the path to their start.
+
+    Without them the graph has no loop.
+    """
     after: dict[int, list[int]] = {node: [] for node in range(nodes)}
     for start, end in edges:
         after[start].append(end)

@@ -88,7 +88,10 @@ def wait_graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> Wai
 
 
 def in_words(link: Link, suspects: Ranks) -> str:
-    """``ranks 0, 2 wait in ALLREDUCE #18 of dp_0 for rank 4``; for suspects ``for one or more of ranks 4-5``."""
+    """Writes a link as text: ``ranks 0, 2 wait in ALLREDUCE #18 of dp_0 for rank 4``.
+
+    For suspects it ends in ``for one or more of ranks 4-5``.
+    """
     verb = "waits" if len(link.waiting) == 1 else "wait"
     of = f" of {wording.group_name(link.group)}" if link.group else ""
     some = "one or more of " if len(link.for_) > 1 and link.for_ <= suspects else ""

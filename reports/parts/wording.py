@@ -13,7 +13,10 @@ from nccldoctor.reports.parts.sanitize import line
 
 
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
-    """``3 of 4 ranks arrived``; without the 4 where the group's size is unknown, "" where it has no known member."""
+    """Writes how many ranks arrived in a call: ``3 of 4 ranks arrived``.
+
+    Without the 4 where the group's size is unknown; "" where it has no known member.
+    """
     members, world = call.entered | call.missing, diagnosis.job.world_size
     if not members:
         return ""

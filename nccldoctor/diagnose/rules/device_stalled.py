@@ -85,7 +85,10 @@ def _has_complaint(facts: Facts) -> bool:
 
 
 def _is_holding_up_peers(facts: Facts, call: StuckCall, stopped: Ranks) -> bool:
-    """True when peers wait for a call that the stopped rank has not even issued, or it is far, or long, behind them."""
+    """True when peers wait for the stopped rank elsewhere, or have left its call far or long behind.
+
+    Example: rank 3 does not complete ALLREDUCE #18; ranks 0-2 wait in BROADCAST #7, which rank 3 has not even issued.
+    """
     gap = (
         max((f.completed for f in facts.progress.by_group_rank.values() if f.group == call.group), default=call.seq)
         - call.seq

@@ -97,7 +97,10 @@ def _silent_end(facts: Facts, rank: int) -> list[Citation]:
 
 
 def _is_node_block(ranks: Ranks) -> bool:
-    """True when the ranks are those that one node may hold: 4, 8 or 16 in a row, from a multiple of that number on."""
+    """True when one node may hold the ranks: 4, 8 or 16 in a row.
+
+    The first is a multiple of that number: ranks 8-15 are a block, ranks 4-11 are not.
+    """
     return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
 
 
@@ -127,7 +130,11 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
-    """The ranks of one host, or of a block that one may hold, that one stall, or all stalls together, wait for in vain."""
+    """Returns the missing ranks when they are those of one host, or a block that one host may hold.
+
+    They are the missing ranks of one call, or of all stalls together, and none of them shows a sign of life; else
+    empty. Example: ranks 0-7 wait in ALLREDUCE #18, and ranks 8-15 left no record of it.
+    """
     call = stall.call
     if call is None or stall.proven_absent:
         return Ranks()
@@ -189,9 +196,10 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
-    """A kill that a launcher reports under a local rank: of the one rank that can be missing, else of any of those that others wait for.
+    """Returns the failure for a kill that a launcher reports under a local rank only.
 
-    One kill ends one rank: where the others wait for several, it may be of each.
+    It is of the one rank that can be missing, else of any rank that others wait for. One kill ends one rank: where the
+    others wait for several, it may be of each.
     """
     kills = [f for f in facts.failures if f.cause is CAUSE and not f.ranks and _is_single_kill(f, stall)]
     ranks = stall.named
@@ -255,7 +263,9 @@ def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Torchrun lists all ranks of a node that it still had, with -15 for those it closed: one that is missing had
+    """Concludes that a rank had ended earlier when torchrun's table of exits leaves it out.
+
+    Torchrun lists all ranks of a node that it still had, with -15 for those it closed: a rank that is missing there had
     ended before, without failing.
     """
     ranks = Ranks(

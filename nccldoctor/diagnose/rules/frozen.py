@@ -140,7 +140,10 @@ def _has_failure_without_rank(facts: Facts) -> bool:
 
 
 def _is_cut_short(facts: Facts) -> bool:
-    """True when a single log ends amid the first complaints, and nothing else was read: this rank's own may have followed."""
+    """True when a single log ends amid the first complaints, and nothing else was read.
+
+    The complaint of the silent rank may have followed.
+    """
     first, liveness = facts.liveness.first_alarm, facts.liveness
     if first is None or liveness.dumped or liveness.exited or liveness.per_rank_logs:
         return False
@@ -153,9 +156,10 @@ def _is_cut_short(facts: Facts) -> bool:
 
 
 def _can_be_uncollected(facts: Facts, spoke: Ranks) -> bool:
-    """True when the rank's files may simply be missing: logs are one file a rank, or too few others left anything.
+    """True when the silent rank's files may simply be missing from the input.
 
-    In a merged log, and where all other ranks left a dump, silence means something; lines of one rank alone are no merged log.
+    That is so where logs are one file a rank, or where too few other ranks left anything. In a merged log, and where
+    all other ranks left a dump, silence means something; lines of one rank alone are no merged log.
     """
     is_merged = len(spoke) > 1 or bool(spoke & facts.liveness.dumped)
     return facts.liveness.per_rank_logs or not is_merged or 2 * len(spoke) < len(facts.case.world) - 1

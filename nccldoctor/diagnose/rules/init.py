@@ -46,7 +46,11 @@ _WAY = ("init.cc:", "bootstrap.cc:")
 
 
 def _missing_at_barrier(events: Sequence[StoreError | Note]) -> tuple[Ranks, int]:
-    """The ranks that are not at the store's barrier, and their number; no ranks where not all that came are read."""
+    """Returns the ranks that did not reach the store's barrier, and their number.
+
+    The ranks are empty where the lines do not show all ranks that arrived. Example: lines of ranks 0-2 count 3 of 4
+    members: rank 3 is missing.
+    """
     counts = [c for e in events if (c := barrier_counts(e.text))]
     if not counts:
         return Ranks(), 0
@@ -113,7 +117,10 @@ def _startup_errors(facts: Facts) -> Iterator[Event]:
 
 
 def _startup_causes(facts: Facts) -> Iterator[Event]:
-    """Events that may have made it fail, the more definite first; a closed connection only follows the end of a process."""
+    """Yields events that may have made the set-up fail, the more definite ones first.
+
+    A closed connection only follows the end of a process, so that it is last among socket errors.
+    """
     yield from facts.case.of(CudaError)
     yield from facts.case.of(OutOfMemory)
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
@@ -162,7 +169,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The very first call of the job did not complete, and nobody is shown to be missing: connecting, more likely than the program."""
+    """Concludes a failed set-up when the first call of the job hangs and no rank is shown missing.
+
+    Connecting is then more likely at fault than the program.
+    """
     call = stall.call
     if call is None or call.seq > 1 or stall.proven_absent or stall.named or facts.liveness.dumped:
         return None
@@ -179,7 +189,11 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """All waiting ends at ranks that make a further group, which every rank of the job must, and the others do something else."""
+    """Concludes that ranks wait for a new group while other ranks never came to make it.
+
+    Every rank of the job must make a group, also one that it is no member of. Example: stacks show ranks 0-6 in
+    ``new_group``, and rank 7 saves a checkpoint.
+    """
     inside = {r: e for r in facts.case.world if (e := show_inside_function(facts, r, MAKING)) is not None}
     outside = facts.case.world - inside
     ends = stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) and frozenset(stall.ranks) <= inside.keys()
@@ -202,7 +216,10 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _was_closed_early(facts: Facts, rank: int) -> bool:
-    """True when the launcher closed a rank before it said where it was: it may have been in the same set-up."""
+    """True when the launcher closed a rank before any line or stack showed its place.
+
+    The rank may have been in the same set-up.
+    """
     signs = facts.liveness.activity(rank)
     return any(e.was_closed for e in signs.exits) and not (signs.secondary_errors or signs.stacks)
 
@@ -317,7 +334,10 @@ def _unread_ranks(facts: Facts, found: Sequence[StoreError], missing: int) -> Ra
 
 
 def _unreachable(facts: Facts) -> Hypothesis | None:
-    """A process that could not reach the store, where at most one other rank is heard: it may never have joined what that one waits in."""
+    """Concludes that a process which could not reach the store may never have joined the call.
+
+    Only where a single rank gave up on a call, nothing failed, and no dump holds a call.
+    """
     found = [e for e in facts.case.of(StoreError) if e.operation == "connect"]
     waiting = Ranks(e.rank for e in facts.case.of(CollectiveTimeout) if e.rank is not None)
     if not found or len(waiting) != 1 or facts.failures or len(facts.case.calls):

@@ -1,4 +1,4 @@
-"""A rank issued another operation, another number of elements or another dtype than its peers at the same place in the sequence.
+"""A rank issued another operation, size (number of elements) or dtype than its peers at the same sequence number.
 
 What it means: one call differs and the calls around it fit, or the history is too short to tell a shift from a difference.
 How we know: recorder entries of the members under one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
@@ -53,9 +53,10 @@ _register(CauseClass.DTYPE_MISMATCH, "dtype")
 
 
 def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
-    """A library received a wrong size, and all ranks but one recorded the last call alike: the one without a dump differs.
+    """Concludes that the only rank without a dump differs when a library received a wrong size.
 
-    Only where the group is the whole job. In a part of it they might wait for that rank, while it disagrees with somebody else.
+    All other ranks must have recorded the last call alike. Only where the group is the whole job: in a part of it they
+    might wait for that rank, while it disagrees with somebody else.
     """
     case, newest = facts.case, facts.progress.last_row
     for group in case.groups:
@@ -128,13 +129,16 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
 
 
 def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
-    """True when others wait for the differing ranks in a call of another group, too: what they skipped there may have brought them here."""
+    """True when others also wait for the differing ranks in a call of another group.
+
+    The call that they skipped there may have brought them here.
+    """
     calls = facts.wait_graph.calls.values()
     return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
 
 
 def _can_have_left_loop(facts: Facts, found: Mismatch) -> bool:
-    """True when the other operation may follow a loop that its ranks left early: a barrier that is their last call.
+    """True when the differing ranks may have left their loop early: their last call is a barrier.
 
     Steps do not show it: all of them finished the one before.
     """

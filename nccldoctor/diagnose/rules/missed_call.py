@@ -29,7 +29,10 @@ REFUTED = "a record of the call on that rank, or the same order of calls on its 
 
 @rule(CauseClass.MISSED_CALL, refuted_by=REFUTED)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """By alignment of recorded calls, by the rank's own order, by its steps, or by the counts of NCCL's own observers."""
+    """Concludes that a rank skipped a call.
+
+    By alignment of recorded calls, by the rank's own order, by its steps, or by the counts of NCCL's own observers.
+    """
     return (
         shifted_calls(facts, stall, missed=True)
         or _left_own_order(facts, stall)
@@ -76,9 +79,10 @@ def shifted_calls(facts: Facts, stall: ObservedStall, *, missed: bool) -> Hypoth
 
 
 def _usual_next(facts: Facts, mismatch: Mismatch, rank: int) -> Shift | None:
-    """The shift of a rank that issued what usually follows the call that was due, where its peers have not come further.
+    """Returns the shift of a rank that issued the call that usually follows the one that was due.
 
-    Example: ALLREDUCE was always followed by BARRIER; the peers stand in ALLREDUCE #18, and rank 3 issued BARRIER as #18.
+    None where its peers are further on. Example: ALLREDUCE was always followed by BARRIER; the peers stand in ALLREDUCE
+    #18, and rank 3 issued BARRIER as #18.
     """
     sequences, row = facts.sequences, mismatch.rows[rank]
     peer_row = mismatch.rows[min(mismatch.majority)]
@@ -133,7 +137,11 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The one rank of a circle that issued a call fewer than all others of its role, counted at the same later call."""
+    """Concludes a skipped call when one rank of a circle issued one fewer than all others of its role.
+
+    The count is taken at the same later call. Example: before BROADCAST #7 of tp, rank 0 issued 39 calls of dp, and
+    ranks 1-3 issued 40.
+    """
     calls = [call for call in stall.calls if call.pair is None]
     short = {r: call for call in calls for r in call.missing | call.queued if has_one_call_fewer(facts, call, r)}
     if len(short) != 1:
@@ -226,13 +234,16 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _has_complained(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on a call, or a library aborted it because it received another size than it expected."""
+    """True when a rank gave up on a call, or a library aborted the rank over a wrong size."""
     activity = facts.liveness.activity(rank)
     return bool(activity.secondary_errors or activity.alarms) or any(facts.case.of(CollectiveMismatch, rank))
 
 
 def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A rank that said last that its epoch, or its work, is over, while the others still wait for it in the loop."""
+    """Concludes that ranks left the loop early: they report its end while the others wait for them.
+
+    The last line of such a rank says that its epoch, or its work, is over.
+    """
     if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
     done = {

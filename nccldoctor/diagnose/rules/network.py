@@ -85,7 +85,10 @@ def _common_peer(events: Sequence[Event]) -> str | None:
 
 
 def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end: str) -> Hypothesis:
-    """Several ranks lost the same peer, and no end of its processes is on record: its adapter, its path, or the whole host."""
+    """Concludes a broken way to one peer that several ranks lost without any end of its processes.
+
+    The fault is in its adapter, its path, or the whole host.
+    """
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")
     return Hypothesis(
@@ -99,9 +102,10 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
 
 
 def _is_one_sided(facts: Facts, failure: Failure) -> bool:
-    """True when the peer is gone rather than the link: only one host complains, no port error, and ranks of another host are silent.
+    """True when the peer's processes rather than the link seem to be gone.
 
-    Nothing of other hosts was read where all known ranks are on this one: then they may be silent as well.
+    Only one host complains, no port reports an error, and ranks of another host are silent. Nothing of other hosts was
+    read where all known ranks are on this one: then they may be silent as well.
     """
     if any(
         (isinstance(e, IbError) and e.what in ("port", "async")) or isinstance(e, KernelEvent) for e in failure.events

@@ -76,7 +76,10 @@ def _has_ras_error(facts: Facts) -> bool:
 
 
 def _lost_files(lost: list[Gap]) -> str:
-    """The files of which something is lost: trouble shows at the end of a log, which is what a cut takes."""
+    """Names the files of which a part is lost, with the reason.
+
+    They matter because trouble shows at the end of a log, which is the part that a cut takes.
+    """
     reasons = {gap.what: gap.why.split(":")[0].split(" (")[0] for gap in lost}
     named = [f"{what} ({why})" for what, why in reasons.items()][:NAMED]
     return ", ".join(named) + (f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else "")

@@ -80,7 +80,10 @@ def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
 
 
 def _is_waiting_nowhere_else(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
-    """True when their logs were read, and they cannot be in a call of another group, with a longer limit, instead of this one."""
+    """True when the ranks left lines and cannot be waiting in a call of another group instead.
+
+    Such a call may have a longer limit, so that its watchdog is still silent.
+    """
     return bool(alive & facts.liveness.logged) and (bool(stall.proven_absent) or len(facts.case.groups) == 1)
 
 
@@ -91,7 +94,7 @@ def _can_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bo
 
 
 def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:
-    """True when the last call of one of them was in a group with a member, or a possible member, that left no dump.
+    """True when a rank made its last call in a group of which a possible member left no dump.
 
     Example: ranks 2 and 3 share a group, rank 3 left no dump, and rank 2 recorded BROADCAST #9 as completed. Gloo retires a call that
     fails as well, so that #9 may have failed because rank 3 was gone.
@@ -109,7 +112,10 @@ def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:
 
 
 def _is_split_evenly(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
-    """True when as many members are outside the call as inside: no majority says which half is where it should be."""
+    """True when at least as many members are outside the call as inside.
+
+    No majority then says which half is in the right place.
+    """
     members = facts.case.groups[stall.call.group].members if stall.call is not None else Ranks()
     return len(members) > 2 and 2 * len(ranks) >= len(members)
 
@@ -147,9 +153,10 @@ def _closed_by_launcher(facts: Facts, stall: ObservedStall) -> Ranks:
 
 
 def _without_dump(facts: Facts, stall: ObservedStall) -> Ranks:
-    """Ranks whose dump is lost, who answered the dump signal and did not give up, as every rank in the call did.
+    """Returns the ranks whose dump is lost, but which answered the dump signal and did not give up.
 
-    They join ranks that are proven absent: rank 6 has no record of ALLREDUCE #18 in its dump, and the dump of rank 7 is lost.
+    Every rank in the call must have given up. These ranks join ranks that are proven absent: rank 6 has no record of
+    ALLREDUCE #18 in its dump, and the dump of rank 7 is lost.
     """
     call, activity = stall.call, facts.liveness.activity
     if call is None or not stall.proven_absent or not all(activity(rank).alarms for rank in call.entered):

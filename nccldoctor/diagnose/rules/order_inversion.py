@@ -70,10 +70,10 @@ def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypot
 
 
 def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall]:
-    """The ranks that issued two calls of the circle in another order than most ranks, with the call that they put off.
+    """Returns the ranks that issued two calls against the order of most ranks, and the call put off.
 
-    Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3 the other way
-    round: rank 3 put off the ALLREDUCE.
+    Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3
+    the other way round: rank 3 put off the ALLREDUCE.
     """
     complete = [rank for rank in facts.case.world if _has_finished_calls(facts, rank)]
     for first in stall.calls:
@@ -89,12 +89,18 @@ def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckC
 
 
 def _has_finished_calls(facts: Facts, rank: int) -> bool:
-    """True when a dump holds finished calls: a dump of active calls alone does not show what was issued and finished."""
+    """True when the rank's dump holds finished calls.
+
+    A dump of active calls alone does not show the order of all that was issued.
+    """
     return bool((facts.case.calls.state[facts.sequences.rows(rank)] == COMPLETED).any())
 
 
 def _is_first(facts: Facts, first: StuckCall, second: StuckCall, rank: int) -> bool | None:
-    """True when a rank issued its call of the kind and number of ``first`` before that of ``second``; None where neither is recorded."""
+    """True when a rank issued its call of the kind of ``first`` before that of ``second``.
+
+    The calls are of the same kind and number. None where neither is recorded.
+    """
     place, other = _row_of_kind(facts, first, rank), _row_of_kind(facts, second, rank)
     if place is None or other is None:
         return None if place is other else other is None

@@ -50,7 +50,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
-    """The one rank that an exception without a rank can be of: the only absent one, or the only one that exited with 1 first."""
+    """Returns the only rank that can have raised an exception whose line names no rank.
+
+    It is the only absent rank or, after a crash, the only one that exited with 1 first.
+    """
     ranks = stall.named
     if stall.kind is StallKind.CRASH:
         activities = facts.liveness.by_rank.items()
@@ -85,7 +88,10 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
 
 
 def _ceiling(facts: Facts, stall: ObservedStall, first: Failure, missed: bool, joined: bool) -> Confidence:
-    """High where the rank is told by its own line; where it is only the one that is left, its launcher must say that it failed."""
+    """Returns high confidence where the rank's own line names the rank.
+
+    Where the rank is only the last candidate left, its launcher must report that it failed.
+    """
     if not first.ranks or isinstance(first.events[0], OutOfMemory):
         return Confidence.LOW
     if joined:
@@ -108,7 +114,10 @@ def _rank_words(rank: int | None) -> str:
 
 
 def _what_happened(event: object) -> str:
-    """The end of the rank in words: for a reader, out of memory is no exception but a full GPU or host."""
+    """Describes the end of the rank in words.
+
+    For a reader, out of memory is no exception but a full GPU or host.
+    """
     text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
     kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
     requested = requested_memory(text)
@@ -134,6 +143,9 @@ def _exception_words(event: object) -> str:
 
 
 def _is_same_failure(failure: Failure, first: Failure) -> bool:
-    """True when two ranks failed together: at the same time, at an unknown time, or with one error a few seconds apart."""
+    """True when two ranks failed together.
+
+    They did so at the same time, at an unknown time, or with one error a few seconds apart.
+    """
     same = _exception_words(failure.events[0]) == _exception_words(first.events[0])
     return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)

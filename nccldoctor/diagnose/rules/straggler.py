@@ -107,9 +107,10 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
-    """A progress bar that advances after every other rank had given up: bars are drawn by rank 0, and only it did not give up.
+    """Concludes that rank 0 straggles when a progress bar advances after all other ranks gave up.
 
-    For lines without sequence numbers (before PyTorch 1.12), of which no graph can be made.
+    Bars are drawn by rank 0, and only rank 0 did not give up. For lines without sequence numbers (before PyTorch 1.12),
+    of which no graph can be made.
     """
     gave_up = [e for e in facts.case.of(CollectiveTimeout) if e.rank is not None]
     waiting = Ranks(e.rank for e in gave_up if e.rank is not None)
@@ -146,8 +147,10 @@ def _did_after_alarm(event: object) -> str:
 
 
 def _still_preparing_data(facts: Facts) -> Hypothesis | None:
-    """A bar of one process that prepares data, unfinished after just a default limit, where another process raises: its error is
-    cut off, and most likely says that it waited for the first one.
+    """Concludes that one process still prepares data when another raises after just a default limit.
+
+    The progress bar of the first is unfinished. The error of the other is cut off, and most likely says that it waited
+    for the first.
     """
     cut = [e for e in facts.case.of(ExceptionRaised) if not e.type and not e.logged]
     if not cut or facts.liveness.first_alarm is not None or facts.failures:

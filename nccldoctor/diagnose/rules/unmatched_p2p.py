@@ -28,7 +28,10 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 
 @rule(CauseClass.UNMATCHED_P2P, refuted_by="the other end's entry, or an owner that has not come so far yet")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A circle that holds a send or a receive whose other end is missing; or ranks that wait in one that nobody recorded."""
+    """Concludes that a send or a receive lacks its other end.
+
+    Either a circle holds such a transfer, or ranks wait in one that no dump recorded.
+    """
     if stall.kind is StallKind.HIDDEN:
         return _unrecorded(facts, stall)
     one_ended = stall.one_ended if stall.kind is StallKind.CYCLE else ()

@@ -1,4 +1,4 @@
-"""Ranks outside the call that others wait in: what shows them outside, alive or busy, and which of them may be named."""
+"""Finds what shows ranks outside a stuck call, and which of those ranks may be named."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
 
 
 def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
-    """What a rank does instead, as the rest of a sentence, from its stack or its last phase; "" where neither says."""
+    """Returns the activity of a rank outside the call, as the rest of a sentence, with citations.
+
+    The rank's stack says it, else its last phase; "" where neither does. Example: "is in load_batch".
+    """
     activity = facts.liveness.activity(rank)
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
@@ -91,7 +94,10 @@ def show_inside_function(facts: Facts, rank: int, functions: Collection[str]) ->
 
 
 def show_alive(facts: Facts, rank: int) -> list[Citation]:
-    """What shows a rank alive after the stall began: a dump, a reply, a stack, a line, or that it obeyed the closing signal."""
+    """Cites the evidence that a rank was alive after the stall began.
+
+    A dump, a reply to the dump signal or to RAS, a stack, a line, or that the rank obeyed the closing signal.
+    """
     activity, liveness = facts.liveness.activity(rank), facts.liveness
     citations: list[Citation] = []
     if activity.dump == "good" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
@@ -124,7 +130,7 @@ def is_every_member_known(facts: Facts, stall: Stall) -> bool:
 
 
 def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
-    """The ranks that may be named: proven absent, or the only one left when every other member is shown to be inside.
+    """Returns the ranks that may be named: proven absent, or the only ones not shown to be waiting.
 
     Example: ranks 0-6 gave up on ALLREDUCE #18 of the default group of 8 ranks; rank 7 may be named although it left nothing. Not so
     where it may have waited as well: NCCL told it of a lost peer, its own watchdog took it down, or it aborted as the others did. A
@@ -139,7 +145,10 @@ def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
 
 
 def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
-    """The ranks of the stall where all others are known to wait; none where another rank may be the missing one."""
+    """Returns the ranks of the stall when all others are known to wait.
+
+    Empty where another rank may be the missing one.
+    """
     call, case = stall.call, facts.case
     if call is None:
         return Ranks()
@@ -156,7 +165,9 @@ def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
 
 
 def _are_all_others_waiting(facts: Facts, ranks: Ranks) -> bool:
-    """True when every other rank of a job of known size is in some stuck call: it does not matter which groups they share.
+    """True when every other rank of a job of known size is in some stuck call.
+
+    It does not matter which groups these ranks share.
 
     The size is known where something names it. It is taken as known where ranks beyond the missing ones were read, and the missing ones
     are no mere gap in one text: of ranks 0-7 with a log each, rank 3 is missing although rank 7 was read.
@@ -176,17 +187,23 @@ def _are_all_others_waiting(facts: Facts, ranks: Ranks) -> bool:
 
 
 def _has_failed_on_gloo(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on a call, or lost a peer in it, on gloo, where no line names the call."""
+    """True when a rank gave up on a gloo call, or lost a peer in it, without naming it."""
     return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.activity(rank).secondary_errors)
 
 
 def _was_stopped_by_watchdog(facts: Facts, rank: int) -> bool:
-    """True when its own watchdog took the process of a rank down: it had a call that failed, though no line names it."""
+    """True when a rank's own watchdog took its process down.
+
+    The rank had a call that failed, though no line names it.
+    """
     return any(t.what == "process-down" for t in facts.liveness.activity(rank).teardown)
 
 
 def _was_aborted_too(facts: Facts, rank: int) -> bool:
-    """True when a rank without a line ended by SIGABRT, as a watchdog ends its process, and ranks that gave up did so, too."""
+    """True when a rank without a line ended by SIGABRT, as a rank that gave up did.
+
+    SIGABRT is how a watchdog ends its process.
+    """
     activity = facts.liveness.activity(rank)
     if activity.logged or not any(e.exitcode in ABORTED for e in activity.exits):
         return False
@@ -194,14 +211,17 @@ def _was_aborted_too(facts: Facts, rank: int) -> bool:
 
 
 def _has_lost_peer(facts: Facts, rank: int) -> bool:
-    """True when NCCL told a rank of another one that was gone, at the first alarm or before: it was in a call itself."""
+    """True when NCCL told a rank, at the first alarm or before, that a peer was gone.
+
+    The rank was in a call itself.
+    """
     errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
     closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
     return any(can_precede_alarm(facts.liveness, e) for e in (*errors, *closed))
 
 
 def _are_few_silent(facts: Facts, ranks: Ranks) -> bool:
-    """True when these ranks left nothing at all, each of the others gave up, and they are one in eight at most."""
+    """True when ``ranks``, one in eight at most, left nothing at all, and every other rank gave up."""
     activity, world = facts.liveness.activity, facts.case.world
     if not ranks or facts.case.world_size is None or RANKS_PER_SILENT * len(ranks) > len(world):
         return False
@@ -210,7 +230,10 @@ def _are_few_silent(facts: Facts, ranks: Ranks) -> bool:
 
 
 def common_host(facts: Facts, ranks: Ranks) -> str | None:
-    """The host whose ranks these are, all of them and no others; None where hosts are not known or cut across."""
+    """Returns the host that runs exactly these ranks.
+
+    None where hosts are not known, where the ranks are on several hosts, or where the host runs further ranks.
+    """
     hosts = {facts.case.rank_host.get(r) for r in ranks}
     host = hosts.pop() if len(hosts) == 1 else None
     on_host = {r for r, h in facts.case.rank_host.items() if h == host}

@@ -40,7 +40,7 @@ LOOK_BACK = 512
 
 @dataclass(frozen=True, slots=True)
 class OrderBreak:
-    """A rank that others miss in ``call`` although it went on: ``row`` is what it issued where the call was due.
+    """Marks where a rank went on without ``call``, which others miss: ``row`` is what the rank issued instead.
 
     ``expected`` is the row that shows what was due: of the rank's own past (``by_past``), or of one of ``peers``. ``went_past``: it went
     beyond the call that normally comes next. ``issued_later``: it issued the missed call too, afterwards. ``surplus``: how many more
@@ -81,7 +81,10 @@ class OrderBreak:
 
 
 def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:
-    """Where ``rank`` left its order by not issuing ``call``, or by issuing it late; None where neither its past nor its peers say so."""
+    """Returns the place where ``rank`` left its order by not issuing ``call``, or by issuing it late.
+
+    None where neither the rank's past nor its peers show such a place.
+    """
     rows = facts.sequences.rows(rank)
     start = _start(facts, call, rank)
     stop = min(len(rows), start + LOOK_BACK)
@@ -109,9 +112,10 @@ def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | N
 
 
 def _count_differences(facts: Facts, call: StuckCall, rank: int, row: int) -> list[int]:
-    """How many more calls of the group ``rank`` issued than a peer inside it, at each later call that both issued in another group.
+    """Counts how many more calls of the group ``rank`` issued than one peer inside the call.
 
-    Equal counts are an order that differs; one fewer is a call missed, one more a call added. Empty where no such place is recorded.
+    One difference for each later call that both issued in another group; empty where no such call is recorded. 0 is an
+    order that differs; -1 a call missed, 1 a call added.
     """
     case, calls = facts.case, facts.case.calls
     mine = facts.sequences.rows(rank)
@@ -128,9 +132,11 @@ def _count_differences(facts: Facts, call: StuckCall, rank: int, row: int) -> li
 
 
 def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tuple[int, int, StuckCall]]:
-    """The few members of a group that are one call ahead of a peer at the next call that both share: (rank, row, call of the group).
+    """Returns members of a group that are one call ahead of a peer: (rank, row, call of the group).
 
-    The count shows an added call even where equal calls in a row hide its place.
+    They are counted at the next call that both share, and are at most a third of the members. The count shows an added
+    call even where equal calls in a row hide its place. Example: at BROADCAST #7 of tp, rank 0 has issued 19 calls of
+    dp, and rank 1 issued 18.
     """
     ahead: list[tuple[int, int, StuckCall]] = []
     for call in calls:
@@ -167,7 +173,10 @@ def _start(facts: Facts, call: StuckCall, rank: int) -> int:
 
 
 def _norm_from_past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | None:
-    """Row of an earlier occurrence of the missed call behind these same calls, if what came now never followed them before."""
+    """Returns the row of an earlier occurrence of the missed call, after the same calls as here.
+
+    None where the call that the rank issued instead has followed them before, too.
+    """
     rows = facts.sequences.rows(rank)
     outcomes = facts.sequences.outcomes(rank, at)
     if not outcomes or int(facts.sequences.labels[rows[at]]) in outcomes:
@@ -183,7 +192,10 @@ def _norm_from_past(facts: Facts, call: StuckCall, rank: int, at: int) -> int | 
 
 
 def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
-    """True when a recorded call is in the same group and, for p2p, goes in the same direction between the same ends."""
+    """True when a recorded call is in the same group and, for p2p, between the same ends.
+
+    A p2p call must also go in the same direction.
+    """
     calls = facts.case.calls
     if facts.case.call_group[row] != call.group:
         return False
@@ -196,7 +208,10 @@ def _is_same_call_kind(facts: Facts, call: StuckCall, row: int) -> bool:
 
 
 def _is_missed_kind(facts: Facts, call: StuckCall, row: int) -> bool:
-    """True when the call that always came there is the one that the others wait in, not another one of the same group."""
+    """True when the call that always came there is the kind that the others wait in.
+
+    Another call of the same group does not count.
+    """
     return (
         call.pair is not None
         or call.row < 0
@@ -205,9 +220,10 @@ def _is_missed_kind(facts: Facts, call: StuckCall, row: int) -> bool:
 
 
 def _has_passed_next(facts: Facts, rank: int, at: int, expected: int | None) -> bool:
-    """True when the rank went past the call that normally follows the missed one, or issued one of later in the same step.
+    """True when the rank went past the call that normally follows the missed one.
 
-    A line of code that both calls share, a loop over groups, proves nothing: a rank that swaps them passes it as well.
+    Also when it issued a later call of the same step. A line of code that both calls share, a loop over groups, proves
+    nothing: a rank that swaps them passes it as well.
     """
     streams, words = facts.sequences, facts.case.vocabulary
     rows = streams.rows(rank)
@@ -230,9 +246,10 @@ def _is_same_place(facts: Facts, row: int, other: int) -> bool:
 
 
 def find_unusual_call(facts: Facts, call: StuckCall, rank: int) -> tuple[int, int] | None:
-    """A pending call of a rank that never followed its calls before and that no peer recorded: (its row, the row of what was due).
+    """Returns a rank's pending call that is new after these calls: (its row, the row of the usual call).
 
-    Its peers finished the call of that number and went on: theirs was another one, which their ring buffers have dropped.
+    Only where no peer recorded such a call. The peers finished the call of that number and went on: theirs was another
+    one, which their ring buffers have dropped.
     """
     streams, front = facts.sequences, facts.progress.by_group_rank.get((call.group, rank))
     at = streams.position(rank, front.row) if front is not None and front.row >= 0 else None
@@ -247,7 +264,10 @@ def find_unusual_call(facts: Facts, call: StuckCall, rank: int) -> tuple[int, in
 
 
 def find_order_breaks(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderBreak]:
-    """The ranks of a circle that left their order: by their own past, else by more peers than speak against any other; by rank."""
+    """Returns the order breaks of ranks in a circle, sorted by rank.
+
+    A rank's own past decides; else the place that most peers agree on, if they outvote the others.
+    """
     found = []
     for call in calls:
         for rank in call.missing | call.queued:
@@ -264,9 +284,10 @@ def find_order_breaks(facts: Facts, calls: tuple[StuckCall, ...]) -> list[OrderB
 
 
 def places_by_peers(facts: Facts, call: StuckCall, rank: int, start: int, stop: int) -> dict[int, int]:
-    """For each peer, the position in the rank's own order at which that peer issued the call, after the same calls.
+    """Maps each peer to the position in the rank's order at which the peer issued the call.
 
-    Peers are the ranks inside the call, and one rank of each sister group that issued the same call there.
+    The position is that after the same calls. Peers are the ranks inside the call, and one rank of each sister group
+    that issued the same call there.
     """
     if call.pair is not None:
         return {}
@@ -298,7 +319,10 @@ def _is_same_stage(mine: npt.NDArray[np.int64], theirs: npt.NDArray[np.int64]) -
 
 
 def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:
-    """Ranks that issued the call's like in another group of the same description and size, with their rows; one of each group."""
+    """Maps a rank of each sister group to its row of the same call there.
+
+    Sister groups have the same description and size; one rank stands for each group.
+    """
     case, group = facts.case, facts.case.groups[call.group]
     alike = [
         g.index
@@ -334,10 +358,11 @@ def has_one_transfer_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
 
 
 def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
-    """True when ``rank`` issued one call fewer in the group than all its peers, and ranks of sister groups, at the same newest call.
+    """True when ``rank`` issued one call fewer in the group than its peers did by the same newest call.
 
-    At least three must agree. The count shows a skipped call even where equal calls in a row hide which one it was. Example: all stand
-    at ALLREDUCE #18 of dp; ranks 1-3 issued 40 calls in their tp group, rank 0 issued 39.
+    Ranks of sister groups count as peers, and at least three counts must agree. The count shows a skipped call even
+    where equal calls in a row hide which one it was. Example: all stand at ALLREDUCE #18 of dp; ranks 1-3 issued 40
+    calls in their tp group, rank 0 issued 39.
     """
     groups, fronts = facts.case.groups, facts.progress.by_group_rank
     group = groups[call.group]
@@ -355,7 +380,10 @@ def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
 
 
 def _is_same_role(one: Group, other: Group) -> bool:
-    """True when two groups have one role: by their description, else by the number that the bare lists of PyTorch 2.2 give them."""
+    """True when two groups have the same role and size.
+
+    The role is their description, else the number that the bare lists of PyTorch 2.2 give them.
+    """
     return (_role(one), len(one.members)) == (_role(other), len(other.members))
 
 
@@ -373,7 +401,10 @@ def _newest_call(facts: Facts, rank: int) -> tuple[str, int, int] | None:
 
 
 def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:
-    """How many transfers a rank posted in a group: as it numbers them, else as many as its whole record holds."""
+    """Counts the transfers that a rank posted in a group; None where its record does not show it.
+
+    The rank's own numbers count first; a record that is whole is counted out.
+    """
     case, rows = facts.case, facts.sequences.rows(rank)
     mine = rows[(case.call_group[rows] == group) & ~facts.progress.collective[rows]]
     numbers = case.calls.p2p_seq[mine]

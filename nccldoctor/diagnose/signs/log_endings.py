@@ -19,9 +19,10 @@ def has_clean_end(facts: Facts) -> bool:
 
 
 def is_over(facts: Facts) -> bool:
-    """True when some process was done after the issue of every call that the dumps show open: those were merely in flight.
+    """True when some process was done after the issue of every call that the dumps show open.
 
-    The zone of a log without complaints is not known: an end counts where it follows within half a quarter of an hour, or has no time.
+    Those calls were merely in flight. The zone of a log without complaints is not known: an end counts where it follows
+    within half a quarter of an hour, or has no time.
     """
     ends: list[Event] = [p for p in facts.case.of(Phase) if p.what == "finished"]
     ends += [e for e in facts.case.of(ProcessExit) if e.exitcode == 0]
@@ -33,7 +34,10 @@ def is_over(facts: Facts) -> bool:
 
 
 def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
-    """The trouble in words, and the lines that show it; "" where there is none, or the job ended well all the same."""
+    """Describes the trouble that ended a job, with the lines that show it; "" without trouble.
+
+    There is none either when the job ended well all the same.
+    """
     if has_clean_end(facts):
         return "", []
     for words, found in (
@@ -60,7 +64,10 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
 
 
 def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
-    """Errors of the rendezvous while the launcher closed workers; at the end of a good job there are none to close."""
+    """Returns errors of the rendezvous from a job whose launcher closed its workers.
+
+    At the end of a good job there are no workers to close.
+    """
     closed = any(t.what == "closing-signal" for t in facts.case.of(TearDown))
     return list(facts.case.of(RendezvousError)) if closed else []
 

@@ -75,7 +75,9 @@ def by_shift(facts: Facts, shift: int) -> Hypothesis | None:
 
 
 def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
-    """The one rank that skipped a call and went on in another communicator, by the counts of NCCL's own observers alone.
+    """Concludes that one rank skipped a call and went on in another communicator.
+
+    Only the counts of NCCL's own observers show it.
 
     Example: ranks 0-6 issued 18 calls of communicator a, rank 7 issued 17 and went on in communicator b. Launches do not wait, so that a
     mere swap of two calls leaves equal counts.
@@ -217,7 +219,10 @@ def _kind(call: CollCall) -> Kind:
 def _is_equal_when_shifted(
     calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int, by: int
 ) -> bool:
-    """True when the calls of a rank equal its peer's moved by one; the later of both streams starts at ``number``."""
+    """True when the calls of a rank equal its peer's after a move by one number.
+
+    The later of both streams starts at ``number``. Example: rank 3 issued as #18-#20 what its peer issued as #19-#21.
+    """
     mine, theirs = number + (by < 0), number + (by > 0)
     seen: list[Kind] = []
     while rank in calls.get(mine, {}) and peer in calls.get(theirs, {}):
@@ -229,7 +234,10 @@ def _is_equal_when_shifted(
 
 
 def _is_usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, rank: int, peer: int) -> bool:
-    """True when a rank issued what in the past always followed the call that was due, and never stood in its place."""
+    """True when a rank issued the call that has always followed the one that was due.
+
+    It must never have stood in the place of the call that was due.
+    """
     stream = {n: _kind(by_rank[peer]) for n, by_rank in calls.items() if peer in by_rank and n < number}
     mine, due, before = _kind(calls[number][rank]), _kind(calls[number][peer]), stream.get(number - 1)
     behind_due = [stream[n + 1] for n, kind in stream.items() if kind == due and n + 1 in stream]

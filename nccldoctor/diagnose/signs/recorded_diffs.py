@@ -29,7 +29,11 @@ def disagreement(facts: Facts, stall: Stall) -> Mismatch | None:
 
 
 def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
-    """A tie that lines of ranks without a dump break: what they gave up on under that number is what one side recorded."""
+    """Returns the mismatch with its tie broken by lines of ranks without a dump.
+
+    What those ranks gave up on under that number is what one side recorded. Example: ranks 0 and 1 recorded ALLREDUCE
+    #18 and BROADCAST #18, and rank 2 gave up on ALLREDUCE #18: rank 1 differs.
+    """
     calls, ops = facts.case.calls, facts.case.vocabulary.ops
     values: dict[object, set[int]] = defaultdict(set)
     for rank, row in found.rows.items():
@@ -46,8 +50,9 @@ def _outvoted(facts: Facts, found: Mismatch) -> Mismatch:
 
 
 def _job_wide_calls(facts: Facts, stall: Stall) -> list[StuckCall]:
-    """The stuck calls of the whole job, where the stalled ones are of groups that nothing tells the members of: what others wait
-    for them in cannot be told.
+    """Returns the stuck calls of the default group when the stalled calls are of groups with unknown members.
+
+    The ranks that others wait for in those calls are not known.
     """
     groups, calls = facts.case.groups, facts.wait_graph.calls.values()
     if not stall.calls or any(len(groups[c.group].members) > 1 for c in stall.calls):
@@ -56,8 +61,10 @@ def _job_wide_calls(facts: Facts, stall: Stall) -> list[StuckCall]:
 
 
 def _uneven(facts: Facts) -> Mismatch | None:
-    """An all-to-all in which few members moved another amount than all of them always did, where a library received a size that it did
-    not expect. The amounts may differ legally, so that this shows nothing without such a line.
+    """Returns an all-to-all in which few members moved another amount than all of them always did.
+
+    Only where a library received a size that it did not expect: the amounts may differ legally, so that they show
+    nothing without such a line.
     """
     calls, names_ = facts.case.calls, facts.case.vocabulary.ops
     if not has_size_complaint(facts) or not len(calls):

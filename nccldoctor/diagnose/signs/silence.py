@@ -1,4 +1,6 @@
-"""Ranks that did not give up where all others did, as lines alone show: they had nothing to give up on.
+"""Finds ranks that did not give up where all others did, from lines alone.
+
+Ranks that did not give up had nothing to give up on.
 
 Gloo names no call in its complaints. A rank that waits complains in the end; one that is busy, stopped or gone does not.
 """
@@ -60,7 +62,10 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
 
 
 def ranks_without_alarm(facts: Facts) -> Ranks:
-    """The few ranks of a job of known size that did not give up, where all others did: on which call is not known."""
+    """Returns the few ranks of a job that did not give up, where all others did.
+
+    At most one in eight ranks of a job of known size; on which call the others gave up is not known.
+    """
     case, activity = facts.case, facts.liveness.activity
     if case.world_size is None:
         return Ranks()
@@ -100,7 +105,10 @@ def show_lost_connections(facts: Facts, gone: Ranks) -> list[Citation]:
 
 
 def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
-    """A rank inside a call that waited until the limit: had the process it waited for ended, its connection would have broken."""
+    """Cites a rank that waited inside a call until the limit with its connections unbroken.
+
+    Had the process it waited for ended, its connection would have broken.
+    """
     timeouts = (e for e in facts.case.of(ExceptionRaised) if e.rank in call.inside and is_gloo_timeout(e))
     first = next(timeouts, None)
     if first is None or has_connection_broken_first(facts):
@@ -109,7 +117,9 @@ def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
 
 
 def has_dumped_while_stalled(facts: Facts) -> bool:
-    """True when the training script dumped long after the last step of a rank that was not done: at its end it dumps at once.
+    """True when the training script dumped long after the last step of a rank that was not done.
+
+    At its end a script dumps at once.
 
     Example: steps of rank 3 follow each other by 2 s at most, and its script writes a dump 60 s after the last one.
     """

@@ -45,7 +45,10 @@ def _separate_parts(facts: Facts) -> list[Ranks]:
 
 
 def has_gone_on(facts: Facts) -> bool:
-    """True when lines show that the job went on after the calls that the dumps show unfinished, or came to its end."""
+    """True when lines show that the job went on after the calls shown unfinished, or ended.
+
+    Dumps show these calls unfinished; lines report later steps.
+    """
     lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
     bars = [e for e in facts.case.of(Progress) if e.total]
     done = bool(bars) and (bars[-1].step or 0) >= (bars[-1].total or 0)
@@ -53,7 +56,10 @@ def has_gone_on(facts: Facts) -> bool:
 
 
 def has_open_call(facts: Facts, stall: Stall) -> bool:
-    """True when a dump holds a call of the stall as unfinished; on gloo a failed call is only inferred from others."""
+    """True when a dump holds a call of the stall as unfinished.
+
+    On gloo a failed call is only inferred from others.
+    """
     rows = [
         f.row
         for c in stall.calls

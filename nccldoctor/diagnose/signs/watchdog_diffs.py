@@ -187,7 +187,10 @@ def _element_count(count: int | None) -> str:
 
 
 def _has_several_timeouts(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on several numbers in lines that name no group: they may be of several groups."""
+    """True when a rank gave up on several sequence numbers in lines that name no group.
+
+    The numbers may be of several groups.
+    """
     return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
 
 
