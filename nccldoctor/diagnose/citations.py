@@ -75,7 +75,7 @@ class Waiting:
     most: int = 3
 
     def write(self, facts: Facts) -> Iterator[Evidence]:
-        """What shows the waiting; of a transfer, which no progress is kept of, its own entry."""
+        """Evidence of the waiting; of a transfer, which no progress is kept of, its own entry."""
         call = self.call
         if call is None:
             return
@@ -107,7 +107,7 @@ class Waiting:
 
 
 Citation = Line | Entry | Dump | Waiting | Evidence
-"""What evidence may rest on; :class:`Evidence` that is written already stays as it is."""
+"""Kinds of thing that evidence may rest on; :class:`Evidence` that is written already stays as it is."""
 
 
 def is_cited(citation: Citation, others: Iterable[Citation]) -> bool:

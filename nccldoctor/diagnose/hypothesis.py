@@ -1,4 +1,4 @@
-"""What a rule hands back: a conclusion about one stall, before it is weighed against others."""
+"""Hypotheses: the conclusions that rules return about one stall, before they are weighed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_QUOTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a rule concludes about one stall. ``ceiling`` is the confidence it may reach if independent observers agree.
+    """The conclusion of a rule about one stall. ``ceiling`` is the confidence it may reach if independent observers agree.
 
     ``ranks`` are named as culprits, ``suspects`` may be; ``victims`` are ranks that wait without a stuck call to name, as in the set-up
     of a group. ``refuted_by`` and ``cause`` are those of the rule where they are not given.

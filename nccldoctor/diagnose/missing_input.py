@@ -23,7 +23,7 @@ OF_MACHINES = frozenset(
 """Classes that a kernel log may refute."""
 
 MEMBERS_KNOWN = frozenset({"config", "world", "nccl"})
-"""How a group's members are known even where records of theirs are lost."""
+"""Ways to know a group's members even where records of theirs are lost."""
 
 NAMED = 2
 """Lost files that are named."""

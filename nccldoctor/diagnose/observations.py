@@ -69,12 +69,12 @@ class ObservedStall(Stall):
 
     @cached_property
     def owed(self) -> str:
-        """What the absent ranks did not issue, in words: the call, or the other end of a transfer."""
+        """Names the part that absent ranks did not issue: the call, or the other end of a transfer."""
         return describe_missing(self.facts, self.call)
 
     @cached_property
     def counters(self) -> NcclCounters | None:
-        """What NCCL's own observers count of the stalled call; None where PyTorch's numbers are known."""
+        """The counts of the stalled call by NCCL's own observers; None where PyTorch's numbers are known."""
         return counters_of(self.facts, self.call)
 
     @cached_property
@@ -89,17 +89,17 @@ class ObservedStall(Stall):
 
     @cached_property
     def outside(self) -> Observed[int, list[Citation]]:
-        """What shows each rank outside the call."""
+        """Citations that show each rank outside the call."""
         return Observed(lambda rank: absence.show_outside(self.facts, self.call, rank))
 
     @cached_property
     def alive(self) -> Observed[int, list[Citation]]:
-        """What shows each rank alive after the stall began; empty where nothing does."""
+        """Citations that show each rank alive after the stall began; empty without any."""
         return Observed(lambda rank: absence.show_alive(self.facts, rank))
 
     @cached_property
     def busy(self) -> Observed[int, tuple[str, list[Citation]]]:
-        """What each rank does instead, in words, and what shows it; "" where nothing does."""
+        """The activity of each rank outside the call, in words, with citations; "" where it is not known."""
         return Observed(lambda rank: absence.show_activity(self.facts, rank))
 
     def common_host(self, ranks: Ranks) -> str | None:

@@ -20,7 +20,7 @@ SURE_BELOW = 1024
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a path says; None where it says nothing. ``why`` names the rules that matched."""
+    """The ranks, attempt and host that a path names; None for those that it does not name. ``why`` names the rules that matched."""
 
     rank: int | None = None
     local_rank: int | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nccldoctor.events.base import Event, kind
-from nccldoctor.model import EventRole
+from nccldoctor.model import EventRole, Stalled
 from nccldoctor.model.ranks import Ranks
 
 
@@ -30,6 +30,18 @@ class CallTimeout(Event):
     def _phrase(self) -> str:
         call = f" of {self.op}" if self.op else ""
         return f"watchdog timeout{call}" + (f" #{self.seq}" if self.seq is not None else "")
+
+    def stalled(self, entered: Ranks, group: str | None = None) -> Stalled:
+        """Returns the call of this line as a stalled one; ``entered`` are the ranks inside, ``group`` its name."""
+        return Stalled(
+            self.op,
+            self.seq,
+            group=group,
+            numel_in=self.numel_in,
+            numel_out=self.numel_out,
+            entered=entered,
+            timeout_ms=self.timeout_ms,
+        )
 
 
 @kind("collective-timeout")

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Family(StrEnum):
-    """What kind of trouble a class belongs to."""
+    """The kind of trouble that a class of causes belongs to."""
 
     ABSENT = "absent"
     DISAGREE = "disagree"
@@ -66,7 +66,7 @@ _FAMILY = {cause: family for family, causes in _FAMILIES.items() for cause in ca
 
 
 class Confidence(StrEnum):
-    """How far a finding may be relied on; *high* needs independent observers that agree."""
+    """The degree to which a finding is reliable; *high* needs independent observers that agree."""
 
     HIGH = "high"
     MEDIUM = "medium"

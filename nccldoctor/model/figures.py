@@ -22,7 +22,7 @@ LEVEL_NEVER, LEVEL_UNKNOWN = 5, 6
 """Levels of what has no lateness."""
 
 SEVERITY = bytes((1, 2, 3, 4, 5, 6, 0))
-"""How bad each level is: of several cells merged into one the worst shows."""
+"""The severity of each level: of several cells merged into one the worst shows."""
 
 
 def level(late_ms: float) -> int:
@@ -45,7 +45,7 @@ class RankLateness:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late each rank issued each of the last recorded calls of the stalled group and its sister groups.
+    """The lateness of each rank in each of the last recorded calls of the stalled group and its sister groups.
 
     Where a transfer stalls, it is the group in which both its ends issued most collectives.
 

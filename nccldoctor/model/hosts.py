@@ -17,7 +17,7 @@ def short_host(host: str) -> str:
 
 
 def host_key(host: str) -> str:
-    """What two spellings of one host have in common; host names have no case."""
+    """Returns the part that two spellings of one host share; host names have no case."""
     return _canonical(host) or short_host(host).lower()
 
 

@@ -18,7 +18,7 @@ SCHEDULED, STARTED, COMPLETED = 0, 1, 2
 """Values of ``Calls.state``."""
 
 UNSET = -1
-"""What integer columns hold where the entry has no such field."""
+"""The value of integer columns where the entry has no such field."""
 
 Frame = tuple[str, str, int]
 """One stack frame: function, file, line."""

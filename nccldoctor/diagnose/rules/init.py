@@ -35,7 +35,7 @@ from nccldoctor.events import (
     TearDown,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
 from nccldoctor.parsers.event_details import barrier_counts, expected_clients, is_failed_set_up, is_set_up_error
 
@@ -348,14 +348,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
         f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
         (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
         Confidence.LOW,
-        stalled=Stalled(
-            line.op,
-            line.seq,
-            numel_in=line.numel_in,
-            numel_out=line.numel_out,
-            entered=waiting,
-            timeout_ms=line.timeout_ms,
-        ),
+        stalled=line.stalled(waiting),
         refuted_by="a line of that process from after it had joined",
     )
 

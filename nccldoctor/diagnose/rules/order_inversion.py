@@ -70,10 +70,10 @@ def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypot
 
 
 def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall]:
-    """Returns the ranks that issued two calls against the order of most ranks, and the call put off.
+    """Returns the ranks that issued two calls against the order of most ranks, and the call delayed.
 
     Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3
-    the other way round: rank 3 put off the ALLREDUCE.
+    the other way round: rank 3 delayed the ALLREDUCE.
     """
     complete = [rank for rank in facts.case.world if _has_finished_calls(facts, rank)]
     for first in stall.calls:

@@ -90,15 +90,8 @@ def stalled_line(facts: Facts) -> Stalled | None:
     ]
     ordered = sorted(found, key=lambda e: (e.seq is None, e.seq or 0)) if _is_one_group(found) else found
     for event in ordered[:1]:
-        return Stalled(
-            event.op,
-            event.seq,
-            group=str(event.group) if event.group is not None else None,
-            numel_in=event.numel_in,
-            numel_out=event.numel_out,
-            entered=Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None),
-            timeout_ms=event.timeout_ms,
-        )
+        entered = Ranks(e.rank for e in found if e.seq == event.seq and e.rank is not None)
+        return event.stalled(entered, str(event.group) if event.group is not None else None)
     report = next((e for e in facts.case.of(DesyncReport) if e.op and e.seq is not None), None)
     if report is not None:
         return Stalled(report.op, report.seq, entered=Ranks([report.rank] if report.rank is not None else []))

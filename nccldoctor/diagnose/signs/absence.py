@@ -40,7 +40,7 @@ WORK = {
 
 
 def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citation]:
-    """What puts a rank outside the call: its dump, its own counters, or a report that names it."""
+    """Cites the dump, the counters or the report that shows a rank outside the call."""
     citations: list[Citation] = []
     if call is not None:
         progress = facts.progress.by_group_rank.get((call.group, rank))

@@ -41,7 +41,7 @@ FEWEST_STEPS = 2
 """Past steps that must show what follows a call."""
 
 Kind = tuple[str, int | None, str | None]
-"""What of a call must be equal on all members: operation, elements, dtype."""
+"""Parts of a call that must be equal on all members: operation, elements, dtype."""
 
 ASPECTS = ("op", "size", "dtype")
 

@@ -162,15 +162,7 @@ def _differing_timeouts(
         Confidence.LOW if batch else Confidence.MEDIUM,
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
-        stalled=Stalled(
-            first.op,
-            seq,
-            group=_group_name(facts, first),
-            numel_in=first.numel_in,
-            numel_out=first.numel_out,
-            entered=ranks,
-            timeout_ms=first.timeout_ms,
-        ),
+        stalled=first.stalled(ranks, _group_name(facts, first)),
     )
 
 
