@@ -22,9 +22,10 @@ class Row:
     r"""One wording: ``Row("Killed process ", r"Killed process (?P<pid>\d{1,10})", OutOfMemory, scope="host")``.
 
     The line is looked at where it holds ``literal`` (or one of several). A group of the pattern that is named like a
-    field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, or a
-    function of the match. Without ``event`` the row gives what most rows of its table give. A row without a literal is
-    looked for wherever its parser is offered a line.
+    field of the event fills it, as a number where the field is one. ``values`` are further fields: a value, a text
+    with groups in braces (``"{a} ranks"``), or a function of the match. Without ``event`` (a kind, or its name) the
+    row gives what most rows of its table give. A row without a literal is looked for wherever its parser is offered a
+    line.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class Row:
         self.literals = ((literal,) if literal else ()) if isinstance(literal, str) else tuple(literal)
         self.pattern = lazy(pattern)
         self.event = KINDS[event] if isinstance(event, str) else event
-        self.values = values
+        self.values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
 
     def first_match(self, text: str) -> re.Match[str] | None:
         """The first place where the text has this wording."""
@@ -44,8 +47,9 @@ class Row:
     def event_fields(self, hit: re.Match[str], event: type[Event]) -> dict[str, Any]:
         """The fields of ``event`` that the match and this row give; groups that took no part leave theirs out."""
         types = _field_types(event.kind)
-        told = {name: types[name](text) for name, text in hit.groupdict().items() if text is not None and name in types}
-        return told | {name: value(hit) if callable(value) else value for name, value in self.values.items()}
+        groups = hit.groupdict()
+        of_groups = {name: types[name](text) for name, text in groups.items() if text is not None and name in types}
+        return of_groups | {name: _filled(value, hit) for name, value in self.values.items()}
 
 
 class Table:
@@ -65,7 +69,13 @@ class Table:
 
     def first(self, text: str) -> str | None:
         """The ``what`` of the first row that fits, None where none does."""
-        return next((str(row.values["what"]) for row in self.rows if row.first_match(text)), None)
+        fit = first_fit(self.rows, text)
+        return str(fit[0].values["what"]) if fit else None
+
+
+def first_fit(rows: Iterable[Row], text: str) -> tuple[Row, re.Match[str]] | None:
+    """The first row that fits, with its match; None where none does."""
+    return next(((row, hit) for row in rows if (hit := row.first_match(text))), None)
 
 
 def _beside(module_file: str) -> Path:
@@ -79,6 +89,12 @@ def _field_types(kind: str) -> dict[str, Any]:
     return {
         field.name: _TYPES.get(str(field.type).partition(" ")[0], _short) for field in dataclasses.fields(KINDS[kind])
     }
+
+
+def _filled(value: Any, hit: re.Match[str]) -> Any:
+    if callable(value):
+        return value(hit)
+    return value.format_map(hit.groupdict()) if isinstance(value, str) and "{" in value else value
 
 
 def _short(text: str) -> str:
@@ -104,14 +120,13 @@ class RowParser(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         text = self.searched_text(line)
-        for row in self.rows:
-            if hit := row.first_match(text):
-                event = row.event or self.event
-                fields = self.row_fields(line, hit) | row.event_fields(hit, event)
-                if "detail" in _field_types(event.kind):
-                    fields.setdefault("detail", _short(hit[0]))
-                yield event(**fields)
-                return
+        if fit := first_fit(self.rows, text):
+            row, hit = fit
+            event = row.event or self.event
+            fields = self.row_fields(line, hit) | row.event_fields(hit, event)
+            if "detail" in _field_types(event.kind):
+                fields.setdefault("detail", _short(hit[0]))
+            yield event(**fields)
 
     def searched_text(self, line: Line) -> str:
         """The part of a line that the patterns are looked for in."""

@@ -16,7 +16,7 @@ from typing import Any
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, number_of, signal_named
-from nccldoctor.parsers.rows import Row, Table
+from nccldoctor.parsers.rows import Row, Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -33,11 +33,8 @@ class OtherLaunchers(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         if killed := _KILLING.search(line.body):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
-            return
-        for row in _TABLE.rows:
-            if match := row.first_match(line.body):
-                yield _exit(line, row, match)
-                return
+        elif fit := first_fit(_TABLE.rows, line.body):
+            yield _exit(line, *fit)
 
 
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:

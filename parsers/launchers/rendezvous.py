@@ -9,18 +9,10 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, RendezvousError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
-_NAME = r"Rendezvous(?:Timeout|Closed|Connection|State|GracefulExit|Infra)?(?:Error|Exception|ExitError)"
-_RAISED = lazy(rf"\b(?:{_NAME}: \S.{{0,400}}|(?<=api\.){_NAME}:?\s*$)")
-
-_SAID = lazy(
-    r"The node '(?P<node>[^']{1,200})' has failed to (?:send a keep-alive heartbeat|shutdown the "
-    r"rendezvous|close the rendezvous)"
-    r"|(?P<removed>the node\(s\) .{1,2000}? have been removed from the rendezvous)"
-    r"|(?P<cannot>can't complete rendezvous: (?:deadline reached|not enough participants)[^\n]{0,200})"
-    r"|(?P<closed>The rendezvous '[^']{1,200}' is closed[^\n]{0,100})"
-)
+_TABLE = Table(__file__)
 _QUOTED = lazy(r"'([^']{1,200})'")
 
 
@@ -30,25 +22,12 @@ class Rendezvous(LineParser):
     to shut down the rendezvous: noise.
     """
 
-    literals = (
-        "RendezvousTimeoutError",
-        "RendezvousClosedError",
-        "RendezvousConnectionError",
-        "RendezvousStateError",
-        "RendezvousGracefulExitError",
-        "RendezvousError",
-        "keep-alive heartbeat to the rendezvous",
-        "has failed to shutdown the rendezvous",
-        "have been removed from the rendezvous",
-        "can't complete rendezvous",
-        "is closed, terminating pending rendezvous",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        body = line.body
-        if match := _SAID.search(body):
-            nodes = [match["node"]] if match["node"] else _QUOTED.findall(match["removed"] or "")[:64]
+        if fit := first_fit(_TABLE.rows, line.body):
+            hit = fit[1]
+            named = hit.groupdict()
+            nodes = _QUOTED.findall(named["removed"])[:64] if "removed" in named else [named.get("node")]
             for node in nodes or [None]:
-                yield RendezvousError(**common(line), message=match[0][:500], node=node)
-        elif match := _RAISED.search(body):
-            yield RendezvousError(**common(line), message=match[0][:500])
+                yield RendezvousError(**common(line), message=hit[0][:500], node=node)

@@ -15,17 +15,15 @@ from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages_or_line
 from nccldoctor.patterns import lazy
 
-_INIT_STAGES = {
+_STAGES = {
     "Init START": "start",
     "Init COMPLETE": "complete",
-    "Abort": "abort",
-    "Destroy": "destroy",
-    "Revoke": "revoke",
+    **{f"{what} {when}": what.lower() for what in ("Abort", "Destroy", "Revoke") for when in ("START", "COMPLETE")},
 }
 
 _INIT = lazy(
     r"comm 0x(?P<comm>[0-9a-fA-F]{1,16}) rank (?P<rank>\d{1,7}) n[rR]anks (?P<n>\d{1,7})(?P<rest>.{0,400}?) ?- "
-    r"(?P<what>Init START|Init COMPLETE|(?:Abort|Destroy|Revoke) (?:START|COMPLETE))"
+    rf"(?P<stage>{'|'.join(_STAGES)})"
 )
 _INIT_WORD = lazy(r"(cudaDev|nvmlDev|busId|parent|color|splitCount|childCount|commId) (\S{1,40})")
 _BOOTSTRAP = lazy(r"Bootstrap ?: Using [^:\s]{1,40}:(?P<address>\[[^\]]{1,60}\]|[^<\s]{1,60})")
@@ -36,19 +34,7 @@ _TIMINGS = lazy(r"Init timings\b.{0,80}? rank (?P<rank>\d{1,7}) nranks \d{1,7} t
 class CommunicatorParser(LineParser):
     """Start, end and identity of communicators."""
 
-    literals = (
-        "Init START",
-        "Init COMPLETE",
-        "Abort START",
-        "Abort COMPLETE",
-        "Destroy START",
-        "Destroy COMPLETE",
-        "Revoke START",
-        "Revoke COMPLETE",
-        "Bootstrap : Using",
-        "Bootstrap: Using",
-        "Init timings",
-    )
+    literals = (*_STAGES, "Bootstrap : Using", "Bootstrap: Using", "Init timings")
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each INIT line; the rank in it counts inside its communicator."""
@@ -71,11 +57,10 @@ class CommunicatorParser(LineParser):
 
 def _comm_init(line: Line, message: NcclMessage, hit: re.Match[str]) -> CommInit:
     words = dict(_INIT_WORD.findall(hit["rest"]))
-    stage = hit["what"] if hit["what"].startswith("Init") else hit["what"].split(" ")[0]
     child = words.get("splitCount") or words.get("childCount")
     return CommInit(
         **message_fields(line, message),
-        what=_INIT_STAGES[stage],
+        what=_STAGES[hit["stage"]],
         group_rank=int(hit["rank"]),
         comm=f"0x{hit['comm']}",
         comm_id=words.get("commId"),

@@ -15,24 +15,13 @@ from nccldoctor.events import Event, IbError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, host_part, message_fields, messages_or_line
 from nccldoctor.parsers.nccl.sockets import socket_fields
+from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
-_PORT_FAULTS = ("port error", "local catastrophic error", "device fatal", "device removed")
-"""Events of the adapter or cable of this host (names of ``ibv_event_type_str``)."""
-
-_QUEUE_FAULTS = ("catastrophic error", "work queue error", "CQ error", "SRQ error", "path migration request error")
-"""Events after which a queue is dead; other events (a port that came up, a changed table) are part of healthy life."""
-
-_FABRIC_TROUBLE = (
-    "completed with error",
-    "Unexpected status",
-    "prov_errno",
-    "RC: -",
-    "fi_cq_readerr",
-    "timed out",
-    "Unreachable",
-    "unreachable",
-)
+_TABLE = Table(__file__)
+_PORT_FAULTS = tuple(_TABLE.data["port_faults"])
+_QUEUE_FAULTS: list[str] = _TABLE.data["queue_faults"]
+_FABRIC_TROUBLE: list[str] = _TABLE.data["fabric_trouble"]
 
 _COMPLETION = lazy(
     r"Got completion (?:from peer (?P<peer>\S{1,80}) )?with (?:error"
@@ -128,27 +117,17 @@ def can_read(text: str) -> bool:
 class IbParser(LineParser):
     """InfiniBand, RoCE and libfabric errors."""
 
-    literals = (
-        "Got completion ",
-        "async event",
-        "async fatal event",
-        "GID table changed",
-        "WQE stall",
-        "speed change detected",
-        "Call to ibv_",
-        "NET/OFI",
-        "libfabric:",
-    )
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each message that tells of such an error."""
-        if (told := _PROVIDER.search(line.body)) and "err" in told["what"]:
-            yield IbError(**common(line), what="fabric", message=told["what"].strip()[:300])
+        if (warning := _PROVIDER.search(line.body)) and "err" in warning["what"]:
+            yield IbError(**common(line), what="fabric", message=warning["what"].strip()[:300])
         for message in messages_or_line(line):
-            if (found := ib_fields(message.message)) is not None and not _is_provider_probe(message, found):
+            fields = ib_fields(message.message)
+            if fields is not None and not _is_provider_probe(message, fields["what"]):
                 about = message_fields(line, message)
                 about["rank"] = quoting_rank(line) if about["rank"] is None else about["rank"]
-                yield IbError(**about, **({"message": message.message[:300]} | found))
+                yield IbError(**about, **({"message": message.message[:300]} | fields))
 
 
 def quoting_rank(line: Line) -> int | None:
@@ -159,6 +138,6 @@ def quoting_rank(line: Line) -> int | None:
     return next((other.mark.rank for other in above if "NCCL error" in other.body), None)
 
 
-def _is_provider_probe(message: NcclMessage, found: dict[str, Any]) -> bool:
+def _is_provider_probe(message: NcclMessage, what: str) -> bool:
     """True when a plug-in only says, at level INFO, that a provider it tried does not fit."""
-    return found["what"] == "fabric" and message.level == "INFO"
+    return what == "fabric" and message.level == "INFO"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, Note
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import message_fields, messages
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -37,9 +37,7 @@ class Transport(LineParser):
                 yield Note(**message_fields(line, message), what="nccl-call", detail=text[:300])
             elif message.level == "TRACE" and text:
                 yield Note(**message_fields(line, message), what="nccl-trace", detail=text[:300])
-            elif message.level == "INFO":
-                for row in _TABLE.rows:
-                    if hit := row.first_match(text):
-                        told = row.event_fields(hit, Note) | {"detail": hit[0].strip()[:300]}
-                        yield Note(**message_fields(line, message, **told))
-                        break
+            elif message.level == "INFO" and (fit := first_fit(_TABLE.rows, text)):
+                row, hit = fit
+                fields = row.event_fields(hit, Note) | {"detail": hit[0].strip()[:300]}
+                yield Note(**message_fields(line, message, **fields))

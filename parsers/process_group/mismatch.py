@@ -7,14 +7,13 @@ without the comma behind it for calls that have no tensors), ``c10d/reducer.cpp`
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.events import CollectiveMismatch, Event
 from nccldoctor.parsers.base import Line, common, line_parser
-from nccldoctor.parsers.rows import Row, RowParser
+from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
 
@@ -63,47 +62,13 @@ _ASPECTS = (
 )
 
 
-def _filled(template: str) -> Callable[[re.Match[str]], str]:
-    """Makes a field of a row: the template filled with the groups of the match."""
-    return lambda hit: template.format_map(hit.groupdict())
-
-
-_RECEIVED: dict[str, Any] = {"left": _filled("received {a} bytes"), "right": _filled("expected {b} bytes")}
-
-
 @line_parser
 class Mismatches(RowParser):
     """*collective-mismatch*: the two calls as far as readable, and what differs. Who says so need not differ."""
 
     literals = ("Detected mismatch between collectives",)
     event = CollectiveMismatch
-    rows = (
-        Row("op.preamble.length <= op.nbytes", r"op\.preamble\.length <= op\.nbytes\. (?P<a>\d{1,20}) vs (?P<b>\d{1,20})",
-            aspects=("size",), **_RECEIVED),
-        Row("essage truncated : ", r"essage truncated : receiving (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
-            aspects=("size",), **_RECEIVED),
-        Row("collective mismatch error", r"collective mismatch error, local size (?P<a>\d{1,20}) remote size (?P<b>\d{1,20})",
-            aspects=("size",), left=_filled("local {a} bytes"), right=_filled("remote {b} bytes")),
-        Row("Mismatched collective detected",
-            r"Mismatched collective detected, please check your collective calls at and around rank (?P<a>\d{1,7})",
-            aspects=("op",), left=_filled("a call at or around rank {a}"), right=""),
-        Row("essage truncated : ", r"Message truncated : received (?P<a>\d{1,20}) bytes instead of (?P<b>\d{1,20})",
-            aspects=("bootstrap",), **_RECEIVED),
-        Row("mismatch in info from procs", r"mismatch in info from procs, nranks (?P<a>\d{1,9}) vs (?P<b>\d{1,9})",
-            aspects=("bootstrap",), left=_filled("{a} ranks"), right=_filled("{b} ranks")),
-        Row("Mismatched NCCL ",
-            r"Mismatched NCCL (?:git )?versions? detected ?: rank (?P<left_rank>\d{1,7}) (?:version|fingerprint) (?P<a>\S{1,60})"
-            r" rank (?P<right_rank>\d{1,7}) (?:version|fingerprint) (?P<b>\S{1,60})",
-            aspects=("nccl-version",), left=_filled("NCCL {a}"), right=_filled("NCCL {b}")),
-        Row("expects same model across all ranks",
-            r"expects same model across all ranks, but Rank (?P<left_rank>\d{1,7}) has (?P<a>\d{1,9}) params,"
-            r" while rank (?P<right_rank>\d{1,7}) has inconsistent (?P<b>\d{1,9}) params",
-            aspects=("parameters",), left=_filled("{a} parameters"), right=_filled("{b} parameters")),
-        Row("appears not to match ",
-            r"\[(?P<left_rank>\d{1,7})\]: params\[(?P<n>\d{1,9})\] in this process with sizes (?P<a>\[[\d, ]{0,200}\]) appears"
-            r" not to match (?:sizes|strides) of the same param in process (?P<right_rank>\d{1,7})",
-            aspects=("parameters",), left=_filled("parameter {n} {a}"), right="another shape"),
-    )  # fmt: skip
+    rows = Table(__file__).rows
 
     def parse(self, line: Line) -> Iterable[Event]:
         """One event for a line; the debug wrapper's record has a shape of its own."""

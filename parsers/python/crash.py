@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import WORDS, exit_and_signal, signal_named
+from nccldoctor.parsers.rows import Row, first_fit
 from nccldoctor.patterns import lazy
 
 _TERMINATE = lazy(
@@ -21,13 +22,23 @@ _TERMINATE = lazy(
 )
 _WHAT = lazy(r"what\(\):\s{0,4}(.{0,500})")
 _FATAL = lazy(rf"Fatal Python error: (?P<what>(?P<signal>{WORDS})|[^\n]{{1,200}})")
-_CRASHED = lazy(
-    rf"[Cc]aught signal \d{{1,2}} \((?P<ucx>{WORDS})|\bSignal: (?P<mpi>{WORDS}) \(\d{{1,2}}\)|"
-    r"(?P<heap>double free or corruption"
-    r"|(?:malloc|free|realloc|munmap_chunk|corrupted)\(?\)?: (?:invalid|corrupted|unaligned|size vs)[^\n]{0,80}"
-    r"|corrupted (?:size|double-linked)[^\n]{0,60}|\*\*\* stack smashing detected \*\*\*)"
-    rf"|\*\*\* (?P<sig>SIG[A-Z]{{2,6}}) (?:\(@|received by PID)|!{{3,20}} (?P<old>Segfault) encountered"
+_CRASHED = (
+    Row("aught signal ", rf"[Cc]aught signal \d{{1,2}} \((?P<signal>{WORDS})"),
+    Row("Signal: ", rf"\bSignal: (?P<signal>{WORDS}) \(\d{{1,2}}\)"),
+    Row(
+        (
+            *("double free or corruption", "corrupted size", "corrupted double-linked", "stack smashing detected"),
+            *("malloc(): ", "free(): ", "munmap_chunk(): "),
+        ),
+        r"double free or corruption|corrupted (?:size|double-linked)|\*\*\* stack smashing detected \*\*\*"
+        r"|(?:malloc|free|realloc|munmap_chunk|corrupted)\(?\)?: (?:invalid|corrupted|unaligned|size vs)",
+        signal="SIGABRT",
+    ),
+    Row("*** SIG", r"\*\*\* (?P<signal>SIG[A-Z]{2,6}) (?:\(@|received by PID)"),
+    Row("Segfault encountered", r"!{3,20} Segfault encountered", signal="SIGSEGV"),
 )
+_SENT = ("SIGTERM", "SIGINT", "SIGHUP", "SIGABRT")
+"""Signals that others send, or that an abort raises: not what went wrong in this process."""
 
 
 @line_parser
@@ -38,20 +49,8 @@ class Crashes(LineParser):
     """
 
     literals = (
-        "uncaught exception of type",
-        "Unhandled exception: ",
-        "Fatal Python error: ",
-        "aught signal ",
-        "Signal: ",
-        "double free or corruption",
-        "malloc(): ",
-        "free(): ",
-        "munmap_chunk(): ",
-        "corrupted size",
-        "corrupted double-linked",
-        "stack smashing detected",
-        "*** SIG",
-        "Segfault encountered",
+        *("uncaught exception of type", "Unhandled exception: ", "Fatal Python error: "),
+        *(literal for row in _CRASHED for literal in row.literals),
     )
 
     def parse(self, line: Line) -> Iterator[Event]:
@@ -63,10 +62,11 @@ class Crashes(LineParser):
                 yield TearDown(**common(line, what="fatal-python-error", detail=match["what"].strip()))
             else:
                 yield _crash(line, signal)
-        elif match := _CRASHED.search(line.body):
-            words = next(word for word in match.groups() if word is not None) if any(match.groups()) else ""
-            signal = "SIGABRT" if match["heap"] else "SIGSEGV" if match["old"] else signal_named(words)
-            if signal in ("SIGTERM", "SIGINT", "SIGHUP") or (signal == "SIGABRT" and not match["heap"]):
+        elif fit := first_fit(_CRASHED, line.body):
+            row, match = fit
+            own = row.values.get("signal")
+            signal = own or signal_named(match["signal"])
+            if signal in _SENT and own is None:
                 yield TearDown(**common(line, what="death-signal", detail=signal))
             elif signal is not None:
                 yield _crash(line, signal)

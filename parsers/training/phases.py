@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -36,11 +36,11 @@ class Phases(LineParser):
         if native or _CODE.search(body):
             return
         for front, rows in (("done: ", _DONE), ("", _DOING)):
-            for row in rows:
-                if hit := row.first_match(body):
-                    detail = front + body[hit.start() :].strip()[:300]
-                    yield Phase(**common(line), what=row.values["what"], detail=detail)
-                    return
+            if fit := first_fit(rows, body):
+                row, hit = fit
+                detail = front + body[hit.start() :].strip()[:300]
+                yield Phase(**common(line), what=row.values["what"], detail=detail)
+                return
 
 
 _EPOCH = lazy(
