@@ -92,7 +92,10 @@ def lint(folder: Path | None) -> None:
     for mistake in mistakes:
         click.echo(mistake, err=True)
     if mistakes:
-        click.echo(f"error: {len(mistakes)} mistakes; see docs/catalogue.md for the fields", err=True)
+        click.echo(
+            f"error: {len(mistakes)} mistake{'s' * (len(mistakes) > 1)}; nccldoctor catalogue schema shows the fields",
+            err=True,
+        )
         click.get_current_context().exit(2)
     terminal.out(f"{len(collected.catalogue.entries)} remedies, no mistake\n")
 

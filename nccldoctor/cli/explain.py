@@ -74,4 +74,8 @@ def _suggestion(name: str) -> str:
 
     names = [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
     near = difflib.get_close_matches(name, names, 3, 0.5)
-    return f"did you mean {', '.join(near)}?" if near else "nccldoctor catalogue list shows the remedies"
+    return (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else "nccldoctor catalogue list shows the remedies; causes, kinds of event and settings have names too"
+    )

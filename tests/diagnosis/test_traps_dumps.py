@@ -1,5 +1,5 @@
 """What misleads readers of recorder dumps, one test each; the numbers are those of the list in docs on signals (those
-about lines stand in ``test_traps.py``)."""
+about lines stand in ``test_traps_lines.py``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What misleads readers of these logs, carried through to the verdict: the same job with and without the bait.
 
-The numbers are those of ``test_traps.py`` and ``test_traps_dumps.py``.
+The numbers are those of ``test_traps_lines.py`` and ``test_traps_dumps.py``.
 """
 
 from __future__ import annotations

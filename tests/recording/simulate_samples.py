@@ -86,7 +86,7 @@ def write(name: str) -> None:
 def main() -> None:
     """Write all, or those that are named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[[], *CASES], default=[])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of: " + ", ".join(CASES))
     for name in parser.parse_args().names or CASES:
         write(name)
 

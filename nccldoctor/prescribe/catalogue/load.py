@@ -130,9 +130,17 @@ def _remedy_files(folder: Folder, mistakes: list[str]) -> list[Path]:
         return []
     try:
         paths = sorted(folder.path.glob("*/*.toml"))
+        flat = sorted(path.name for path in folder.path.glob("*.toml"))
     except OSError as error:
         mistakes.append(f"{one_line(folder.name)}: {error.strerror}")
         return []
+    if flat:
+        more = f" and {len(flat) - 1} more" if len(flat) > 1 else ""
+        mistakes.append(
+            f"{one_line(flat[0])}{more}: a remedy stands in the folder of its topic, such as lateness/{one_line(flat[0])}"
+        )
+    elif not paths:
+        mistakes.append(f"{one_line(folder.name)}: holds no remedy")
     if len(paths) > MOST_FILES:
         mistakes.append(f"{one_line(folder.name)}: more than {MOST_FILES} files; the rest is not read")
     return paths[:MOST_FILES]

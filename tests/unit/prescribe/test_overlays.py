@@ -265,3 +265,14 @@ def test_a_host_name_never_becomes_markup():
     said = fill("on {{ host }}", {"host": "<script>[x](javascript:alert(1))`*_"})
     assert "<script>" not in said.replace("\\<", "")
     assert "[x](" not in said.replace("\\[", "").replace("\\]", "")
+
+
+def test_a_remedy_outside_a_topic_folder_is_a_mistake_and_so_is_an_empty_folder(tmp_path):
+    put(tmp_path / "flat", "shard-cache.toml", "not toml")
+    (tmp_path / "empty").mkdir()
+    held = in_use([tmp_path / "flat", tmp_path / "empty"])
+    assert held.mistakes == (
+        "shard-cache.toml: a remedy stands in the folder of its topic, such as lateness/shard-cache.toml",
+        "empty: holds no remedy",
+    )
+    assert run("catalogue", "lint", tmp_path / "flat").exit_code == 2
