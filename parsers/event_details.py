@@ -64,26 +64,26 @@ def is_unresponsive_peer(message: str) -> bool:
 
 def local_rank(text: str) -> int | None:
     """The local rank that a line of a starting rank prints."""
-    found = _LOCAL_RANK.search(text)
-    return int(found[1]) if found else None
+    match = _LOCAL_RANK.search(text)
+    return int(match[1]) if match else None
 
 
 def barrier_counts(text: str) -> tuple[int, int] | None:
     """Members of the group at the store's barrier, and how many of them were there."""
-    found = _BARRIER.search(text)
-    return (int(found["all"]), int(found["here"])) if found else None
+    match = _BARRIER.search(text)
+    return (int(match["all"]), int(match["here"])) if match else None
 
 
 def expected_clients(text: str) -> int | None:
     """How many clients the store waited for: 8 in ``7/8 clients joined``."""
-    found = _CLIENTS.search(text)
-    return int(found[1]) if found else None
+    match = _CLIENTS.search(text)
+    return int(match[1]) if match else None
 
 
 def call_sizes(text: str) -> tuple[str, int, int] | None:
     """Operation, input and output elements of the call that an error of the library is about."""
-    found = _CALL.search(text)
-    return (found[1], int(found[2]), int(found[3])) if found else None
+    match = _CALL.search(text)
+    return (match[1], int(match[2]), int(match[3])) if match else None
 
 
 def is_failed_set_up(message: str) -> bool:
@@ -108,20 +108,20 @@ def is_host_full(message: str) -> bool:
 
 def requested_memory(message: str) -> str | None:
     """The size that could not be allocated, as printed: ``2.00 GiB``."""
-    found = _REQUESTED.search(message)
-    return found[1] if found else None
+    match = _REQUESTED.search(message)
+    return match[1] if match else None
 
 
 def elapsed_seconds(bar: str) -> int:
     """How long a progress bar has run: 3605 for ``[1:00:05<…``; 0 where it does not say."""
-    found = _ELAPSED.search(bar)
-    return int(found["h"] or 0) * 3600 + int(found["m"]) * 60 + int(found["s"]) if found else 0
+    match = _ELAPSED.search(bar)
+    return int(match["h"] or 0) * 3600 + int(match["m"]) * 60 + int(match["s"]) if match else 0
 
 
 def failed_node(detail: str) -> str | None:
     """The host in what a scheduler says of a failed or drained node."""
-    found = _NODE.search(detail)
-    return found[1] if found else None
+    match = _NODE.search(detail)
+    return match[1] if match else None
 
 
 def was_evicted_for_node(detail: str) -> bool:

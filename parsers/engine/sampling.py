@@ -240,15 +240,15 @@ class Sampler:
 
     def sampled_events(self) -> list[Event]:
         """The events in the order of their lines; beyond :data:`MOST_EVENTS` some are left out."""
-        found = sorted(self._found)
-        if len(found) > MOST_EVENTS:
-            last = {x.writer: i for i, x in enumerate(found)}
-            first = {x.writer: i for i, x in reversed(list(enumerate(found)))}
-            keep = {*first.values(), *last.values(), *(i for i, x in enumerate(found) if x.line in self._pinned)}
+        sampled = sorted(self._found)
+        if len(sampled) > MOST_EVENTS:
+            last = {x.writer: i for i, x in enumerate(sampled)}
+            first = {x.writer: i for i, x in reversed(list(enumerate(sampled)))}
+            keep = {*first.values(), *last.values(), *(i for i, x in enumerate(sampled) if x.line in self._pinned)}
             room = max(1, MOST_EVENTS - len(keep))
-            keep.update(range(0, len(found), -(-len(found) // room)))
-            found = [found[i] for i in sorted(keep)]
-        return [x.event for x in found]
+            keep.update(range(0, len(sampled), -(-len(sampled) // room)))
+            sampled = [sampled[i] for i in sorted(keep)]
+        return [x.event for x in sampled]
 
 
 def _thinned(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:

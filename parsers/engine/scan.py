@@ -220,14 +220,14 @@ class _Scan:
         lines = self.buffer.lines(start, end, number)
         owners = self.literals.owners(lines[0].raw) if lines else []
         for line in lines if owners else ():
-            found = self.offer(line, owners)
+            events = self.offer(line, owners)
             self.candidates += 1
-            self.understood += bool(found)
-            if not found and self.unknown is None:
+            self.understood += bool(events)
+            if not events and self.unknown is None:
                 self.unknown = line
-            if found:
-                self.events.extend(found)
-                self.sampler.note_events(self.buffer, start, number, found)
+            if events:
+                self.events.extend(events)
+                self.sampler.note_events(self.buffer, start, number, events)
 
     def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
         """The events that these parsers find on a line, each once."""
@@ -246,9 +246,9 @@ class _Scan:
         return found
 
     def _result(self, lines: int) -> Parsed:
-        found = [*self.events, *self.sampler.sampled_events()]
-        order = sorted(range(len(found)), key=lambda i: (found[i].place.line or 0, i))
-        events = with_groups(without_repetitions(self.labels.resolved([found[i] for i in order])))
+        scanned = [*self.events, *self.sampler.sampled_events()]
+        order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
+        events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
         unknown: Place | None = self.unknown.place if self.unknown else None
         return Parsed(
             self.source,

@@ -97,7 +97,6 @@ class SxidParser(LineParser):
     literals = ("SXid (PCI:", "detected NVSwitch")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each error."""
         hit = _SXID.search(line.raw)
         if hit is None or (hit["text"] or "").startswith(("Severity", "Data")):
             return

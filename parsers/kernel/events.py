@@ -64,7 +64,6 @@ class StuckTaskParser(LineParser):
     literals = ("blocked for more than", "soft lockup", "state:D")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each report."""
         if hit := _BLOCKED.search(line.raw):
             if hit["sleeper"] and any("blocked for more than" in above.raw for above in line.preceding(4)):
                 return  # the head of that report's stack

@@ -56,15 +56,15 @@ def _records(place: Place, item: dict[str, Any]) -> Iterator[InspectorRecord]:
     header, metadata = _object_in(item, "header"), _object_in(item, "metadata")
     host = metadata.get("hostname")
     for name in _KINDS:
-        told = _object_in(item, f"{name}_perf")
-        op = told.get(name)
+        call = _object_in(item, f"{name}_perf")
+        op = call.get(name)
         if not isinstance(op, str):
             continue
-        count, size = _whole_number(told.get(f"{name}_sn")), _whole_number(told.get(f"{name}_msg_size_bytes"))
-        micros = told.get(f"{name}_exec_time_us")
+        count, size = _whole_number(call.get(f"{name}_sn")), _whole_number(call.get(f"{name}_msg_size_bytes"))
+        micros = call.get(f"{name}_exec_time_us")
         yield InspectorRecord(
             place=place,
-            text=f'"{name}_perf": {json.dumps(told)}'[:500],
+            text=f'"{name}_perf": {json.dumps(call)}'[:500],
             group_rank=_whole_number(header.get("rank")),
             time=_time_of_micros(metadata.get("dump_timestamp_us")),
             host=host[:200] if isinstance(host, str) and host else None,
@@ -112,17 +112,16 @@ class InspectorMetrics(LineParser):
     literals = _METRICS
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One note for a metric."""
         hit = _METRIC.search(line.body)
         if hit is None:
             return
-        told = dict(_LABEL.findall(hit["labels"]))
+        labels = dict(_LABEL.findall(hit["labels"]))
         fast = hit["what"].startswith("bus")
-        what = (told.get("collective") or told.get("p2p_operation") or "calls", told.get("message_size", ""))
-        where = told.get("comm_name") or told.get("comm_id") or "a communicator"
-        board = told.get("gpu") or told.get("gpu_device_id")
+        what = (labels.get("collective") or labels.get("p2p_operation") or "calls", labels.get("message_size", ""))
+        where = labels.get("comm_name") or labels.get("comm_id") or "a communicator"
+        board = labels.get("gpu") or labels.get("gpu_device_id")
         detail = " ".join(filter(None, what)) + f" in {where}" + (f" on {board}" if board else "")
-        host = told.get("node") or told.get("hostname") or line.mark.host
+        host = labels.get("node") or labels.get("hostname") or line.mark.host
         yield Note(
             **common(line, rank=None, host=host),
             what="inspector-bandwidth" if fast else "inspector-time",

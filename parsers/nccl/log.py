@@ -98,7 +98,6 @@ class TrailParser(LineParser):
     literals = (".cc:",)
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One note for each level."""
         for message in messages(line.body):
             hit = _TRAIL.match(message.message) if message.level == "INFO" else None
             if hit and int(hit["code"]) < len(_RESULTS):

@@ -30,7 +30,6 @@ class Transport(LineParser):
     literals = (*dict.fromkeys(_TABLE.literals), "NCCL CALL ", "NCCL TRACE ")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One note for each message that a row fits."""
         for message in messages(line.body):
             text = message.message[:1_000]
             if message.level == "CALL" and _CALL.match(text):

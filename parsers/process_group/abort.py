@@ -49,7 +49,6 @@ class ExitWithoutDestroy(LineParser):
     literals = ("group has NOT been destroyed", "destroy_process_group() was not")
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """One note."""
         if "arning" in line.body or "WARNING" in line.body or "process group has" in line.body:
             yield Note(**common(line), what="exit-without-destroy", detail="the program ended with its groups open")
 

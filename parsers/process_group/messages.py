@@ -47,7 +47,6 @@ class GroupOptions(LineParser):
     literals = ("NCCL initialization options",)
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """One note with what the line tells."""
         options = {name: m[1] for name, p in _FIELDS.items() if (m := p.search(line.body))}
         if not options:
             return

@@ -96,7 +96,7 @@ def _wrapper(line: Line) -> Event:
     calls = fingerprints(text)
     none = Fingerprint(None, None, None, None)
     (left_rank, left), (right_rank, right) = [*calls, (None, none), (None, none)][:2]
-    one = len(calls) < 2
+    alone = len(calls) < 2
     listed = text.partition("differ in the following aspects")[2]
     aspects = tuple(name for name, pattern in _ASPECTS if pattern.search(listed))
     fields: dict[str, Any] = {
@@ -108,9 +108,9 @@ def _wrapper(line: Line) -> Event:
         "right": str(right),
         "right_op": right.op,
         "right_seq": right.seq,
-        "aspects": aspects or (() if one else _differing_aspects(left, right)),
-        "op": left.op if one or left.op == right.op else None,
-        "seq": left.seq if one or left.seq == right.seq else None,
+        "aspects": aspects or (() if alone else _differing_aspects(left, right)),
+        "op": left.op if alone or left.op == right.op else None,
+        "seq": left.seq if alone or left.seq == right.seq else None,
     }
     return CollectiveMismatch(**common(line, **fields))
 

@@ -73,7 +73,7 @@ def _set_up(line: Line) -> Event:
                 break
             text += below.body
     match = _UNIQUE_ID.search(text)
-    keys = {name: value for found in _KEY.finditer(text) for name, value in found.groupdict().items() if value}
+    keys = {name: value for named in _KEY.finditer(text) for name, value in named.groupdict().items() if value}
     path = keys.get("path", "").rstrip(".")
     fields: dict[str, Any] = {"operation": "unique-id", "key": path or keys.get("name")}
     if match is not None:

@@ -73,10 +73,10 @@ class Crashes(LineParser):
 
 
 def _reason(line: Line, match: re.Match[str]) -> str:
-    said = match["says"] or match["text"] or ""
-    if not said:
-        said = next((what[1] for below in line.following(3) if (what := _WHAT.search(below.body))), "")
-    return f"{match['ray'] or match['other']}: {said}".rstrip(": ")
+    reason = match["says"] or match["text"] or ""
+    if not reason:
+        reason = next((what[1] for below in line.following(3) if (what := _WHAT.search(below.body))), "")
+    return f"{match['ray'] or match['other']}: {reason}".rstrip(": ")
 
 
 def _crash(line: Line, signal: str | None) -> Event:

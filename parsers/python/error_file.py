@@ -59,13 +59,13 @@ class ErrorFile(FileParser):
         try:
             if len(content) > _LARGEST:
                 raise ValueError(f"larger than {_LARGEST} bytes")
-            told = _message_of(json.loads(content))
+            contents = _message_of(json.loads(content))
         except (ValueError, RecursionError) as error:
             gap = Gap("error file", f"cannot be read as JSON: {error}"[:200], source=source.id)
             return Parsed(source, gaps=(gap,), lines=content.count(b"\n") + 1)
-        if told is None:
+        if contents is None:
             return Parsed(source, gaps=(Gap("error file", "holds no message", source=source.id),), lines=1)
-        return Parsed(source, (_exception_event(source, *told),), lines=1, candidates=1, understood=1)
+        return Parsed(source, (_exception_event(source, *contents),), lines=1, candidates=1, understood=1)
 
 
 def _message_of(data: Any) -> tuple[str, str, str] | None:
@@ -88,15 +88,20 @@ def _exception_event(source: Source, message: str, stack: str, stamp: str) -> Ex
     lines = _Callstack(source, stack or message).lines
     headers = [line for line in lines if tracebacks.is_header(line)]
     header = headers[-1] if headers else lines[0]
-    found = tracebacks.read_traceback(header) if headers else tracebacks.Raised(header, "", "", ())
-    if not found.type:
+    traceback = tracebacks.read_traceback(header) if headers else tracebacks.Raised(header, "", "", ())
+    if not traceback.type:
         named = tracebacks.exception_in(message.split("\n")[0])
         name, text = (named["type"], named["message"] or "") if named else ("", message[:2000])
-        found = tracebacks.Raised(header, name, text, found.frames)
-    shown = f"{found.type}: {found.message}" if found.type else found.message
+        traceback = tracebacks.Raised(header, name, text, traceback.frames)
+    shown = f"{traceback.type}: {traceback.message}" if traceback.type else traceback.message
     causes = tracebacks.causes(header)
     return raised(
-        found, header, causes, place=Place(source.id, source.path, 1), text=shown[:500], time=_time_of_seconds(stamp)
+        traceback,
+        header,
+        causes,
+        place=Place(source.id, source.path, 1),
+        text=shown[:500],
+        time=_time_of_seconds(stamp),
     )
 
 

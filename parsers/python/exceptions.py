@@ -52,22 +52,22 @@ class Exceptions(LineParser):
         yield from _logged_exception(line)
 
 
-def raised(found: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
+def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
     """The event of a traceback that began on ``header``.
 
     ``causes`` are type and message of the exceptions it was raised on top of; ``more`` overrides fields (``rank``, ``time`` …).
     """
-    user = user_frame(found.frames)
+    user = user_frame(traceback.frames)
     fields: dict[str, Any] = {
-        "type": found.type,
-        "message": found.message,
+        "type": traceback.type,
+        "message": traceback.message,
         "frame": frame_text(user) if user else None,
-        "code": dict(zip(found.frames, found.code, strict=False)).get(user, "") if user else "",
-        "frames": tuple(frame_text(part) for part in found.frames[:_FRAMES]),
-        "origin": origin(found.type, found.message, found.frames, causes) if found.type else "",
+        "code": dict(zip(traceback.frames, traceback.code, strict=False)).get(user, "") if user else "",
+        "frames": tuple(frame_text(part) for part in traceback.frames[:_FRAMES]),
+        "origin": origin(traceback.type, traceback.message, traceback.frames, causes) if traceback.type else "",
         "logged": header.mark.severity is not None,
     }
-    base = common(found.line)
+    base = common(traceback.line)
     for name in ("rank", "time", "host", "pid"):
         base[name] = base[name] if base[name] is not None else common(header)[name]
     return ExceptionRaised(**{**base, **fields, **more})
@@ -84,33 +84,35 @@ def _traceback(header: Line) -> Iterator[Event]:
     below = tuple(tracebacks.chained_lines(header)) if chained else ()
     if any(_IN_TABLE in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
-    found = tracebacks.read_traceback(header)
+    traceback = tracebacks.read_traceback(header)
     if any(before.startswith(words) for words in _IGNORED):
-        yield Note(**common(found.line, what="exception-ignored", detail=f"{found.type}: {found.message}"[:500]))
+        yield Note(
+            **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])
+        )
         return
     more: dict[str, Any] = {}
     if spawned := _SPAWNED.search(before):
         more["local_rank"] = int(spawned[1])
     if other := _OTHER_RANK.search(header.body):
         more["rank"] = int(other[1])
-    if before.startswith("Exception in thread ") or _is_announced(above, found):
+    if before.startswith("Exception in thread ") or _is_announced(above, traceback):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
-    if wrapped := _WORKER.search(found.message):
-        found = _inner(found)
+    if wrapped := _WORKER.search(traceback.message):
+        traceback = _inner(traceback)
         more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
-    yield raised(found, header, tracebacks.causes(header) if chained else (), **more)
+    yield raised(traceback, header, tracebacks.causes(header) if chained else (), **more)
 
 
 def _line_above(header: Line) -> Line | None:
     return next((line for line in header.preceding(4) if line.body.strip()), None)
 
 
-def _is_announced(above: Line | None, found: Raised) -> bool:
+def _is_announced(above: Line | None, traceback: Raised) -> bool:
     """True when the line above is a logger's, about this exception: then the code caught it."""
-    if above is None or above.mark.severity is None or not found.type:
+    if above is None or above.mark.severity is None or not traceback.type:
         return False
-    name = found.type.rpartition(".")[2]
-    return name in above.body or (len(found.message) > 8 and found.message[:40] in above.body)
+    name = traceback.type.rpartition(".")[2]
+    return name in above.body or (len(traceback.message) > 8 and traceback.message[:40] in above.body)
 
 
 def _inner(outer: Raised) -> Raised:
@@ -124,10 +126,10 @@ def _inner(outer: Raised) -> Raised:
 
 
 def _cut_traceback(line: Line) -> Iterator[Event]:
-    found = tracebacks.read_tail(line)
-    if found is None or not found.message or not _NAMED.match(line.body):
+    traceback = tracebacks.read_tail(line)
+    if traceback is None or not traceback.message or not _NAMED.match(line.body):
         return
-    yield raised(found, line, logged=line.mark.severity is not None)
+    yield raised(traceback, line, logged=line.mark.severity is not None)
 
 
 def _logged_exception(line: Line) -> Iterator[Event]:
@@ -137,10 +139,10 @@ def _logged_exception(line: Line) -> Iterator[Event]:
     name, message = match["type"], match["message"].strip()
     below = next(line.following(1), None)
     if below is not None and tracebacks.is_header(below):
-        found = tracebacks.read_traceback(below)
-        if found.type.endswith(name) and message.startswith(found.message.split("\n")[0]):
+        traceback = tracebacks.read_traceback(below)
+        if traceback.type.endswith(name) and message.startswith(traceback.message.split("\n")[0]):
             # The logger's line knows the rank and the time, the unmarked traceback below it the frames.
-            yield raised(Raised(line, name, message, found.frames, found.code), below, logged=True)
+            yield raised(Raised(line, name, message, traceback.frames, traceback.code), below, logged=True)
             return
     verdict = "echo" if is_echo(name, message) else "own"
     yield ExceptionRaised(**common(line, type=name, message=message, origin=verdict, logged=True))

@@ -98,7 +98,7 @@ def block_events(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
         yield from _processes(line, first["what"], below)
         return
     found = outliers(below)
-    told = [
+    details = [
         below[0].strip(),
         *_reported_states(below[1:]),
         *(["the report has impossible rank numbers"] if found.impossible else []),
@@ -109,7 +109,7 @@ def block_events(line: Line, first: re.Match[str]) -> Iterator[RasStatus]:
         **common(line, rank=None, text=rows[:500]),
         what=first["what"],
         missing=Ranks(found.ranks),
-        detail=(name + "; ".join(told))[:300],
+        detail=(name + "; ".join(details))[:300],
         counts=tuple(found.counts + found.many),
         comm_id=comm_id_of(first["hash"]) if first["hash"] and not found.impossible else None,
         processes=tuple(found.processes),

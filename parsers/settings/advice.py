@@ -39,12 +39,11 @@ class AdviceParser(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One note for each piece of advice on the line."""
         if _is_logged(line):
             return
         details = [str(row.values["what"]) for row in _TABLE.rows if row.first_match(line.body[:2000])]
         for match in _ADVISED.finditer(line.body[:4000]):
-            value = match["value"] or (told["value"] if (told := _SET_TO.search(match["rest"])) else "")
+            value = match["value"] or (setting["value"] if (setting := _SET_TO.search(match["rest"])) else "")
             details.append(f"{match['name']}={value}" if value else match["name"])
         for detail in list(dict.fromkeys(details))[:_MOST]:
             yield Note(**common(line), what="advice", detail=detail)
@@ -67,7 +66,6 @@ class ReadsParser(LineParser):
     literals = ("environ.get(", "getenv(", "environ[", "${NCCL_", "$NCCL_", "${TORCH_NCCL_", "$TORCH_NCCL_")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One note for each variable that the line reads."""
         names = [match["name"] or match["shell"] for match in _READING.finditer(line.body[:4000])]
         for name in list(dict.fromkeys(names))[:_MOST]:
             yield Note(**common(line), what="reads-variable", detail=name)

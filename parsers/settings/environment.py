@@ -42,7 +42,7 @@ class EnvironmentParser(LineParser):
             if name in seen:
                 continue
             seen.add(name)
-            told = masked(name, value)
-            yield Setting(**common(line, text=f"{name}={told}"), name=name, value=told)
+            shown = masked(name, value)
+            yield Setting(**common(line, text=f"{name}={shown}"), name=name, value=shown)
             if len(seen) == MOST:
                 return

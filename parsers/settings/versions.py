@@ -28,6 +28,6 @@ class VersionParser(LineParser):
             program = row.values["of"]
             if program not in seen and (hit := row.first_match(line.body)):
                 seen.add(program)
-                told = hit.groupdict()
-                version = told.get("version") or told["tuple"].replace(" ", "").replace(",", ".")
+                groups = hit.groupdict()
+                version = groups.get("version") or groups["tuple"].replace(" ", "").replace(",", ".")
                 yield Version(**common(line), of=program, version=version)

@@ -29,7 +29,6 @@ class GdbParser(LineParser):
     literals = ("(LWP ",)
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One stack for each thread with frames."""
         hit = _GDB.search(line.body)
         if hit is None:
             return
@@ -72,7 +71,6 @@ class PystackParser(LineParser):
     literals = ("Traceback for thread ",)
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One stack for each thread with frames."""
         hit = _PYSTACK.search(line.body)
         if hit is None:
             return

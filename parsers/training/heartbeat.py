@@ -73,6 +73,5 @@ class StepTimes(LineParser):
     literals = ("time (ms) | ",)
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """One heartbeat."""
         if _TIMES.search(line.body[:2_000]):
             yield Heartbeat(**common(line))

@@ -24,5 +24,4 @@ class LibraryWarnings(RowParser):
     rows = Table(__file__).rows
 
     def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        """The detail is the whole line."""
         return common(line, detail=self.searched_text(line).strip()[:300])

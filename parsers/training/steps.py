@@ -143,20 +143,19 @@ class Trainer(LineParser):
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
-        """The last state that the line shows."""
         body, file = line.body, line.mark.file
         if (file is not None and not file.endswith(".py")) or any(words in body for words in _NOT_STEPS):
             return
-        told = self._fields(body)
-        if told is None:
+        state = self._fields(body)
+        if state is None:
             return
-        yield Progress(**common(line), **told)
+        yield Progress(**common(line), **state)
 
     def _fields(self, body: str) -> dict[str, Any] | None:
         text = body[-1200:]  # bars may stand behind each other on one line: the last one counts
-        told = _bar_fields(text)
-        if told is not None:
-            return told
+        state = _bar_fields(text)
+        if state is not None:
+            return state
         for mark, pattern, fields in _FORMS:
             m = pattern.search(text) if mark in text else None
             if m:
