@@ -69,7 +69,7 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """That ranks wait in a stuck call: at most ``most`` recorder entries or counters, and as many lines of watchdogs."""
+    """Cites ranks that wait in a stuck call: at most ``most`` recorder entries or counters, and as many watchdog lines."""
 
     call: StuckCall | None
     most: int = 3

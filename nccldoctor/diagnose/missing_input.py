@@ -104,7 +104,7 @@ def _ranks_with_counters(facts: Facts, draft: Conclusion) -> Ranks:
 
 
 def _owner_of(gap: Gap, source: Source | None) -> Ranks:
-    """The rank whose file it is, by what was read of it, else by its name."""
+    """Returns the rank that wrote a file, by its contents, else by its name."""
     if source is not None:
         return Ranks([source.rank] if source.rank is not None else [])
     (hint,) = hints([gap.what], [False])

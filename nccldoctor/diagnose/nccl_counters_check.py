@@ -45,7 +45,7 @@ REFUTED = "another query, or a later line, in which the rank has come further"
 
 
 def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
-    """The conclusion, with what these observers add to it."""
+    """Returns the conclusion after NCCL's own observers supported, limited or contradicted it."""
     one = counters_of(facts, draft.call)
     if one is not None:
         return _add_leads(facts, _limited_by_counters(facts, draft, one))
@@ -174,7 +174,7 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
 
 
 def _has_dated_counters(facts: Facts) -> bool:
-    """True when some counts are certainly of the stall: only those contradict."""
+    """True when some counts were certainly taken during the stall: only those contradict."""
     return any(one.is_steady or has_time(facts, one) for one in facts.case.nccl_counters)
 
 

@@ -49,7 +49,7 @@ class ObservedStall(Stall):
 
     @classmethod
     def of(cls, facts: Facts, stall: Stall) -> ObservedStall:
-        """The same stall, open to observation."""
+        """Returns the same stall with its observations, none of them computed yet."""
         return cls(**{f.name: getattr(stall, f.name) for f in fields(Stall)}, facts=facts)
 
     @cached_property
@@ -103,7 +103,7 @@ class ObservedStall(Stall):
         return Observed(lambda rank: absence.show_activity(self.facts, rank))
 
     def common_host(self, ranks: Ranks) -> str | None:
-        """The host whose ranks these are, all of them and no others; None where there is none."""
+        """The host that runs exactly ``ranks``; None where there is no such host."""
         return absence.common_host(self.facts, ranks)
 
     @cached_property
@@ -162,7 +162,7 @@ class ObservedStall(Stall):
 
     @cached_property
     def order_breaks(self) -> list[call_order.OrderBreak]:
-        """Where ranks of a circle left the order of calls."""
+        """The places at which ranks of a circle left the order of calls."""
         return call_order.find_order_breaks(self.facts, self.calls)
 
     @cached_property
@@ -178,6 +178,6 @@ class ObservedStall(Stall):
 
     @cached_property
     def transfer_breaks(self) -> list[call_order.OrderBreak]:
-        """Where ranks left the order of calls by not posting their end of a transfer."""
+        """The places at which ranks left the order of calls by not posting their end of a transfer."""
         breaks = call_order.find_order_breaks(self.facts, self.one_ended)
         return [item for item in breaks if item.call.pair is not None]

@@ -33,7 +33,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 
 @rule(CauseClass.DEVICE_STALLED, refuted_by="a later snapshot in which the completions of that rank moved on")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The minority that is still in a call which the majority completed."""
+    """Concludes that a device stands still: a minority is still in a call that the majority completed."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or call.pair is not None or not call.completed:
         return None

@@ -105,7 +105,7 @@ def _is_node_block(ranks: Ranks) -> bool:
 
 
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """All ranks of one host, and nobody else, left nothing."""
+    """Concludes that a node may be lost: all ranks of one host, or of a node-sized block, left nothing."""
     call, gone = stall.call, _silent_block(facts, stall)
     if call is None or not gone:
         return None
@@ -188,7 +188,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The few ranks that complained of nothing, where the first complaint of all others was a connection that broke."""
+    """Concludes that few ranks ended: they never complained, and the others first lost a connection."""
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
@@ -238,7 +238,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
 
 
 def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Exit code 0 of a rank that the others still wait for."""
+    """Concludes that a rank ended too early: it exited with 0 while the others still wait for it."""
     ranks = Ranks(
         r
         for r in stall.named | stall.proven_absent
@@ -307,7 +307,10 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
 
 
 def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Peers whose connections broke, and one absent rank that is silent while the others complain or dump."""
+    """Concludes that one absent, silent rank ended: connections of its peers broke.
+
+    The others complain or dump.
+    """
     silent = Ranks(
         r
         for r in stall.named

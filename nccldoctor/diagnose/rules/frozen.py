@@ -43,7 +43,7 @@ AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
     CauseClass.FROZEN, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record"
 )
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The only absent rank, silent where the others are not."""
+    """Concludes that the absent ranks froze: they are silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         return _quiet_without_life(stall)
     if stall.kind is not StallKind.ABSENT or stall.call is None or stall.is_scattered:
@@ -173,7 +173,9 @@ def _is_only_stall(facts: Facts, call: StuckCall) -> bool:
 def _uncollected(
     facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ranks, citations: Sequence[Citation]
 ) -> Hypothesis:
-    """Neither dump nor log of the rank was read. Why it did not come stays open.
+    """Concludes that a rank may have frozen: neither its dump nor its log was read.
+
+    The reason why the files are missing stays open.
 
     It is named where somebody complained, every other rank left something, and all waiting ends at it.
     """

@@ -35,7 +35,7 @@ REFUTED = "a rank that would not have come at all"
 
 @rule(CAUSE, refuted_by=REFUTED)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The ranks that came late, or were still working when the others gave up."""
+    """Concludes that ranks straggle: they came late, or were still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
         return _late_entry(facts, stall.call)
     if stall.kind is StallKind.ABSENT:
@@ -44,7 +44,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
-    """A member whose own entry is later than the others' by most of the limit."""
+    """Concludes that a member entered the call later than the others, by most of the limit."""
     rows = rows_at(facts.case, facts.progress, call.group, call.seq)
     if len(rows) < 3:
         return None
@@ -77,7 +77,10 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
 
 
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """An absent rank whose lines show that its work finished, or went on, after the first complaint."""
+    """Concludes that an absent rank was still working when the first complaint came.
+
+    Its lines show that its work finished, or went on, afterwards.
+    """
     ranks = stall.named
     evidence: list[Citation] = []
     named: set[int] = set()

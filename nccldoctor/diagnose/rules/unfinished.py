@@ -26,7 +26,7 @@ from nccldoctor.model.ranks import names, verb
     refuted_by="a member that did not issue the call, or issued another; an error of a link or a board",
 )
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """A call that everybody is in."""
+    """Concludes that a call hangs although no member is shown to be missing."""
     call = stall.call
     if stall.kind is not StallKind.FULL or call is None or (len(call.entered) < 2 and call.row >= 0):
         return None

@@ -74,7 +74,7 @@ class OrderBreak:
 
     @property
     def source(self) -> str:
-        """Whose record ``expected`` is, in words."""
+        """Names the rank or ranks whose record ``expected`` is from."""
         if self.by_past:
             return f"an earlier step of rank {self.rank}: what always came there"
         return f"what {names(self.peers)} issued there, behind the same calls"
@@ -151,7 +151,10 @@ def ranks_one_call_ahead(facts: Facts, calls: tuple[StuckCall, ...]) -> list[tup
 
 
 def _is_always_one(counts: list[int]) -> bool:
-    """True when one call more remains one more: had the call only been moved, its peers would issue theirs later."""
+    """True when a surplus of one call stays one at each later shared call.
+
+    Had the call only been moved, its peers would issue theirs later, and the surplus would vanish.
+    """
     return len(counts) > 1 and set(counts) == {1}
 
 
@@ -162,7 +165,7 @@ def _calls_before(facts: Facts, group: int, rank: int, before: int) -> int:
 
 
 def _start(facts: Facts, call: StuckCall, rank: int) -> int:
-    """The position behind the last call of that kind that the rank issued before the one that is missed."""
+    """Returns the position after the rank's last call of that kind before the missed one."""
     rows = facts.sequences.rows(rank)
     same = [i for i, r in enumerate(rows.tolist()) if _is_same_call_kind(facts, call, r)]
     if call.pair is None:

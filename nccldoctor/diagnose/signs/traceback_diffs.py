@@ -74,7 +74,10 @@ def _user_frames(event: ExceptionRaised) -> tuple[str, ...]:
 
 
 def _has_branched_earlier(event: ExceptionRaised, other: ExceptionRaised) -> bool:
-    """True when a rank waits further up in the function in which both tracebacks part: it took another branch."""
+    """True when a rank waits further up in the function in which the two tracebacks part.
+
+    The rank took another branch. Example: rank 3 waits in line 40 of ``train_step``, and its peers in line 52.
+    """
     for mine, theirs in zip(_user_frames(event), _user_frames(other), strict=False):
         if mine != theirs:
             here, line = _function_and_line(mine)

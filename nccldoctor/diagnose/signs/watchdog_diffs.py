@@ -187,7 +187,11 @@ def _has_several_timeouts(facts: Facts, rank: int) -> bool:
 
 
 def _completed_by_others(facts: Facts) -> Hypothesis | None:
-    """One member waits in a call that needs everybody, and another counts that number as completed: they issued different calls."""
+    """Concludes unlike calls when one member waits in a call that another counts as completed.
+
+    The call needs everybody, so that nobody can complete it alone. Example: rank 3 waits in ALLREDUCE #18, and rank 0
+    counts #18 as completed.
+    """
     newest = {e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None}
     lines = {rank: line for rank, line in newest.items() if line.op not in EARLY}
     for rank, keys in sorted(facts.wait_graph.waits_in.items()):
