@@ -20,7 +20,7 @@ Exit codes:
   0  nothing wrong found
   1  a stall or failure was diagnosed
   2  usage error, or nothing readable
-  3  something is wrong but it cannot be told what"""
+  3  something is wrong, cause unknown"""
 
 
 @click.group(

@@ -30,7 +30,7 @@ _ANYTHING = (SourceKind.LOG, SourceKind.JSON)
 
 
 def exit_code(diagnosis: Diagnosis) -> int:
-    """0 nothing wrong found, 1 diagnosed, 2 nothing readable, 3 wrong but it cannot be told what."""
+    """0 nothing wrong found, 1 diagnosed, 2 nothing readable, 3 something is wrong, cause unknown."""
     cause = diagnosis.verdict.cause
     if cause is CauseClass.NONE:
         return NOTHING_WRONG
