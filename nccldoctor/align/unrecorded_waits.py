@@ -18,7 +18,6 @@ from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.align.progress.table import ProgressTable
-from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.align.wait_graph import WaitGraph
 from nccldoctor.events import StoreError
 from nccldoctor.identify.case import Case
@@ -95,7 +94,7 @@ def _ranks_without_entries(case: Case) -> Ranks:
 def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
     """True when a rank waited until the limit, or was waiting when its stack was taken."""
     activity = liveness.activity(rank)
-    if any(s.main and is_waiting(s.frames) for s in activity.stacks):
+    if activity.waiting_stack is not None:
         return True
     return any(
         e.operation in SET_UP if isinstance(e, StoreError) else is_gloo_timeout(e) for e in activity.secondary_errors
@@ -105,7 +104,7 @@ def _has_waited_in_vain(liveness: Liveness, rank: int) -> bool:
 def _has_said_it_waits(liveness: Liveness, rank: int) -> bool:
     """True when its main thread is inside a collective, a send or a receive, or such a call raised."""
     activity = liveness.activity(rank)
-    if any(s.main and is_waiting(s.frames) for s in activity.stacks):
+    if activity.waiting_stack is not None:
         return True
     return any(is_gloo_timeout(e) or is_lost_connection(e) for e in activity.secondary_errors)
 
