@@ -35,7 +35,7 @@ STEPS_COMPARED = 8
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedWaits:
-    """Which roots of the wait graph wait in an unrecorded call.
+    """The roots of the wait-for graph that wait in an unrecorded call.
 
     ``excused`` roots do. ``inferred``: only the order of past steps says so. ``hidden``: every root waits, so that all waiting ends
     in calls that no recorder noted.

@@ -1,4 +1,4 @@
-"""Builds the graph of which rank waits for which, over all process groups, with its roots and its cycles.
+"""Builds the wait-for graph of the ranks over all process groups, with its roots and its cycles.
 
 A rank waits in few calls: those whose kernel is known to run, else the first unfinished one in its own order (later ones queue
 behind it). A stuck call waits for the members that are not in it. Following those members to the calls *they* wait in ends at
@@ -73,7 +73,7 @@ class WaitGraph:
     cycles: tuple[tuple[Key, ...], ...]
 
     def waiting_for(self, rank: int) -> list[StuckCall]:
-        """The stuck calls that ``rank`` has not issued, as far as is known, in the order of their keys."""
+        """The stuck calls that ``rank`` is not known to have issued, in the order of their keys."""
         return [c for c in self.calls.values() if rank in c.missing or rank in c.unknown]
 
 

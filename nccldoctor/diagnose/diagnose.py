@@ -50,7 +50,7 @@ def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     """The stalls to judge: those of the wait-for graph, else one crash, else nothing.
 
     While a job goes on, calls are in flight and hosts run ahead of each other. Where no log complains, only those stalls count that
-    stacks confirm, or of which a dump holds an unfinished call.
+    stacks confirm, or whose call a dump holds as unfinished.
     """
     quiet = _has_no_complaint(facts)
     if quiet and has_gone_on(facts):
@@ -237,7 +237,7 @@ def _without_repeats(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
 
 
 def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
-    """The links of who waits for whom, from the first victims to the culprit; the last 24 of them.
+    """The links of the wait-for graph from the first victims to the culprit; the last 24 of them.
 
     A rank that issued calls in another order waits itself, for those who wait for it: it is a link and the end.
     """
@@ -247,7 +247,8 @@ def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
     for key, call in facts.wait_graph.calls.items():
         if key not in depth or not call.inside - apart:
             continue
-        absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()  # not heard of is not waited for
+        # members without a record are not waited for where the fault is inside the call
+        absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()
         target = (call.blockers & draft.ranks) or call.missing or call.queued or absent
         op = op_type(facts.case.vocabulary.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
         stalled = stalled_of(facts, call)

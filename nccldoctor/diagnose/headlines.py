@@ -15,7 +15,7 @@ LONGEST = 400
 """Characters of a headline that names several stalls."""
 
 READABLE = 160
-"""Characters up to which each of them is told in full; beyond, its details are left to the findings."""
+"""Characters up to which each of them stands in full; beyond, its details are left to the findings."""
 
 _MAIN = re.compile(r"(?::|;|,) ")
 _WHO = re.compile(

@@ -29,7 +29,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The ranks of which one kind of input was found, against those that would have left it."""
+    """The ranks that left one kind of input, and the ranks that would have left it."""
 
     input: str
     expected: Ranks

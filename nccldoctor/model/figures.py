@@ -88,7 +88,7 @@ class StackSide:
 
 @dataclass(frozen=True, slots=True)
 class StackDiff:
-    """A culprit's stack beside a peer's; ``peer`` is None where no peer left one."""
+    """A culprit's stack and a peer's; ``peer`` is None where no peer left one."""
 
     culprit: StackSide
     peer: StackSide | None

@@ -29,8 +29,8 @@ class Evidence:
 class Stalled:
     """The call that somebody waits in: the root of the chain (see the contract, *Which call*).
 
-    ``since`` and ``until`` are when the first member entered it and when the first of them gave up, as far as the
-    input says: aware where it names a zone, year 1900 where it has no year.
+    ``since`` and ``until`` are when the first member entered it and when the first of them gave up, None where
+    unknown: aware where the input names a zone, year 1900 where it has no year.
     """
 
     op: str | None

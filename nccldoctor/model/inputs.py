@@ -65,7 +65,7 @@ class Group:
 
     ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who
     recorded calls in it), ``log`` (lines that name it), ``world`` (the size of the job is on record), ``listed`` (the launcher
-    lists every rank heard of), ``nccl`` (a communicator of which NCCL itself tells the members), ``assumed``.
+    lists every known rank), ``nccl`` (a communicator whose members NCCL itself prints), ``assumed``.
     """
 
     index: int

@@ -35,7 +35,7 @@ Step = tuple[int | None, int | None, str]
 
 
 def call_diff(facts: Facts, findings: tuple[Finding, ...]) -> CallDiff | None:
-    """Returns the calls of the first culprit with a record, beside those of its likest peer.
+    """Returns the calls of the first culprit with a record, and those of its most similar peer.
 
     None where no such pair recorded calls.
     """

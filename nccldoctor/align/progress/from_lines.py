@@ -65,7 +65,7 @@ def _is_garbage(counter: int | None) -> bool:
 
 
 def group_of(case: Case, event: Event) -> int | None:
-    """The index of the group that a watchdog line is about; None where it cannot be told.
+    """The index of the group that a watchdog line is about; None where it is unknown.
 
     That is the group it names, else the one in which its rank recorded such a call. Releases before 2.3 name no group: without
     dumps their lines can only mean the default group, unless the rank inside the group differs from the global one.

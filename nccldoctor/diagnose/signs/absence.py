@@ -133,7 +133,7 @@ def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
     """Returns the ranks that may be named: proven absent, or the only ones not shown to be waiting.
 
     Example: ranks 0-6 gave up on ALLREDUCE #18 of the default group of 8 ranks; rank 7 may be named although it left nothing. Not so
-    where it may have waited as well: NCCL told it of a lost peer, its own watchdog took it down, or it aborted as the others did. A
+    where it may have waited as well: NCCL reported a lost peer to it, its own watchdog took it down, or it aborted as the others did. A
     dump or a log that was not collected shows neither.
     """
     if stall.proven_absent:

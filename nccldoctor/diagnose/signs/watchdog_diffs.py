@@ -76,7 +76,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
 
 
 def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
-    """Output of PyTorch's own analyser. Its *culprit rank* is whoever differs from the first rank: nobody is named for that."""
+    """Output of PyTorch's own analyser. Its *culprit rank* merely differs from the first rank: that names no culprit."""
     found = [e for e in facts.case.of(FrAnalysis) if e.what == "mismatch" and _aspect_of(e) == aspect]
     if not found:
         return None
