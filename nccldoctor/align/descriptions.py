@@ -136,11 +136,16 @@ def _printed_limit(facts: Facts, call: StuckCall) -> int | None:
     return next((e.timeout_ms for e in timeouts_of(facts, call) if e.timeout_ms is not None), None)
 
 
+def op_of(facts: Facts, call: StuckCall) -> str | None:
+    """The operation of a call, as the watchdog prints it: ``ALLREDUCE``; None where it is unknown."""
+    return _without_times(facts, call).op
+
+
 def describe(facts: Facts, call: StuckCall | None) -> str:
     """``ALLREDUCE #18723 of dp (5)``."""
     if call is None:
         return "a collective"
-    op = _without_times(facts, call).op or "call"
+    op = op_of(facts, call) or "call"
     group = facts.case.groups[call.group]
     if group.desc == "default_pg" or len(facts.case.groups) == 1:
         return f"{op} #{call.seq}"

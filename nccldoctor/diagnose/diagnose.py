@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from logging import DEBUG
 
-from nccldoctor.align.descriptions import describe, stalled_of
+from nccldoctor.align.descriptions import describe, op_of, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
@@ -24,7 +24,6 @@ from nccldoctor.diagnose.signs.still_running import has_gone_on, has_open_call
 from nccldoctor.events import CommInit, Progress
 from nccldoctor.model import CauseClass, Confidence, Evidence, Family, Finding, Link, SourceKind
 from nccldoctor.model.evidence_sources import observers
-from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 
 _LOG = logging.getLogger("nccldoctor")
@@ -250,8 +249,6 @@ def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
         # members without a record are not waited for where the fault is inside the call
         absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()
         target = (call.blockers & draft.ranks) or call.missing or call.queued or absent
-        op = op_type(facts.case.vocabulary.ops[facts.case.calls.op[call.row]]) if call.row >= 0 else None
-        stalled = stalled_of(facts, call)
         links.append(
             (
                 depth[key],
@@ -259,7 +256,7 @@ def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
                     call.inside - apart,
                     target,
                     facts.case.groups[call.group].label,
-                    op or (stalled.op if stalled else None),
+                    op_of(facts, call),
                     call.seq,
                 ),
             )
