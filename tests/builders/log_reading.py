@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+from hypothesis import strategies as st
+
 from nccldoctor.events import Event
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers.base import Line, LineParser, Parsed
@@ -28,6 +30,12 @@ def events_of(parser: LineParser, text: str, path: str = "job.log") -> list[Even
     answer = scan(Source(0, path, SourceKind.LOG, len(content)), io.BytesIO(content), [parser])
     assert answer.gaps == (), answer.gaps
     return list(answer.events)
+
+
+def text_around_literals(parsers: Sequence[LineParser], size: int) -> st.SearchStrategy[str]:
+    """A literal of one of the parsers, between two arbitrary texts of at most ``size`` characters."""
+    literals = st.sampled_from([literal for parser in parsers for literal in parser.literals])
+    return st.tuples(st.text(max_size=size), literals, st.text(max_size=size)).map("".join)
 
 
 class Probe(LineParser):

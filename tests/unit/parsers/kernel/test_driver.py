@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of
+from builders.log_reading import events_of, text_around_literals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,15 +85,11 @@ def test_healthy_kernel_logs_say_nothing():
     assert not [event for parser in PARSERS for event in events_of(parser, text, path="dmesg.txt")]
 
 
-@given(
-    st.text(max_size=150),
-    st.sampled_from([literal for parser in PARSERS for literal in parser.literals]),
-    st.text(max_size=150),
-)
+@given(text_around_literals(PARSERS, 150), st.text(max_size=150))
 @settings(max_examples=300, deadline=None)
-def test_never_raises(front, literal, back):
+def test_never_raises(text, path):
     for parser in PARSERS:
-        events_of(parser, front + literal + back, path=back)
+        events_of(parser, text, path=path)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from datetime import datetime
 
 import pytest
 from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of
+from builders.log_reading import events_of, text_around_literals
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.nccl import communicators, log, network, sockets
@@ -100,15 +99,11 @@ def test_warnings_of_disagreement_are_left_to_their_parser():
     assert not any(events_of(parser, text) for parser in PARSERS)
 
 
-@given(
-    st.text(max_size=200),
-    st.sampled_from([literal for parser in PARSERS for literal in parser.literals]),
-    st.text(max_size=200),
-)
+@given(text_around_literals(PARSERS, 200))
 @settings(max_examples=300, deadline=None)
-def test_never_raises(front, literal, back):
+def test_never_raises(text):
     for parser in PARSERS:
-        events_of(parser, front + literal + back)
+        events_of(parser, text)
 
 
 @pytest.mark.parametrize(

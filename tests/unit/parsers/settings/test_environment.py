@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from builders.cpu_limit import bounded_cpu_time
-from builders.log_reading import events_of
+from builders.log_reading import events_of, text_around_literals
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nccldoctor.parsers.base import LineParser
 from nccldoctor.parsers.settings import environment, timeouts, versions
@@ -120,15 +119,11 @@ def test_no_version(text):
     assert not events_of(VERSION, text)
 
 
-@given(
-    st.text(max_size=120),
-    st.sampled_from([literal for parser in PARSERS for literal in parser.literals]),
-    st.text(max_size=120),
-)
+@given(text_around_literals(PARSERS, 120))
 @settings(max_examples=300, deadline=None)
-def test_never_raises(front, literal, back):
+def test_never_raises(text):
     for parser in PARSERS:
-        events_of(parser, front + literal + back)
+        events_of(parser, text)
 
 
 @pytest.mark.parametrize(
