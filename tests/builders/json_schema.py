@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache, reduce
 from operator import or_
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, RootModel, create_model
@@ -121,7 +121,8 @@ def _inspect() -> list[Any]:
     source = _model("Source", _fields(Source) | _fields(Understood))
     only_lines = {"clock": (str, ""), "host": (str | None, None), "pid": (int | None, None), "text": (str, "")}
     event = _model("Event", _fields(Event) | only_lines)
-    lists = {"sources": list[source], "events": list[event], "gaps": list[_of(GapRow)]}  # type: ignore[valid-type,misc]
+    rows = {"sources": source, "events": event, "gaps": _of(GapRow)}
+    lists = {name: GenericAlias(list, row) for name, row in rows.items()}
     return [_model("Document", {"schema_version": Literal[SCHEMA_VERSION], **lists}), *_kinds().values()]
 
 

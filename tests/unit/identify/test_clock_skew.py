@@ -23,7 +23,11 @@ BASE = 1_780_000_000_000_000_000
 
 
 def found(
-    offset: dict[str, float], calls: int = 20, op: str = "all_reduce", jitter: float = 0.05, **more: object
+    offset: dict[str, float],
+    calls: int = 20,
+    op: str = "all_reduce",
+    jitter: float = 0.05,
+    hosts: dict[int, str] = HOSTS,
 ) -> tuple[Skew, ...]:
     """Six ranks on three hosts, whose clocks are off by so many seconds, and some calls each second."""
     rng = random.Random(7)
@@ -33,7 +37,7 @@ def found(
     columns = {"dump": [rank for rank, _ in rows], "seq": [seq for _, seq in rows], "completed_ns": seen}
     table = Calls.build(columns | {"op": [0] * len(rows)})
     ranks = np.array([rank for rank, _ in rows], dtype=np.int32)
-    return find_skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), more.get("hosts", HOSTS))  # type: ignore[arg-type]
+    return find_skews(Batch((), table, words), ranks, np.zeros(len(rows), np.int32), hosts)
 
 
 def test_a_host_that_is_ahead_is_named_with_its_ranks() -> None:

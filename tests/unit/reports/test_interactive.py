@@ -7,11 +7,13 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from builders import fixtures_diagnoses
 from plotly.offline import get_plotlyjs
 
+from nccldoctor.model import Diagnosis
 from nccldoctor.reports import html
 from nccldoctor.reports.plotly import interactive
 from nccldoctor.reports.plotly.figures import Plots, all_figures
@@ -30,8 +32,8 @@ NAMES = ("progress", "timeline", "lateness", "wait_graph", "streams")
         fixtures_diagnoses.ring,
     ],
 )
-def test_every_figure_can_be_made_of_any_diagnosis(name: str, make: object) -> None:
-    figure = getattr(Plots(make()), name)()  # type: ignore[operator]
+def test_every_figure_can_be_made_of_any_diagnosis(name: str, make: Callable[[], Diagnosis]) -> None:
+    figure = getattr(Plots(make()), name)()
     assert figure.layout.title.text
     assert figure.layout.template.layout.paper_bgcolor == "#ffffff"
 

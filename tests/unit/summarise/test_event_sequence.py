@@ -26,7 +26,10 @@ KERNEL = Place(1, "dmesg_node1.log", 1)
 
 
 def told(
-    events: Sequence[tuple[float, Event]], cause: str = "not-arrived", **more: object
+    events: Sequence[tuple[float, Event]],
+    cause: str = "not-arrived",
+    ranks: Sequence[int] = (5,),
+    stalled: Stalled | None = None,
 ) -> tuple[IncidentEvent, ...]:
     """The story of a job whose rank 5 (on node1) is late from 1000 and in which ranks complain at 1600."""
     timed = [
@@ -35,7 +38,7 @@ def told(
         (fixtures_conditions.TIMEOUT_AT + 1, fixtures_conditions.timeout(1, line=901)),
     ]
     case = fixtures_conditions.case([e for _, e in timed], [t for t, _ in timed])
-    return event_sequence(align(case), (fixtures_conditions.finding(cause, **more),))  # type: ignore[arg-type]
+    return event_sequence(align(case), (fixtures_conditions.finding(cause, ranks, stalled),))
 
 
 def first_cause(rows: Sequence[IncidentEvent]) -> IncidentEvent | None:
@@ -157,7 +160,7 @@ def test_complaints_are_cascade_and_the_end_is_tear_down_in_the_order_of_the_clo
 
 def test_a_verdict_that_names_nobody_takes_any_host_that_takes_part() -> None:
     call = Stalled("ALLREDUCE", 50, entered=Ranks(range(8)))
-    rows = told([(995.0, xid(74, "node0"))], "unfinished", ranks=(), stalled=call, suspects=Ranks())
+    rows = told([(995.0, xid(74, "node0"))], "unfinished", ranks=(), stalled=call)
     cause = first_cause(rows)
     assert cause is not None and cause.host == "node0"
 
