@@ -22,10 +22,11 @@ def advice_against(
 ) -> tuple[Avoid, ...]:
     """One piece of advice for each thing seen: first in the words of the catalogue, then by the judgements."""
     own = {judgement.name for judgement in judgements if judgement.kind is Kind.OWN}
+    settings = settings_seen(contexts[0].survey) if contexts else ()
     advice: dict[str, Avoid] = {}
     for entry in catalogue.entries:
         if entry.is_discouraged:
-            for name, what, place in _matches(entry, contexts):
+            for name, what, place in _matches(entry, contexts, settings):
                 if name not in own:
                     advice.setdefault(what, Avoid(what, entry.remedy.avoid[0].why, place))
     for judgement in judgements:
@@ -61,7 +62,9 @@ def assignment(name: str, value: str) -> str:
     return f"{name}={value}" if value else name
 
 
-def _matches(entry: Entry, contexts: list[Context]) -> Iterator[tuple[str, str, str | None]]:
+def _matches(
+    entry: Entry, contexts: list[Context], settings: tuple[Setting, ...]
+) -> Iterator[tuple[str, str, str | None]]:
     """Everything seen that an entry advises against: its name, its text, its place."""
     remedy = entry.remedy
     context = next((each for each in contexts if all(_is_met(each, c) for c in remedy.clauses("all"))), None)
@@ -69,7 +72,7 @@ def _matches(entry: Entry, contexts: list[Context]) -> Iterator[tuple[str, str, 
         return
     for clause in (*remedy.clauses("all"), *remedy.clauses("any")):
         if clause.name == "setting":
-            for setting in settings_seen(context.survey):
+            for setting in settings:
                 if is_assigned(setting, clause.arguments["name"], clause.arguments.get("value", ())):
                     yield setting.name, assignment(setting.name, setting.value), str(setting.place)
         elif clause.name != "finding":
