@@ -110,7 +110,7 @@ class _FirstTimeout:
     second: float
     place: Place | None
 
-    def is_after(self, event: Event, second: float) -> bool:
+    def is_before(self, event: Event, second: float) -> bool:
         """True unless the event is known to come after the timeout.
 
         Without clocks the order in a common file decides. Where that is unknown too, the event counts as earlier: a
@@ -137,7 +137,9 @@ def survey_case(case: Case) -> Survey:
     first = _first_timeout(timed)
     by_kind: dict[str, list[SurveyedEvent]] = {}
     for event, second in timed:
-        surveyed = SurveyedEvent(event, attribution.rank(event), attribution.host(event), first.is_after(event, second))
+        surveyed = SurveyedEvent(
+            event, attribution.rank(event), attribution.host(event), first.is_before(event, second)
+        )
         by_kind.setdefault(event.kind, []).append(surveyed)
     stacks: dict[int, list[Stack]] = {}
     for surveyed in by_kind.get(Stack.kind, ()):
