@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Confidence, Diagnosis, Family, Finding
-from nccldoctor.reports.parts import missing_inputs, wording
+from nccldoctor.reports.parts import missing_inputs, prose, wording
 from nccldoctor.reports.parts.sanitize import line
 
 OPEN = 5
@@ -64,7 +64,7 @@ def _was_little_read(finding: Finding) -> bool:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "!", "?", "…")) else ".")
+    return prose.sentence(text) + ("" if not text or text.endswith((".", "!", "?", "…")) else ".")
 
 
 def as_text(text: str) -> str:

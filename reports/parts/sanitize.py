@@ -77,8 +77,3 @@ def text(value: str) -> str:
     """A text of the input as the JSON holds it: bounded, encodable and without secrets."""
     bounded = value if len(value) <= TEXT else value[: TEXT - 1] + "…"
     return masked(encodable(bounded))
-
-
-def optional(value: str | None) -> str | None:
-    """:func:`text`, and None for None."""
-    return None if value is None else text(value)

@@ -19,8 +19,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests
 
 from simulator import jobs
 
-FAMILY_OF_NOBODY = ("unfinished", "none", "undetermined")
-
 
 def ranks(text: str | None) -> set[int]:
     """``"0-3,7"`` as a set."""
