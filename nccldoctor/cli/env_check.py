@@ -99,7 +99,7 @@ def settings_json(rows: Sequence[Row]) -> str:
 
 
 def check_files(paths: Sequence[str | Path], torch: str | None = None, nccl: str | None = None) -> tuple[Row, ...]:
-    """Read ``paths`` as ``analyze`` does, and :func:`check` what they set.
+    """Read ``paths`` as ``analyze`` does, and :func:`check_case` what they set.
 
     Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
