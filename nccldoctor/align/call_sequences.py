@@ -18,6 +18,7 @@ import numpy.typing as npt
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.identify.case import Case
+from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.model.stack_frames import is_library
 
@@ -32,9 +33,6 @@ MOST_SHARED = 4096
 
 KIND_MASK = (1 << 44) - 1
 """The bits of a label that hold operation and call site, or sizes, but not the role of the group."""
-
-VARYING_SIZES = ("all_to_all", "alltoall")
-"""Operations whose sizes differ legally from call to call and from rank to rank."""
 
 
 class CallSequences:
@@ -150,11 +148,6 @@ def call_chain(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
     return tuple((file, line) for _, file, line in frames if not is_library(file))
 
 
-def plain_op(name: str) -> str:
-    """A recorded name without ranks: ``send`` for ``send 0->1``."""
-    return name.split(" ", 1)[0]
-
-
 def _same_context(labels: npt.NDArray[np.int64], before: int, fewest: int) -> npt.NDArray[np.int64]:
     """Earlier positions that stand behind the same calls as position ``before`` does.
 
@@ -203,7 +196,7 @@ def _labels(case: Case, batches: Mapping[int, frozenset[str]]) -> npt.NDArray[np
     chains = [call_chain(stack) for stack in words.stacks]
     chain_code = np.array([codes.setdefault(chain, len(codes)) for chain in chains], dtype=np.int64)
     framed = np.array([bool(chain) for chain in chains], dtype=bool)
-    varying = np.array([any(v in n for v in VARYING_SIZES) for n in words.ops], dtype=bool)
+    varying = np.array([has_varying_sizes(n) for n in words.ops], dtype=bool)
     sizes = np.where(varying[calls.op], 0, calls.sizes.astype(np.int64) + 1)
     detail = np.where(framed[calls.stack], chain_code[calls.stack] * 2, sizes * 2 + 1)
     parts = {made: i for i, made in enumerate(sorted({*batches.values()}, key=sorted), 1)}

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.identify.case import Case
+from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
 
 FEWEST_WITNESSES = 3
 """Ranks that must have ended in one call for it to count as the one in which they lost a peer."""
 
-FREE_SIZES = ("all_to_all", "alltoall", "coalesced")
 ROOTED = ("gather", "scatter")
-"""Operations whose sizes may differ between members: parts of the name, and whole names."""
+"""Operations that need a tensor on one member only."""
 
 UNEVEN_END = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 """Operations that one member may complete while another is still in them."""
@@ -25,7 +25,7 @@ UNEVEN_END = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 
 def can_finish_early(name: str) -> bool:
     """True when a recorded operation may end on one member before it ends on another."""
-    return name.split(" ", 1)[0].rpartition(":")[2] in UNEVEN_END
+    return plain_op(name).rpartition(":")[2] in UNEVEN_END
 
 
 def last_rows(case: Case) -> dict[int, int]:
@@ -142,7 +142,7 @@ def _has_frame(case: Case, row: int, frame: str | None) -> bool:
 def _signature(case: Case, row: int) -> tuple[object, ...]:
     """What must be equal on all members of a call."""
     calls, words = case.calls, case.vocabulary
-    name = words.ops[calls.op[row]].split(" ", 1)[0]
-    if name in ROOTED or any(part in name for part in FREE_SIZES):
+    name = plain_op(words.ops[calls.op[row]])
+    if name in ROOTED or has_varying_sizes(name) or "coalesced" in name:
         return (name,)
     return name, int(calls.numel_in[row]), words.dtypes[calls.dtypes[row]] if calls.dtypes[row] >= 0 else None

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nccldoctor.align.call_sequences import VARYING_SIZES, CallSequences, plain_op
+from nccldoctor.align.call_sequences import CallSequences
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
+from nccldoctor.model.operations import has_varying_sizes, plain_op
 from nccldoctor.model.ranks import Ranks
 
 MOST_COMPARED = 64
@@ -119,7 +120,7 @@ def _element_counts(case: Case, rows: Mapping[int, int], side: int) -> dict[int,
     counts: dict[int, object] = {}
     for rank, row in rows.items():
         name = plain_op(case.vocabulary.ops[calls.op[row]])
-        if _has_varying_sizes(name) or name.lower().endswith("coalesced"):
+        if has_varying_sizes(name) or name.lower().endswith("coalesced"):
             continue
         if name in (ROOTED_INPUT, (*ROOTED_OUTPUT, "reduce"))[side]:
             continue
@@ -153,7 +154,7 @@ def first_mismatch(case: Case, progress: ProgressTable, group: int, upto: int) -
     names = [plain_op(op) for op in case.vocabulary.ops]
     codes = {name: i for i, name in enumerate(sorted(set(names)))}
     op = np.array([codes[name] for name in names], dtype=np.int64)[calls.op[rows]]
-    free = np.array([n in ROOTED_INPUT or _has_varying_sizes(n) for n in names], dtype=bool)[calls.op[rows]]
+    free = np.array([n in ROOTED_INPUT or has_varying_sizes(n) for n in names], dtype=bool)[calls.op[rows]]
     numel = np.where(free, 0, calls.numel_in[rows])
     dtypes = calls.dtypes[rows].astype(np.int64)
     sized, typed = numel >= 0, dtypes >= 0  # what was not recorded cannot differ
@@ -171,10 +172,6 @@ def _cells_that_differ(cell: npt.NDArray[np.int64], signature: npt.NDArray[np.in
     reference = np.zeros(int(cell.max(initial=0)) + 1, dtype=np.int64)
     reference[cell] = signature
     return set(np.unique(cell[reference[cell] != signature]).tolist())
-
-
-def _has_varying_sizes(op: str) -> bool:
-    return any(name in op for name in VARYING_SIZES)
 
 
 def find_shift(
@@ -250,7 +247,7 @@ def _is_alike(one: tuple[tuple[int, int], int], other: tuple[tuple[int, int], in
 
 def _calls_of(case: Case, progress: ProgressTable, sequences: CallSequences, group: int, rank: int) -> _Calls:
     rows = np.flatnonzero(progress.collective & (case.call_group == group) & (case.call_rank == rank))
-    varying = [_has_varying_sizes(op) for op in case.vocabulary.ops]
+    varying = [has_varying_sizes(op) for op in case.vocabulary.ops]
     calls = case.calls
     return {
         int(calls.seq[r]): ((int(sequences.labels[r]), -1 if varying[calls.op[r]] else int(calls.numel_in[r])), int(r))

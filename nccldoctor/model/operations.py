@@ -43,6 +43,16 @@ NEEDS_ALL = frozenset(
 """Operations that nobody finishes before every member has entered them."""
 
 
+def plain_op(name: str) -> str:
+    """A recorded name without ranks: ``send`` for ``send 0->1``."""
+    return name.split(" ", 1)[0]
+
+
+def has_varying_sizes(name: str) -> bool:
+    """True when the sizes of a recorded operation differ legally from call to call and from rank to rank."""
+    return "all_to_all" in name or "alltoall" in name
+
+
 def op_type(name: str) -> str:
     """The watchdog's name for a recorded operation; an unknown name in capitals."""
     word = name.rpartition(":")[2].split(" ", 1)[0]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, compare_calls
@@ -25,7 +24,7 @@ from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Stalled
-from nccldoctor.model.operations import op_type
+from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks, names
 
 
@@ -63,7 +62,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
         rows = {r: newest[r] for r in group.members if r in newest and case.call_group[newest[r]] == group.index}
         silent = group.members - rows
         numbers = {int(case.calls.seq[row]) for row in rows.values()}
-        free = any(v in case.vocabulary.ops[case.calls.op[row]] for row in rows.values() for v in VARYING_SIZES)
+        free = any(has_varying_sizes(case.vocabulary.ops[case.calls.op[row]]) for row in rows.values())
         if (
             len(rows) < 3
             or len(silent) != 1
@@ -114,7 +113,7 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
             stalled=stalled,
         )
     mine = " against ".join(_value_of(facts, found, r) for r in (min(minority), min(found.majority)))
-    free = found.aspect == "size" and any(v in case.vocabulary.ops[case.calls.op[row]] for v in VARYING_SIZES)
+    free = found.aspect == "size" and has_varying_sizes(case.vocabulary.ops[case.calls.op[row]])
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
     whole = whole and not (
         found.aspect == "op" and (_can_have_left_loop(facts, found) or _are_missed_elsewhere(facts, found))

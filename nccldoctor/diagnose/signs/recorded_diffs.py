@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from nccldoctor.align.call_sequences import VARYING_SIZES, plain_op
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, first_mismatch
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.model.operations import op_type
+from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks
 
 
@@ -69,7 +68,7 @@ def _uneven(facts: Facts) -> Mismatch | None:
     calls, names_ = facts.case.calls, facts.case.vocabulary.ops
     if not has_size_complaint(facts) or not len(calls):
         return None
-    varying = np.array([any(v in n for v in VARYING_SIZES) for n in names_], dtype=bool)
+    varying = np.array([has_varying_sizes(n) for n in names_], dtype=bool)
     found: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for row in np.flatnonzero(facts.progress.collective & varying[calls.op]).tolist():
         found[int(facts.case.call_group[row]), int(calls.seq[row])][int(facts.case.call_rank[row])] = row

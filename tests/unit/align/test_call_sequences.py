@@ -6,8 +6,9 @@ from typing import Any
 
 from builders.cases import WORLD, RecordedRank, Team, case
 
-from nccldoctor.align.call_sequences import CallSequences, call_chain, call_site, plain_op
+from nccldoctor.align.call_sequences import CallSequences, call_chain, call_site
 from nccldoctor.align.progress.table import build_progress_table
+from nccldoctor.model.operations import plain_op
 
 TORCH = ("all_reduce", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 2800)
 MINE = ("reduce_loss", "/opt/train/train.py", 31)
@@ -38,10 +39,6 @@ def test_two_callers_of_one_helper_are_told_apart() -> None:
     other = ("evaluate", "/opt/train/eval.py", 4)
     assert call_chain([TORCH, MINE, MAIN]) == (("/opt/train/train.py", 31), ("/opt/train/main.py", 9))
     assert call_chain([TORCH, MINE, MAIN]) != call_chain([TORCH, MINE, other])
-
-
-def test_names_without_ranks() -> None:
-    assert [plain_op(n) for n in ("send 0->1", "recv 1<-0", "all_reduce")] == ["send", "recv", "all_reduce"]
 
 
 # ---- labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nccldoctor.model.operations import op_type
+from nccldoctor.model.operations import op_type, plain_op
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,7 @@ from nccldoctor.model.operations import op_type
 )
 def test_names_of_one_operation(recorded: str, watched: str) -> None:
     assert op_type(recorded) == watched
+
+
+def test_names_without_ranks() -> None:
+    assert [plain_op(n) for n in ("send 0->1", "recv 1<-0", "all_reduce")] == ["send", "recv", "all_reduce"]
