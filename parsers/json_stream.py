@@ -8,7 +8,7 @@ from typing import Any
 
 from nccldoctor.patterns import lazy
 
-_BETWEEN = lazy(r"[\s,\[\]]*")
+_BEGIN = lazy(r"[^\s,\[\]]")
 
 
 def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -18,7 +18,8 @@ def objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     decoder = json.JSONDecoder()
     at, line, counted = 0, 1, 0
-    while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches the empty text
+    while begin := _BEGIN.search(text, at):
+        at = begin.start()
         line, counted = line + text.count("\n", counted, at), at
         item, at = decoder.raw_decode(text, at)
         if isinstance(item, dict):

@@ -15,7 +15,7 @@ from typing import Any
 from nccldoctor.events import Event, InspectorRecord, Note
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Line, LineParser, Parsed, common, file_parser, line_parser
-from nccldoctor.parsers.json_stream import objects
+from nccldoctor.parsers.json_stream import objects, whole_number
 from nccldoctor.patterns import lazy
 
 _KINDS = ("coll", "p2p")
@@ -85,7 +85,8 @@ def _object_in(item: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _whole_number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+    number = whole_number(value)
+    return number if number is not None and 0 <= number < 1 << 62 else None
 
 
 def _time_of_micros(micros: Any) -> datetime | None:
