@@ -13,12 +13,12 @@ from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import message_fields, messages_or_line
 from nccldoctor.parsers.rows import Table, first_fit
 
-_ROWS = Table(__file__).rows
+_TABLE = Table(__file__)
 
 
 def can_read(text: str) -> bool:
     """True when this parser understands the text of an NCCL message."""
-    fit = first_fit(_ROWS, text)
+    fit = first_fit(_TABLE.rows, text)
     return fit is not None and "survived" not in fit[0].values
 
 
@@ -26,13 +26,13 @@ def can_read(text: str) -> bool:
 class IbFailover(LineParser):
     """*ib-error* where no port is left, a note where the transport goes on over another one."""
 
-    literals = tuple(literal for row in _ROWS for literal in row.literals)
+    literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each message; the line before a failed completion that names its peer says nothing more."""
         for message in messages_or_line(line):
             text = message.message
-            fit = first_fit(_ROWS, text)
+            fit = first_fit(_TABLE.rows, text)
             if fit is None or ("Got CQE" in text and _is_repeated_below(line)):
                 continue
             (row, hit), fields = fit, message_fields(line, message)
