@@ -94,7 +94,7 @@ def _scan_content(
 ) -> Parsed:
     """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
-    ``labelled`` tells of a piece of a file whether the whole file carries labels.
+    ``is_labelled`` says of a piece of a file that the whole file carries labels, or none.
     """
     state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
     state.is_labelled = is_labelled
