@@ -13,7 +13,7 @@ from nccldoctor.events import Event, FailedStack, NcclError, Note, TearDown, Wor
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.process_group.nccl_error import code_and_last_error
 from nccldoctor.parsers.process_group.prefix import grouped, member
-from nccldoctor.parsers.process_group.watchdog import group_behind, work_fields
+from nccldoctor.parsers.process_group.watchdog import member_around, work_fields
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
@@ -103,9 +103,7 @@ def _async_error(line: Line, m: re.Match[str]) -> Iterator[Event]:
     )
     seq = work_fields(body[: m.start()])["seq"] if "WorkNCCL(" in body[: m.start()] else None
     if seq is not None:
-        if group is None:
-            group, inside = group_behind(line, seq)
-            group_rank = inside if inside is not None else group_rank
+        group, group_rank = member_around(line, body[: m.start()], seq)
         yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=seq)
 
 

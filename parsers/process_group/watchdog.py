@@ -67,7 +67,16 @@ _BEHIND = (
 _TELLING = 6  # characters of it that no other message begins with
 
 
-def group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | None]:
+def member_around(line: Line, before: str, seq: int | None) -> tuple[GroupRef | None, int | None]:
+    """The group and the rank in it before a record, or else those of a later message about its call."""
+    group, group_rank = member(before)
+    if group is not None:
+        return group, group_rank
+    group, inside = _group_behind(line, seq)
+    return group, inside if inside is not None else group_rank
+
+
+def _group_behind(line: Line, seq: int | None) -> tuple[GroupRef | None, int | None]:
     """The group of a timeout, which its own line does not name.
 
     It is that of the next message of this process about the same call: below a timeout of ``SeqNum=18`` stands
@@ -106,8 +115,5 @@ class WatchdogTimeouts(LineParser):
 
     def _timeout_event(self, line: Line, cls: type[CallTimeout], at: int) -> Event:
         fields = work_fields(line.body[at : at + _SPAN])
-        group, group_rank = member(line.body[:at])
-        if group is None:
-            group, inside = group_behind(line, fields["seq"])
-            group_rank = inside if inside is not None else group_rank
+        group, group_rank = member_around(line, line.body[:at], fields["seq"])
         return cls(**common(line, group=group, group_rank=group_rank), **fields)
