@@ -21,10 +21,10 @@ from nccldoctor.patterns import lazy
 class Fingerprint:
     """One call as the debug wrapper describes it; None where the text lacks a part."""
 
-    op: str | None
-    seq: int | None
-    shape: str | None
-    dtype: str | None
+    op: str | None = None
+    seq: int | None = None
+    shape: str | None = None
+    dtype: str | None = None
 
     def __str__(self) -> str:
         parts = (self.op, f"#{self.seq}" if self.seq is not None else None, self.shape, self.dtype)
@@ -94,8 +94,8 @@ def joined(line: Line, until: str) -> str:
 def _wrapper(line: Line) -> Event:
     text = joined(line, "Collectives differ in the following aspects")
     calls = fingerprints(text)
-    none = Fingerprint(None, None, None, None)
-    (left_rank, left), (right_rank, right) = [*calls, (None, none), (None, none)][:2]
+    unread = (None, Fingerprint())
+    (left_rank, left), (right_rank, right) = [*calls, unread, unread][:2]
     alone = len(calls) < 2
     listed = text.partition("differ in the following aspects")[2]
     aspects = tuple(name for name, pattern in _ASPECTS if pattern.search(listed))

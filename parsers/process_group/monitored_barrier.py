@@ -39,7 +39,7 @@ class MonitoredBarriers(LineParser):
             yield from _guarded(line)
         elif match := _FAILED.search(line.body):
             if not any(_GUARD in above.body for above in line.preceding(2)):
-                yield _missing(line, match, Fingerprint(None, None, None, None))
+                yield _missing(line, match, Fingerprint())
         elif match := _REACHED.search(line.body):
             rank = int(match["rank"])
             yield MonitoredBarrier(**common(line, group_rank=rank), reached=Ranks([rank]))
@@ -65,7 +65,7 @@ def _missing(line: Line, match: re.Match[str], call: Fingerprint) -> Event:
 
 def _guarded(line: Line) -> Iterator[Event]:
     """The debug wrapper's line: its call, with the barrier's verdict from this line or the next ones."""
-    call = next((found for _, found in fingerprints(line.body)), Fingerprint(None, None, None, None))
+    call = next((found for _, found in fingerprints(line.body)), Fingerprint())
     for text in (line.body, *(below.body for below in line.following(3))):
         if match := _FAILED.search(text):
             yield _missing(line, match, call)
