@@ -43,6 +43,11 @@ class Mark:
     collected: datetime | None = None
     repeated: int = 1
 
+    @property
+    def is_native(self) -> bool:
+        """True of a line whose logger names a source file that is not Python."""
+        return self.file is not None and not self.file.endswith(".py")
+
 
 @dataclass(frozen=True, slots=True)
 class Line:

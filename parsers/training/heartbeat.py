@@ -51,7 +51,7 @@ class Alive(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         """A sentence about being alive that also says where; others speak of settings and monitors."""
-        if line.mark.file is not None and not line.mark.file.endswith(".py"):
+        if line.mark.is_native:
             return
         if not _SAYS.search(line.body) or _NOT.search(line.body):
             return

@@ -32,8 +32,7 @@ class Phases(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """The first phase that the line speaks of."""
         body = line.body[:4_000]
-        native = line.mark.file is not None and not line.mark.file.endswith(".py")
-        if native or _CODE.search(body):
+        if line.mark.is_native or _CODE.search(body):
             return
         for front, rows in (("done: ", _DONE), ("", _DOING)):
             if fit := first_fit(rows, body):

@@ -143,8 +143,8 @@ class Trainer(LineParser):
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
-        body, file = line.body, line.mark.file
-        if (file is not None and not file.endswith(".py")) or any(words in body for words in _NOT_STEPS):
+        body = line.body
+        if line.mark.is_native or any(words in body for words in _NOT_STEPS):
             return
         state = self._fields(body)
         if state is None:
