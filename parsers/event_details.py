@@ -9,7 +9,7 @@ from nccldoctor.events import Event, ExceptionRaised
 from nccldoctor.patterns import lazy
 
 _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
-_BARRIER = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
+BARRIER_COUNTS = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
 _CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
 _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 _OPERATION = lazy(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
@@ -70,7 +70,7 @@ def local_rank(text: str) -> int | None:
 
 def barrier_counts(text: str) -> tuple[int, int] | None:
     """Members of the group at the store's barrier, and how many of them were there."""
-    match = _BARRIER.search(text)
+    match = BARRIER_COUNTS.search(text)
     return (int(match["all"]), int(match["here"])) if match else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from nccldoctor.events import Event, Note, StoreError
 from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.event_details import BARRIER_COUNTS
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
@@ -26,7 +27,7 @@ _KEY = lazy(r"(?:keys: |waiting for key: )(?P<path>/?[^\s,]{1,300})|by key '(?P<
 _BARRIER = lazy(
     r"store[- ]based barrier (?:to initialize process group for |on )?rank:? (?P<rank>\d{1,7}),"
     r" (?:for )?key: (?P<key>\S{1,200}) "
-    r"\(world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})"
+    r"\(" + BARRIER_COUNTS.pattern
 )
 
 
