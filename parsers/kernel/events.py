@@ -41,12 +41,13 @@ class OomKillParser(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One event for each process; of the two lines about one, the later speaks."""
-        if hit := _KILLED.search(line.raw):
+        killed = _KILLED.search(line.raw)
+        hit = killed or _CONSTRAINT.search(line.raw)
+        if hit is None:
+            return
+        again = f"Killed process {hit['pid']} ("
+        if killed or not any(again in below.raw for below in line.following(5)):
             yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
-        elif hit := _CONSTRAINT.search(line.raw):
-            again = f"Killed process {hit['pid']} ("
-            if not any(again in below.raw for below in line.following(5)):
-                yield OutOfMemory(**kernel_fields(line, pid=int(hit["pid"])), scope="host", process=hit["comm"])
 
 
 _BLOCKED = lazy(
