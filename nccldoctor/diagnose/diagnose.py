@@ -30,7 +30,7 @@ _LOG = logging.getLogger("nccldoctor")
 
 ORDER = [Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW, Confidence.CANNOT_TELL]
 
-NOTHING_TOLD = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
+NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
 """Classes that name no cause; they step back behind one that does."""
 
 
@@ -73,7 +73,7 @@ def _unrelated_crash(facts: Facts, drafts: Sequence[Conclusion]) -> list[Conclus
         for f in facts.failures
         if f.certain and f.ranks and not any(facts.wait_graph.waits_in.get(r) for r in f.ranks)
     ]
-    if not sure or any(d.cause not in NOTHING_TOLD or d.ceiling is Confidence.HIGH for d in drafts):
+    if not sure or any(d.cause not in NO_CAUSE or d.ceiling is Confidence.HIGH for d in drafts):
         return []
     return [_judge(facts, Stall(StallKind.CRASH, Ranks(r for f in sure for r in f.ranks)))]
 
@@ -148,8 +148,8 @@ def _without_explained(drafts: list[Conclusion]) -> list[Conclusion]:
             k.cause is draft.cause and k.ranks == draft.ranks and (k.ranks or k.call == draft.call) for k in kept
         ):
             kept.append(draft)
-    told = [d for d in kept if d.cause not in NOTHING_TOLD and (d.ranks or d.suspects)]
-    return told or kept
+    with_cause = [d for d in kept if d.cause not in NO_CAUSE and (d.ranks or d.suspects)]
+    return with_cause or kept
 
 
 def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:

@@ -134,9 +134,9 @@ def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
 
 
 def _is_among_unknown(draft: Conclusion, late: Ranks) -> bool:
-    """True when those behind are among the members of the call of which nothing else is known."""
-    untold = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
-    return untold and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
+    """True when those behind are among the members of the call that left no record of it."""
+    is_open = draft.cause in OPEN or (draft.cause is CauseClass.FROZEN and not draft.ranks)
+    return is_open and draft.call is not None and late <= draft.call.unknown and bool(draft.call.inside)
 
 
 def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[Evidence]) -> Conclusion:

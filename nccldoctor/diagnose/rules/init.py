@@ -94,7 +94,7 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
         return None
     reasons = list(_startup_causes(facts))
     first = reasons[0] if reasons else signs[0]
-    told = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
+    is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
         Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
     ]
@@ -102,8 +102,10 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}",
         evidence,
-        Confidence.MEDIUM if told else Confidence.LOW,
-        ranks=Ranks([first.rank] if told and first.rank is not None and not isinstance(first, SocketError) else []),
+        Confidence.MEDIUM if is_cause_known else Confidence.LOW,
+        ranks=Ranks(
+            [first.rank] if is_cause_known and first.rank is not None and not isinstance(first, SocketError) else []
+        ),
         refuted_by=REFUTED,
     )
 
@@ -326,11 +328,11 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
 
 def _unread_ranks(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
     """The ranks of which no line was read, where they are just as many as the store missed."""
-    heard = frozenset(facts.liveness.logged)
-    told = [n for e in found if (n := expected_clients(e.text)) is not None]
-    size = facts.case.world_size if facts.case.world_size is not None else max(told, default=0)
-    silent = Ranks(range(size)) - heard if missing and size <= 1 << 20 else Ranks()
-    return silent if len(silent) == missing and heard <= frozenset(range(size)) else Ranks()
+    logged = frozenset(facts.liveness.logged)
+    expected = [n for e in found if (n := expected_clients(e.text)) is not None]
+    size = facts.case.world_size if facts.case.world_size is not None else max(expected, default=0)
+    silent = Ranks(range(size)) - logged if missing and size <= 1 << 20 else Ranks()
+    return silent if len(silent) == missing and logged <= frozenset(range(size)) else Ranks()
 
 
 def _unreachable(facts: Facts) -> Hypothesis | None:

@@ -51,8 +51,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     done = is_over(facts)
     ended = bool(facts.liveness.logged) and (done or (frozenset(world) <= facts.liveness.dumped and idle))
     # Lines that just stop are those of a job that stands as well; gloo records no sends, and counts failed calls as done.
-    told = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not has_only_gloo_dumps(facts)
-    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and told else Confidence.LOW
+    is_recorded = (done or bool(facts.liveness.dumped)) if facts.liveness.logged else not has_only_gloo_dumps(facts)
+    ceiling = Confidence.HIGH if whole and ended else Confidence.MEDIUM if whole and is_recorded else Confidence.LOW
     head = (
         "Some calls were in flight when the dumps were written, as in any running job; nobody complains"
         if in_flight

@@ -26,11 +26,11 @@ def is_scattered(facts: Facts) -> bool:
     Example: one pair of 8 ranks waits in a call of its own and another pair in a third one: each would need a cause of its own. Only for
     gloo, because a network that all of them share may stop several NCCL calls at once.
     """
-    told = all(
+    is_proven = all(
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    return has_only_gloo_dumps(facts) and quiet and told and len(_separate_parts(facts)) > 1
+    return has_only_gloo_dumps(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
 
 
 def _separate_parts(facts: Facts) -> list[Ranks]:

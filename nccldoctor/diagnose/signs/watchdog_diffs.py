@@ -63,11 +63,11 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
     subject = f"the {noun(aspect)} of a collective" if event.aspects else "a collective"
     what = "stand at different calls" if only_number else f"disagree about {subject}"
-    told = bool(event.right and event.aspects) and not only_number
+    is_specific = bool(event.right and event.aspects) and not only_number
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
         tuple(Line(e, "both ends were compared: they differ") for e in found[:4]),
-        Confidence.MEDIUM if told else Confidence.LOW,
+        Confidence.MEDIUM if is_specific else Confidence.LOW,
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
