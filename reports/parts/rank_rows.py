@@ -70,11 +70,9 @@ def _singled_out(states: Iterable[RankState]) -> Ranks:
 
 def _mates(diagnosis: Diagnosis) -> Ranks:
     """Culprits, suspects and members of the stalled group, as many as have a row of their own."""
-    call = diagnosis.verdict.stalled
-    members = (call.entered | call.missing) if call else Ranks()
     alone = _singled_out(diagnosis.ranks)
     known = Ranks(state.rank for state in diagnosis.ranks)
-    return alone | list((members & known) - alone)[: max(SINGLES - len(alone), 0)]
+    return alone | list((diagnosis.verdict.members & known) - alone)[: max(SINGLES - len(alone), 0)]
 
 
 def _classes(states: Iterable[RankState], likeness: Callable[[RankState], Hashable]) -> list[list[RankState]]:
