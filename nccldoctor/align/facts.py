@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from nccldoctor.align.call_sequences import CallSequences, in_issue_order
 from nccldoctor.align.failures import Failure, failures
 from nccldoctor.align.first_pending import Key
+from nccldoctor.align.lateness.late_ranks import Lateness, measure_lateness
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.stalls import Stall, StallKind, stalls
@@ -28,6 +29,7 @@ class Facts:
     """The aligned job.
 
     ``issued_at`` says when each stuck call was first issued, in seconds; it puts calls in order and is on no common clock.
+    ``lateness`` says which ranks are late again and again.
     """
 
     case: Case
@@ -38,6 +40,7 @@ class Facts:
     failures: tuple[Failure, ...]
     stalls: tuple[Stall, ...]
     issued_at: Mapping[Key, float]
+    lateness: Lateness
 
 
 def align(case: Case) -> Facts:
@@ -56,7 +59,8 @@ def align(case: Case) -> Facts:
     if unrecorded.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
-    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at)
+    late = measure_lateness(case, progress)
+    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late)
 
 
 def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:

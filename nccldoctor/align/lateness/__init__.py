@@ -1,0 +1,1 @@
+"""Measures which ranks came late to the recorded calls of their groups."""

@@ -1,0 +1,220 @@
+"""Finds ranks that are late again and again, over all recorded calls.
+
+A rank is late in a call when its peers had long issued it. Once is an accident; a straggler is late in most parts of what was recorded,
+up to the newest call, and costs its group a noticeable share of its time. Example: in each of 20 steps ranks 0, 1 and 3
+issue ALLREDUCE together and rank 2 follows after 0.8 s, of 0.86 s that a step takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.align.lateness.call_times import (
+    POLL,
+    CallTimes,
+    Measure,
+    call_times,
+    first_rows,
+    rows_to_compare,
+    without_clocks,
+)
+from nccldoctor.align.progress.table import ProgressTable
+from nccldoctor.identify.case import Case
+from nccldoctor.model.ranks import Ranks
+
+LEAST = 0.010
+"""Seconds of lateness that count at least: ten times what a host wakes up late by."""
+
+APART = 3
+"""A late rank is behind by so many times what its peers usually are."""
+
+PARTS = 8
+"""Parts of equal length into which the calls of a rank are divided."""
+
+LATE_PARTS = 5
+"""Newest parts in a row in which a straggler is late: a checkpoint or a slow start fills one or two."""
+
+SIGMAS = 4.0
+"""Standard deviations by which a straggler is late more often than its peers, if lateness fell on all alike."""
+
+SHARE = 0.1
+"""The share of its group's time that a straggler costs at least."""
+
+FEW = 4
+"""One in so many members of a group may be late; if more are, lateness is by the design of the job."""
+
+SHOWN = 4
+"""Late calls that are kept of each rank, as evidence."""
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class LateRank:
+    """A rank that is late again and again in one group.
+
+    It was late by ``seconds`` (the median) in ``late_calls`` of ``compared`` calls, by ``measure``, which cost ``share`` of the
+    time. ``rows`` are its newest late calls in the table of recorded calls.
+    """
+
+    rank: int
+    group: int
+    measure: Measure
+    seconds: float
+    late_calls: int
+    compared: int
+    share: float
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Which ranks are late again and again. ``compared`` calls had several ranks with times; with 0 nothing is known."""
+
+    compared: int = 0
+    late: Mapping[int, LateRank] = field(default_factory=dict)
+
+    @property
+    def late_ranks(self) -> Ranks:
+        """The ranks that are late again and again."""
+        return Ranks(self.late)
+
+
+def measure_lateness(case: Case, progress: ProgressTable) -> Lateness:
+    """Measures lateness over all recorded calls, by every time that recorders kept.
+
+    Durations come first: they need no clock. Then when devices started calls, then when hosts issued them.
+    """
+    rows = rows_to_compare(case, progress)
+    found: list[LateRank] = []
+    compared = 0
+    for measure in (Measure.DURATION, Measure.STARTED, Measure.ISSUED):
+        times = call_times(case, rows, measure)
+        if not len(times):
+            continue
+        compared = max(compared, int(times.call[-1]) + 1)
+        if measure is not Measure.DURATION:
+            times = without_clocks(case, times)
+        found += _late_pairs(case, times, measure)
+    first: dict[int, LateRank] = {}
+    for late in _origins(case, found):
+        first.setdefault(late.rank, late)
+    return Lateness(compared, first)
+
+
+def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank]:
+    """The ranks of each group that are late up to the newest calls, often and at a noticeable cost."""
+    late = _is_late(times, measure)
+    total = np.bincount(times.pair)
+    often = np.bincount(times.pair, weights=late)
+    first = times.row[first_rows(times)]
+    group = case.call_group[first]
+    usual = (np.bincount(group, weights=often) / np.maximum(np.bincount(group, weights=total), 1))[group]
+    more = often >= total * usual + SIGMAS * np.sqrt(total * usual * (1 - usual))
+    cost: Floats = np.bincount(times.pair, weights=np.where(late, times.behind, 0.0)).astype(np.float64)
+    share = cost / np.maximum(_span(case, times), LEAST)
+    few = _few(group, cost, _is_late_to_the_end(times, late) & more & (share >= SHARE))
+    shown = np.flatnonzero(late & few[times.pair])
+    out: list[LateRank] = []
+    for pair in np.flatnonzero(few).tolist():
+        own = shown[times.pair[shown] == pair]
+        out.append(
+            LateRank(
+                rank=int(case.call_rank[first[pair]]),
+                group=int(group[pair]),
+                measure=measure,
+                seconds=float(np.median(times.behind[own])),
+                late_calls=len(own),
+                compared=int(total[pair]),
+                share=min(float(share[pair]), 1.0),
+                rows=tuple(times.row[own][-SHOWN:].tolist()),
+            )
+        )
+    return out
+
+
+def _is_late(times: CallTimes, measure: Measure) -> Mask:
+    """Marks where a rank fell behind by more than noise, in this call and not in the one before.
+
+    Hosts issue calls without waiting for them. A rank that was late to the first of four calls is as late to the rest, which costs
+    nobody anything: a call counts where the others had waited for the last rank in the call before.
+    """
+    calls = int(times.call[-1]) + 1
+    starts = np.searchsorted(times.call, np.arange(calls))
+    apart = np.abs(times.behind)
+    members = np.diff(np.append(starts, len(times)))
+    usual = apart[np.lexsort((apart, times.call))][starts + (members - 1) // 2]
+    least = POLL if measure is Measure.STARTED else LEAST
+    late = times.behind >= np.maximum(least, APART * usual)[times.call]
+    if measure is not Measure.ISSUED:
+        return np.asarray(late, dtype=bool)
+    middle = (times.at - times.behind)[starts]
+    last = np.maximum.reduceat(times.at, starts)
+    fresh = np.ones(calls, dtype=bool)
+    fresh[1:] = (times.order[starts][1:] == 0) | (middle[1:] >= last[:-1] - LEAST)
+    return np.asarray(late & fresh[times.call], dtype=bool)
+
+
+def _is_late_to_the_end(times: CallTimes, late: Mask) -> Mask:
+    """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their calls."""
+    total = np.bincount(times.pair)
+    order = np.lexsort((times.order, times.pair))
+    place = np.empty(len(times), dtype=np.int64)
+    place[order] = np.arange(len(times)) - np.repeat(np.cumsum(total) - total, total)
+    parts = np.minimum(total, PARTS)
+    from_end = (total[times.pair] - 1 - place) * parts[times.pair] // total[times.pair]
+    counts = np.bincount(times.pair * PARTS + from_end, weights=late, minlength=len(total) * PARTS)
+    return np.asarray((counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).all(axis=1), dtype=bool)
+
+
+def _span(case: Case, times: CallTimes) -> Floats:
+    """Seconds between the first and the last issue of each pair, by its own clock."""
+    created = case.calls.created_ns[times.row]
+    known = created > 0
+    pairs = int(times.pair.max()) + 1
+    first = np.full(pairs, np.iinfo(np.int64).max)
+    last = np.zeros(pairs, dtype=np.int64)
+    np.minimum.at(first, times.pair[known], created[known])
+    np.maximum.at(last, times.pair[known], created[known])
+    return np.asarray(np.where(last > first, (last - first) / 1e9, np.inf))
+
+
+def _few(group: npt.NDArray[np.int32], cost: Floats, found: Mask) -> Mask:
+    """Drops pairs that cost little beside others of their group, and all where many of a group remain."""
+    if not found.any():
+        return found
+    most = np.zeros(int(group.max()) + 1)
+    np.maximum.at(most, group[found], cost[found])
+    found = found & (cost * APART >= most[group])
+    late = np.bincount(group, weights=found)
+    return np.asarray(found & (late <= np.maximum(1, np.bincount(group) // FEW))[group], dtype=bool)
+
+
+def _origins(case: Case, found: list[LateRank]) -> list[LateRank]:
+    """Drops ranks that another rank made late, and those that are late by the design of the job.
+
+    Rank 5 of a tensor group 4-7 is late, so that ranks 4, 6 and 7 are late in their data groups; in the tensor group they wait for rank 5.
+    """
+    if not found:
+        return found
+    late_in = {(late.group, late.rank) for late in found}
+    transfers = np.unique(case.call_group[np.flatnonzero(case.calls.is_p2p & (case.call_group >= 0))]).tolist()
+    members = {g.index: g.members for g in case.groups}
+    staged = {late.group for late in found if any(len(members[t] & members[late.group]) > 1 for t in transfers)}
+    out: list[LateRank] = []
+    for late in found:
+        mates = Ranks(other.rank for other in found if other.group == late.group)
+        waited = any(
+            late.rank in members[other.group] and (other.group, late.rank) not in late_in
+            for other in found
+            if other.rank != late.rank and other.seconds * APART >= late.seconds
+        )
+        is_part = any(len(m) > 1 and late.rank in m and m <= mates for m in members.values())
+        if not waited and not is_part and late.group not in staged:
+            out.append(late)
+    return out
