@@ -15,6 +15,7 @@ from nccldoctor.model import (
     Gap,
     Job,
     SourceKind,
+    SourceRole,
 )
 from nccldoctor.model.errors import InputError
 from nccldoctor.model.ranks import Ranks
@@ -37,7 +38,8 @@ def exit_code(diagnosis: Diagnosis) -> int:
     if cause is not CauseClass.UNDETERMINED:
         return DIAGNOSED
     aside = _UNREAD if _is_of_a_job(diagnosis) else (*_UNREAD, *_ANYTHING)
-    readable = any(source.kind not in aside for source in diagnosis.sources)
+    output = (source.kind for source in diagnosis.sources if source.kind.role is SourceRole.OUTPUT)
+    readable = any(kind not in aside for kind in output)
     return CANNOT_TELL if readable else NOTHING_READABLE
 
 

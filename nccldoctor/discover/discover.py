@@ -15,6 +15,7 @@ from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, walk
 from nccldoctor.discover.file_types import is_own_report, kind_of
 from nccldoctor.discover.filename_hints import hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, printable
+from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
 from nccldoctor.model import Gap, Source, SourceKind
@@ -77,7 +78,7 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     drafts: list[_Draft] = []
     for number, found in enumerate(files, 1):
         _look(found, number, drafts, gaps)
-    kinds = [kind_of(draft.head) for draft in drafts]
+    kinds = [_kind(draft) for draft in drafts]
     names = hints([draft.hint_name for draft in drafts], [kind is SourceKind.RECORDER for kind in kinds], rule)
     inputs = []
     for number, (draft, kind, hint) in enumerate(zip(drafts, kinds, names, strict=True)):
@@ -94,6 +95,14 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
         )
         inputs.append(Input(source, draft.open, draft.file, draft.lane, draft.turn))
     return Discovered(tuple(inputs), tuple(gaps))
+
+
+def _kind(draft: _Draft) -> SourceKind:
+    """The kind of a file by its first bytes, and of a text by who wrote it."""
+    kind = kind_of(draft.head)
+    if kind not in (SourceKind.LOG, SourceKind.JSON):
+        return kind
+    return kind_of_text(draft.head, draft.hint_name, is_json=kind is SourceKind.JSON) or kind
 
 
 def _look(found: Found, lane: int, drafts: list[_Draft], gaps: list[Gap]) -> None:

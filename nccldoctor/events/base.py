@@ -112,6 +112,11 @@ class Event:
         return self.written_by is Writer.RANK
 
     @property
+    def is_testimony(self) -> bool:
+        """True where the line says what happened; a setting, a version or a piece of advice does not."""
+        return True
+
+    @property
     def is_complaint(self) -> bool:
         """True where the line says that something went wrong for its rank."""
         return self.is_alarm or self.is_reaction

@@ -73,3 +73,8 @@ class Setting(Event):
 
     name: str = ""
     value: str = ""
+
+    @property
+    def is_testimony(self) -> bool:
+        """A variable may be set in any script."""
+        return False

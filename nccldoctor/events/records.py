@@ -124,6 +124,11 @@ class Version(Event):
     of: str = ""
     version: str = ""
 
+    @property
+    def is_testimony(self) -> bool:
+        """A version may stand in any list of requirements."""
+        return False
+
 
 @kind("fr-analysis", wording="an analysis of recorder dumps")
 class FrAnalysis(Event):
@@ -142,6 +147,11 @@ class Note(Event):
 
     what: str = ""
     detail: str = ""
+
+    @property
+    def is_testimony(self) -> bool:
+        """Advice, and code that reads a variable, are what people wrote."""
+        return self.what not in ("advice", "reads-variable")
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:

@@ -18,7 +18,7 @@ from threading import Lock
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
 from nccldoctor.events import Stack, Version, Writer
-from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model import Gap, Source, SourceKind, SourceRole
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Parsed
@@ -84,13 +84,50 @@ def ingest(
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
         results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
-        parsed_all = [results[i.source.id] for i in discovered.inputs]
+        parsed_all = _heard([results[i.source.id] for i in discovered.inputs], has_dumps=bool(read))
         gaps = (
             *discovered.gaps,
             *(registry.load_parsers() if texts else ()),
             *_grouped(gap for parsed in parsed_all for gap in parsed.gaps),
         )
         return Ingested(tuple(parsed_all), merge(read), gaps)
+
+
+def _heard(parsed: list[Parsed], *, has_dumps: bool) -> list[Parsed]:
+    """What was read, with no word of people about what happened.
+
+    A write-up that quotes a log is heard only where the job itself left nothing: then the quoted lines are all there is.
+    """
+    has_testimony = has_dumps or any(
+        event.is_testimony for one in parsed if one.source.kind.role is SourceRole.OUTPUT for event in one.events
+    )
+    out = []
+    for one in parsed:
+        role = one.source.kind.role
+        if role is SourceRole.PROSE and not has_testimony:
+            out.append(replace(one, source=replace(one.source, kind=_kind_by_events(one))))
+        else:
+            out.append(one if role is SourceRole.OUTPUT else _settings_only(one))
+    return out
+
+
+def _settings_only(parsed: Parsed) -> Parsed:
+    """What a script, a configuration or a note says: its settings and advice, of no rank."""
+    events = tuple(replace(event, rank=None) for event in parsed.events if not event.is_testimony)
+    why = f"looks like {_WORDS.get(parsed.source.kind, f'a {parsed.source.kind}')}: read for settings only"
+    return replace(
+        parsed,
+        source=replace(parsed.source, rank=None, local_rank=None, attempt=None),
+        events=events,
+        gaps=(*parsed.gaps, Gap(parsed.source.path, why, source=parsed.source.id)),
+        candidates=len(events),
+        understood=len(events),
+        first_unknown="",
+        first_unknown_at=None,
+    )
+
+
+_WORDS = {SourceKind.CODE: "source code", SourceKind.NOTES: "notes of a person"}
 
 
 @contextmanager
@@ -161,7 +198,9 @@ def _read_text(one: Input, sampled: int) -> Parsed:
         return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
         return _nothing(source, source.kind, f"reading it failed: {type(error).__name__}", lost=True)
-    return replace(parsed, source=replace(parsed.source, kind=_kind(parsed)))
+    if parsed.source.kind.role is not SourceRole.OUTPUT:
+        return parsed
+    return replace(parsed, source=replace(parsed.source, kind=_kind_by_events(parsed)))
 
 
 def _parse(one: Input, sampled: int) -> Parsed:
@@ -172,7 +211,8 @@ def _parse(one: Input, sampled: int) -> Parsed:
         parser = _owner(head, source.path)
         content = whole.read(LARGEST_WHOLE + 1) if parser is not None else b""
         if parser is not None and len(content) <= LARGEST_WHOLE:
-            parsed = parser.parse(source, content)
+            is_output = source.kind.role is SourceRole.OUTPUT
+            parsed = parser.parse(source if is_output else replace(source, kind=SourceKind.LOG), content)
         else:
             kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
             parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), sampled=sampled)
@@ -192,7 +232,7 @@ def _owner(head: bytes, path: str) -> FileParser | None:
     return None
 
 
-def _kind(parsed: Parsed) -> SourceKind:
+def _kind_by_events(parsed: Parsed) -> SourceKind:
     """The kind of a text by its events; a text without events keeps its kind."""
     events = parsed.events
     if any(isinstance(e, Stack) for e in events) and all(isinstance(e, Stack | Version) for e in events):

@@ -19,7 +19,7 @@ from nccldoctor.model.diagnosis import (
     Role,
 )
 from nccldoctor.model.findings import Avoid, Condition, Evidence, Finding, Link, RemedyAdvice, Stalled
-from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind
+from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind, SourceRole
 
 __all__ = [
     "Action",
@@ -45,5 +45,6 @@ __all__ = [
     "Role",
     "Source",
     "SourceKind",
+    "SourceRole",
     "Stalled",
 ]

@@ -19,6 +19,40 @@ class SourceKind(StrEnum):
     EMPTY = "empty"
     UNREADABLE = "unreadable"
     UNKNOWN = "unknown"
+    CODE = "source code"
+    SCRIPT = "launch script"
+    CONFIG = "configuration"
+    NOTEBOOK = "notebook"
+    DASHBOARD = "dashboard"
+    NOTES = "notes"
+    CHAT = "chat"
+
+    @property
+    def role(self) -> SourceRole:
+        """What a source of this kind may say."""
+        return _ROLES.get(self, SourceRole.OUTPUT)
+
+
+class SourceRole(StrEnum):
+    """What a source may say: only output of the job, its launcher, scheduler and kernel testifies to what happened.
+
+    *settings* and *prose* were written by people before or after: they tell variables, limits and advice.
+    """
+
+    OUTPUT = "output"
+    SETTINGS = "settings"
+    PROSE = "prose"
+
+
+_ROLES = {
+    SourceKind.CODE: SourceRole.SETTINGS,
+    SourceKind.SCRIPT: SourceRole.SETTINGS,
+    SourceKind.CONFIG: SourceRole.SETTINGS,
+    SourceKind.NOTEBOOK: SourceRole.SETTINGS,
+    SourceKind.DASHBOARD: SourceRole.SETTINGS,
+    SourceKind.NOTES: SourceRole.PROSE,
+    SourceKind.CHAT: SourceRole.PROSE,
+}
 
 
 @dataclass(frozen=True, slots=True)

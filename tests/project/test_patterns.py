@@ -16,6 +16,7 @@ ALLOWED = {
     "nccldoctor/discover/discover.py": "endings of file names",
     "nccldoctor/discover/file_types.py": "first bytes of a file",
     "nccldoctor/discover/filename_hints.py": "names of files and folders",
+    "nccldoctor/discover/provenance.py": "the shape of code, configurations and prose, to keep them from the parsers of logs",
     "nccldoctor/discover/tar.py": "headers of an archive",
     "nccldoctor/prescribe/catalogue/load.py": "TOML of remedies",
     "nccldoctor/prescribe/catalogue/pages.py": "Markdown of remedies",
