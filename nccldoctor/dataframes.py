@@ -33,16 +33,27 @@ _RANKS = (
     "waits_in:string last_sign:string where:string"
 )
 _FINDINGS = (
-    "id:string family.value:category cause.value:category confidence.value:category headline:string ranks:string "
+    "id:string family.value:category cause.value:category confidence.value:category confidence_in.ranks:category "
+    "confidence_in.cause:category headline:string ranks:string "
     "suspects:string victims:string"
 )
 _EVIDENCE = "says:string supports:bool quote:string observer:string where:string"
 _GROUPS = "uid:string desc:string label:string members:string learned:category"
+_HYPOTHESES = (
+    "stall:Int64 cause.value:category ranks:string suspects:string call:string confidence_in.ranks:category "
+    "confidence_in.cause:category headline:string fate:string"
+)
 _COVERAGE = "input:string expected:string found:string"
 _REMEDIES = "id:string title:string finding:string fit:category conditions_met:Int64 conditions:Int64"
 """Columns of the frames: the attribute and its dtype."""
 
-_NAMES = {"cause": "class", "uid": "id", "desc": "description"}
+_NAMES = {
+    "cause": "class",
+    "confidence_in.ranks": "confidence_in_ranks",
+    "confidence_in.cause": "confidence_in_class",
+    "uid": "id",
+    "desc": "description",
+}
 """Columns that are called otherwise than their attribute, as in the JSON."""
 
 
@@ -50,7 +61,7 @@ def _columns(items: Iterable[object], columns: str) -> dict[str, Any]:
     """``_columns(ranks, "rank:Int64 role.value:category")`` has a column ``rank`` and a column ``role``."""
     rows, out = list(items), {}
     for path, _, dtype in (column.partition(":") for column in columns.split()):
-        name = path.partition(".")[0]
+        name = _NAMES.get(path) or path.partition(".")[0]
         values = map(attrgetter(path), rows)
         out[_NAMES.get(name, name)] = _series([_text(v) for v in values] if dtype == "string" else values, dtype)
     return out
@@ -187,6 +198,13 @@ def findings(diagnosis: Diagnosis) -> pd.DataFrame:
             "contradict": _series((sum(not e.supports for e in finding.evidence) for finding in items), "Int64"),
         }
     )
+
+
+def hypotheses(diagnosis: Diagnosis) -> pd.DataFrame:
+    """One row per hypothesis that was weighed: its stall, class, ranks and call, both confidences, and its ``fate``."""
+    import pandas as pd
+
+    return pd.DataFrame(_columns(diagnosis.proposals, _HYPOTHESES))
 
 
 def evidence(diagnosis: Diagnosis) -> pd.DataFrame:

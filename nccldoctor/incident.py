@@ -23,7 +23,7 @@ WIDTH = 100
 class Incident:
     """The answer of :func:`nccldoctor.analyze`: the diagnosis, and the case that it rests on.
 
-    Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
+    Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
     built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
     """
 
@@ -130,6 +130,11 @@ class Incident:
     def findings(self) -> pd.DataFrame:
         """The findings, the verdict first."""
         return self._frame("findings", self.diagnosis)
+
+    @property
+    def hypotheses(self) -> pd.DataFrame:
+        """Every hypothesis that was weighed, with its fate."""
+        return self._frame("hypotheses", self.diagnosis)
 
     @property
     def evidence(self) -> pd.DataFrame:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.align.facts import Facts, align
+from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.discover.discover import discover
@@ -16,7 +18,7 @@ from nccldoctor.identify.identify import identify
 from nccldoctor.identify.separate_jobs import one_job
 from nccldoctor.identify.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import collector_off, ingest
-from nccldoctor.model import Diagnosis, Finding
+from nccldoctor.model import Diagnosis
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
@@ -74,16 +76,18 @@ def analyze(
     case = newest_case(one_job(ingest(inputs, workers, on_progress)))
     facts = align(case)
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
-    findings = with_headline(diagnose(facts), case)
-    for finding in findings:
+    judged = diagnose(facts)
+    judged = replace(judged, findings=with_headline(judged.findings, case))
+    for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    return Incident(_diagnosis(facts, findings, in_use(catalogue)), case)
+    return Incident(_diagnosis(facts, judged, in_use(catalogue)), case)
 
 
-def _diagnosis(facts: Facts, findings: tuple[Finding, ...], known: Collected) -> Diagnosis:
+def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
     """The findings with what to do about them, and what reports draw."""
     from nccldoctor.prescribe.prescribe import prescribe
 
+    findings = judged.findings
     prescription = prescribe(findings, facts.case, known.catalogue)
     return Diagnosis(
         findings=findings,
@@ -104,4 +108,5 @@ def _diagnosis(facts: Facts, findings: tuple[Finding, ...], known: Collected) ->
         streams=call_diff(facts, findings),
         story=event_sequence(facts, findings),
         notices=notices(facts),
+        proposals=judged.proposals,
     )

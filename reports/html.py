@@ -113,7 +113,9 @@ def environment() -> Environment:
     )
     environment.filters |= {
         "breakable": prose.breakable,
-        "confidence": wording.confidence,
+        "confidence": wording.confidence_words,
+        "doubts": wording.doubts_words,
+        "runner_up": wording.runner_up_words,
         "frame_place": _frame_place,
         "line": _line,
         "number": lambda value: "" if value is None else str(value),

@@ -32,7 +32,10 @@ FIELDS: dict[type, str] = {
     "input=sources run_up timeline stacks streams",
     DumpHead: "entries version wrapped groups=config form backend problem",
     Event: "kind rank group_rank group time where=place host pid text",
-    findings.Finding: "id family class=cause confidence headline ranks suspects victims stalled chain evidence refuted_by",
+    findings.ConfidenceIn: "ranks class=cause",
+    findings.Finding: "id family class=cause confidence confidence_in headline ranks suspects victims stalled chain evidence "
+    "refuted_by why doubts runner_up",
+    findings.RunnerUp: "class=cause ranks separated_by",
     inputs.Group: "id=uid description=desc members",
     GroupConfig: "id=uid description=desc members=ranks",
     diagnosis.Job: "world_size world_guessed hosts torch nccl groups",
@@ -96,6 +99,14 @@ def _warned(items: tuple[findings.Avoid, ...]) -> tuple[Warned, ...]:
     return tuple(Warned(item.what, item.why) for item in items)
 
 
+def _doubts(doubts: tuple[findings.Doubt, ...]) -> tuple[str, ...]:
+    return tuple(doubt.says for doubt in doubts)
+
+
+def _evidence_number(number: int | None) -> str | None:
+    return None if number is None else f"E{number}"
+
+
 def _microseconds(seconds: float) -> float:
     return round(seconds, 6)
 
@@ -117,6 +128,8 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (figures.RankLateness, "late_ms"): _late,
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
+    (findings.Finding, "doubts"): _doubts,
+    (findings.Reason, "evidence"): _evidence_number,
     (findings.RemedyAdvice, "avoid"): _warned,
     **dict.fromkeys(((figures.Stretch, "start"), (figures.Stretch, "end"), (figures.Mark, "at")), _microseconds),
     **dict.fromkeys(((figures.Timeline, "start"), (figures.Timeline, "end")), _microseconds),

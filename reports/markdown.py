@@ -28,10 +28,14 @@ def ticket(diagnosis: Diagnosis) -> str:
     out = [
         f"### {_title(diagnosis)}",
         f"{words(finding.headline, 420)}",
-        f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence(finding)}",
+        f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence_words(finding)}",
     ]
     if finding.stalled is not None:
         out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
+    if doubts := wording.doubts_words(finding, 2):
+        out.append(f"- **Not surer:** {words(doubts, 200)}")
+    if other := wording.runner_up_words(finding):
+        out.append(f"- **Or else:** {words(other, 200)}")
     out += [f"- **Note:** {words(notice, 200)}" for notice in diagnosis.notices]
     out += [f"- **{step.label}:** {_span(step.text, 220)}" for step in advice.first_steps(diagnosis)]
     out += [f"- **Avoid:** {_span(d.what, 120)}: {_span(d.why, 120)}" for d in advice.donts(diagnosis)[:2]]

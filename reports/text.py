@@ -95,7 +95,15 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     situation = wording.situation(diagnosis)
     title = f"{wording.TITLES[finding.cause]} ({situation})" if situation else wording.TITLES[finding.cause]
     yield "Class", f"{finding.cause.value}: {title}", ""
-    yield "Confidence", wording.confidence(finding), "green" if finding.confidence is Confidence.HIGH else "yellow"
+    yield (
+        "Confidence",
+        wording.confidence_words(finding),
+        "green" if finding.confidence is Confidence.HIGH else "yellow",
+    )
+    if doubts := wording.doubts_words(finding):
+        yield "Not surer", line(doubts, 300), ""
+    if other := wording.runner_up_words(finding):
+        yield "Or else", line(other, 300), ""
     for notice in diagnosis.notices:
         yield "Note", line(notice, 300), "yellow"
     if missing_inputs.wanted(diagnosis) or finding.family is Family.NONE:

@@ -49,13 +49,13 @@ def check_case(case: Case, torch: str | None = None, nccl: str | None = None) ->
 
 def _discouraged(survey: Survey) -> dict[str, str]:
     """Advice of the catalogue against what is seen, where that depends on no finding."""
-    from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place
+    from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     nothing = Finding(
         "F0",
         CauseClass.UNDETERMINED,
-        Confidence.CANNOT_TELL,
+        ConfidenceIn.same(Confidence.CANNOT_TELL),
         "no job was looked at",
         (Evidence(Place(0, ""), "", "settings alone"),),
     )

@@ -8,6 +8,7 @@ from nccldoctor.model import (
     Action,
     CauseClass,
     Confidence,
+    ConfidenceIn,
     Coverage,
     Diagnosis,
     Evidence,
@@ -65,7 +66,7 @@ def failed(message: str, hint: str = "") -> Diagnosis:
     finding = Finding(
         id="F1",
         cause=CauseClass.UNDETERMINED,
-        confidence=Confidence.CANNOT_TELL,
+        confidence_in=ConfidenceIn.same(Confidence.CANNOT_TELL),
         headline=f"Nothing could be read: {message}",
         evidence=(Evidence(where=None, quote="", says=message),),
         refuted_by="A log or a flight-recorder dump of the job.",

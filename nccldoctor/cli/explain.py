@@ -7,6 +7,7 @@ import inspect
 from dataclasses import fields
 
 from nccldoctor.diagnose.rules import load
+from nccldoctor.diagnose.why import cause_table
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import CauseClass
 from nccldoctor.model.errors import NccldoctorError
@@ -42,7 +43,17 @@ def _explain_cause(name: str) -> str:
         return ""
     cause = CauseClass(name)
     explanations = dict.fromkeys(rule.explanation for rule in load() if rule.cause is cause)
-    return "\n\n".join((f"{cause} (cause class, family {cause.family})", *explanations)) + "\n"
+    return "\n\n".join((f"{cause} (cause class, family {cause.family})", *explanations, _cause_row(cause))) + "\n"
+
+
+def _cause_row(cause: CauseClass) -> str:
+    """The class's row of the table of causes: the weights of observations, and what separates it from its siblings."""
+    row = cause_table()[cause]
+    weights = sorted(row.weights.items(), key=lambda item: -item[1])
+    lines = ["Observations of the named rank that speak for it (+) and against it (-):"] if weights else []
+    lines += [f"  {weight:+.1f}  {name}" for name, weight in weights]
+    lines += [f"Instead it may be {other}; to separate the two: {text}." for other, text in row.siblings.items()]
+    return "\n".join(lines)
 
 
 def _explain_kind(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Hypotheses: the conclusions that rules return about one stall, before they are weighed."""
+"""Hypotheses: the conclusions that rules propose about one stall, before they compete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation
-from nccldoctor.model import CauseClass, Confidence, Evidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Stalled
 from nccldoctor.model.ranks import Ranks
 
 MOST_QUOTES = 12
@@ -16,7 +16,7 @@ MOST_QUOTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The conclusion of a rule about one stall. ``ceiling`` is the confidence it may reach if independent observers agree.
+    """The conclusion of a rule about one stall, with what keeps it from being sure.
 
     ``ranks`` are named as culprits, ``suspects`` may be; ``victims`` are ranks that wait without a stuck call to name, as in the set-up
     of a group. ``refuted_by`` and ``cause`` are those of the rule where they are not given.
@@ -24,7 +24,7 @@ class Hypothesis:
 
     headline: str
     citations: Sequence[Citation]
-    ceiling: Confidence
+    doubts: Sequence[Doubt] | Confidence
     ranks: Ranks = Ranks()
     suspects: Ranks = Ranks()
     call: StuckCall | None = None
@@ -38,5 +38,17 @@ class Hypothesis:
 class Conclusion(Hypothesis):
     """A hypothesis whose rule held: its class is settled and its citations are written out."""
 
+    doubts: tuple[Doubt, ...]
     cause: CauseClass
     evidence: tuple[Evidence, ...]
+
+    @property
+    def confidence_in(self) -> ConfidenceIn:
+        """The confidence that its doubts leave in its ranks and in its class."""
+        ranks = Confidence.lowest(doubt.ranks for doubt in self.doubts)
+        return ConfidenceIn(ranks, Confidence.lowest(doubt.cause for doubt in self.doubts))
+
+    @property
+    def confidence(self) -> Confidence:
+        """The lower of the two."""
+        return self.confidence_in.lower

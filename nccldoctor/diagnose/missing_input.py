@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.discover.filename_hints import hints
-from nccldoctor.model import CauseClass, Confidence, Family, Gap, Source, SourceKind
+from nccldoctor.model import CauseClass, Family, Gap, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 OF_MACHINES = frozenset(
@@ -27,9 +27,6 @@ MEMBERS_KNOWN = frozenset({"config", "world", "nccl"})
 
 NAMED = 2
 """Lost files that are named."""
-
-LOWER = {Confidence.HIGH: Confidence.MEDIUM}
-"""One step: what is left still says what it says."""
 
 
 def relevant_losses(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
@@ -47,13 +44,11 @@ def relevant_losses(facts: Facts, draft: Conclusion) -> tuple[Gap, ...]:
     )
 
 
-def refutation(draft: Conclusion, lost: Sequence[Gap]) -> str:
-    """The sentence that says what would refute a conclusion, and in which lost files it may have been."""
-    if not lost:
-        return draft.refuted_by
+def loss_words(lost: Sequence[Gap]) -> str:
+    """The lost files by name and reason: ``rank_7.log (cut off) and 2 more``."""
     files = list(dict.fromkeys(f"{gap.what} ({gap.why.split(':')[0].split(' (')[0]})" for gap in lost))
     more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-    return f"{draft.refuted_by}; it may have stood in what is lost of {', '.join(files[:NAMED])}{more}"
+    return f"{', '.join(files[:NAMED])}{more}"
 
 
 def _ranks_that_could_refute(facts: Facts, draft: Conclusion) -> Ranks:

@@ -27,7 +27,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import CauseClass, Confidence, Evidence
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
 from nccldoctor.model.ranks import Ranks, names, verb
 
 ABSENT = frozenset(
@@ -61,10 +61,11 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.cause in BROKEN:
         return draft
     stands = one.is_steady or facts.liveness.first_alarm is not None
-    ceiling = draft.ceiling
-    if ceiling in (Confidence.HIGH, Confidence.MEDIUM):
-        ceiling = Confidence.MEDIUM if stands else Confidence.LOW
-    bounded = replace(draft, ceiling=ceiling, refuted_by=REFUTED)
+    if stands:
+        doubt = Doubt.at_most(Confidence.MEDIUM, "it rests on counts of calls alone, which name no call")
+    else:
+        doubt = Doubt.at_most(Confidence.LOW, "one query counts calls, and nothing shows that the job stands still")
+    bounded = replace(draft, doubts=(*draft.doubts, doubt), refuted_by=REFUTED)
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
     most = [o for o in facts.case.nccl_counters if 2 * len(o.lagging) > len(o.last) and draft.ranks <= o.lagging]
@@ -74,7 +75,9 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.ranks & one.lagging - few:
         return _name_nobody(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(can_wait_elsewhere(facts, one, r) for r in draft.ranks):
-        return replace(bounded, ranks=Ranks(), suspects=draft.ranks | draft.suspects, ceiling=Confidence.LOW)
+        elsewhere = Doubt.at_most(Confidence.LOW, "these ranks may wait in a call of another communicator")
+        suspects = draft.ranks | draft.suspects
+        return replace(bounded, ranks=Ranks(), suspects=suspects, doubts=(*bounded.doubts, elsewhere))
     return bounded
 
 
@@ -101,7 +104,7 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
         draft,
         cause=CauseClass.UNDETERMINED,
         headline=f"{says} in communicator ({one.comm}): a call too many, one that was skipped, or lateness of the others",
-        ceiling=Confidence.CANNOT_TELL,
+        doubts=(Doubt.at_most(Confidence.CANNOT_TELL, "as many ranks are counted ahead as behind"),),
         ranks=Ranks(),
         suspects=few,
     )
@@ -110,7 +113,8 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
 def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Compares a conclusion from PyTorch's own numbers with the counts of NCCL's observers."""
     if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not has_clean_end(facts):
-        return replace(draft, ceiling=Confidence.LOW)  # lines of calls stop in a job that hangs as in one that goes on
+        stops = Doubt.at_most(Confidence.LOW, "lines of calls stop in a job that hangs as in one that goes on")
+        return replace(draft, doubts=(*draft.doubts, stops))
     late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:
         return draft
@@ -125,9 +129,9 @@ def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     if draft.cause not in ABSENT or not draft.ranks:
         return draft
     if late == draft.ranks:
-        sure = draft.cause is CauseClass.NOT_ARRIVED and draft.ceiling is Confidence.MEDIUM and not draft.suspects
-        ceiling = Confidence.HIGH if sure else draft.ceiling
-        return replace(draft, evidence=(*shown, *draft.evidence), ceiling=ceiling)
+        is_medium = draft.cause is CauseClass.NOT_ARRIVED and draft.confidence is Confidence.MEDIUM
+        settled = is_medium and not draft.suspects  # an observer of its own agrees: the doubts of one kind are gone
+        return replace(draft, evidence=(*shown, *draft.evidence), doubts=() if settled else draft.doubts)
     if late & draft.ranks or not _has_dated_counters(facts):
         return draft
     return replace(draft, evidence=(*draft.evidence[:8], *against))
@@ -146,7 +150,7 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
         cause=CauseClass.NOT_ARRIVED,
         headline=f"{names(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
         evidence=(*shown, *draft.evidence),
-        ceiling=Confidence.MEDIUM,
+        doubts=(Doubt.at_most(Confidence.MEDIUM, "only NCCL's counts of calls single it out"),),
         refuted_by=REFUTED,
         ranks=late,
         suspects=Ranks(),

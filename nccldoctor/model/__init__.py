@@ -15,10 +15,23 @@ from nccldoctor.model.diagnosis import (
     EventRole,
     IncidentEvent,
     Job,
+    Proposal,
     RankState,
     Role,
 )
-from nccldoctor.model.findings import Avoid, Condition, Evidence, Finding, Link, RemedyAdvice, Stalled
+from nccldoctor.model.findings import (
+    Avoid,
+    Condition,
+    ConfidenceIn,
+    Doubt,
+    Evidence,
+    Finding,
+    Link,
+    Reason,
+    RemedyAdvice,
+    RunnerUp,
+    Stalled,
+)
 from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind, SourceRole
 
 __all__ = [
@@ -28,8 +41,10 @@ __all__ = [
     "CauseClass",
     "Condition",
     "Confidence",
+    "ConfidenceIn",
     "Coverage",
     "Diagnosis",
+    "Doubt",
     "EventRole",
     "Evidence",
     "Family",
@@ -40,9 +55,12 @@ __all__ = [
     "Job",
     "Link",
     "Place",
+    "Proposal",
     "RankState",
+    "Reason",
     "RemedyAdvice",
     "Role",
+    "RunnerUp",
     "Source",
     "SourceKind",
     "SourceRole",

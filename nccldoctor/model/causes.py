@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -66,9 +67,22 @@ _FAMILY = {cause: family for family, causes in _FAMILIES.items() for cause in ca
 
 
 class Confidence(StrEnum):
-    """The degree to which a finding is reliable; *high* needs independent observers that agree."""
+    """The degree to which a finding is reliable, the highest first; *high* needs independent observers that agree."""
 
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
     CANNOT_TELL = "cannot-tell"
+
+    @property
+    def depth(self) -> int:
+        """The number of steps below *high*: 0 for high, 3 for cannot-tell."""
+        return _DEPTH[self]
+
+    @classmethod
+    def lowest(cls, levels: Iterable[Confidence]) -> Confidence:
+        """The lowest of some levels; *high* where there are none."""
+        return max(levels, key=lambda level: level.depth, default=cls.HIGH)
+
+
+_DEPTH = {level: depth for depth, level in enumerate(Confidence)}

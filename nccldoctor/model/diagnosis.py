@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.figures import CallDiff, Lateness, StackDiff, Timeline
-from nccldoctor.model.findings import Avoid, Condition, Finding, RemedyAdvice
+from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
 
@@ -117,6 +118,24 @@ class IncidentEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """One hypothesis that was weighed for a stall, and its fate.
+
+    ``stall`` counts the stalls from 1; ``call`` is the call in words; ``fate`` says what became of it: *verdict*, *finding F2*, or
+    why it fell.
+    """
+
+    stall: int
+    cause: CauseClass
+    ranks: Ranks
+    suspects: Ranks
+    call: str
+    confidence_in: ConfidenceIn
+    headline: str
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The whole answer, as plain values; reports show this and nothing else.
 
@@ -124,7 +143,7 @@ class Diagnosis:
     other hypotheses, with met False (ruled out) or None (not checked). ``catalogue`` counts the remedies that were tried ("42
     remedies"). Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for
     them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
-    other runs, and those that could not be read.
+    other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
     """
 
     findings: tuple[Finding, ...]
@@ -145,6 +164,7 @@ class Diagnosis:
     streams: CallDiff | None = None
     story: tuple[IncidentEvent, ...] = ()
     notices: tuple[str, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
 
     @property
     def verdict(self) -> Finding:

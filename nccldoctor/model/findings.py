@@ -59,12 +59,72 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfidenceIn:
+    """The two confidences of a finding: in the ranks that it names, and in its class."""
+
+    ranks: Confidence
+    cause: Confidence
+
+    @classmethod
+    def same(cls, level: Confidence) -> ConfidenceIn:
+        """One level for both."""
+        return cls(level, level)
+
+    @property
+    def lower(self) -> Confidence:
+        """The lower of the two: the confidence of the finding as a whole."""
+        return Confidence.lowest((self.ranks, self.cause))
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason why a conclusion is not surer, with the most that it leaves of each confidence.
+
+    Example: rank 7 is proven outside ALLREDUCE #18, but no stack, log or exit says what became of it. The doubt *nothing shows whether
+    rank 7 was alive* leaves the ranks at high and the class at medium.
+    """
+
+    says: str
+    ranks: Confidence = Confidence.HIGH
+    cause: Confidence = Confidence.HIGH
+
+    @classmethod
+    def at_most(cls, level: Confidence, says: str) -> Doubt:
+        """A doubt that concerns the ranks and the class alike."""
+        return cls(says, level, level)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One observation that speaks for a finding (positive weight) or against it (negative).
+
+    ``value`` is what was seen, *unknown* where no source would show it; the weight is 0 then. ``evidence`` is the number of the piece
+    of evidence that shows it, counted from 1: None where none is quoted.
+    """
+
+    observation: str
+    value: str
+    observer: str
+    weight: float
+    evidence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The best other explanation, and what would separate it from the finding."""
+
+    cause: CauseClass
+    ranks: Ranks
+    separated_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One conclusion. It cannot be built without evidence."""
 
     id: str
     cause: CauseClass
-    confidence: Confidence
+    confidence_in: ConfidenceIn
     headline: str
     evidence: tuple[Evidence, ...]
     ranks: Ranks = field(default_factory=Ranks)
@@ -73,10 +133,18 @@ class Finding:
     stalled: Stalled | None = None
     chain: tuple[Link, ...] = ()
     refuted_by: str = ""
+    why: tuple[Reason, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    runner_up: RunnerUp | None = None
 
     def __post_init__(self) -> None:
         if not self.evidence:
             raise ValueError(f"finding {self.id} ({self.cause}) has no evidence")
+
+    @property
+    def confidence(self) -> Confidence:
+        """The lower of its confidence in the ranks and in the class."""
+        return self.confidence_in.lower
 
     @property
     def family(self) -> Family:

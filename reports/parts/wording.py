@@ -48,9 +48,13 @@ def agreement(finding: Finding) -> tuple[int, int]:
     return kinds(True), kinds(False)
 
 
-def confidence(finding: Finding) -> str:
-    """``high — 3 independent kinds of evidence agree, 0 contradict``."""
-    word = "cannot tell" if finding.confidence is Confidence.CANNOT_TELL else finding.confidence.value
+def confidence_words(finding: Finding) -> str:
+    """``high — 3 independent kinds of evidence agree, 0 contradict``; the two confidences where they differ."""
+    word = _LEVEL_WORDS.get(finding.confidence, finding.confidence.value)
+    both = finding.confidence_in
+    if both.ranks is not both.cause:
+        who, why = (_LEVEL_WORDS.get(level, level.value) for level in (both.ranks, both.cause))
+        word = f"{word} ({who} in the ranks, {why} in the class)"
     if finding.family in (Family.NONE, Family.UNDETERMINED):
         return word
     agree, contradict = agreement(finding)
@@ -60,6 +64,23 @@ def confidence(finding: Finding) -> str:
     else:
         signals = "1 kind of evidence agrees" if agree == 1 else f"{agree} independent kinds of evidence agree"
     return f"{word} — {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
+
+
+_LEVEL_WORDS = {Confidence.CANNOT_TELL: "cannot tell"}
+
+
+def doubts_words(finding: Finding, most: int = 3) -> str:
+    """The strongest reasons why a finding is not surer, in one line; "" where there are none."""
+    return "; ".join(doubt.says for doubt in finding.doubts[:most])
+
+
+def runner_up_words(finding: Finding) -> str:
+    """The best other explanation and what would separate it; "" where there is none."""
+    other = finding.runner_up
+    if other is None:
+        return ""
+    ranks = f", {ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
+    return f"{other.cause.value}{ranks}; to separate the two: {other.separated_by}"
 
 
 SUMMARY_WORDS = 60

@@ -12,7 +12,7 @@ import numpy as np
 from nccldoctor.events import CollectiveTimeout, Event, Setting, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
-from nccldoctor.model import CauseClass, Confidence, Evidence, Finding, Place, Source, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding, Place, Source, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
@@ -88,7 +88,7 @@ def finding(
     values: dict[str, Any] = {
         "id": "F1",
         "cause": CauseClass(cause),
-        "confidence": Confidence(confidence),
+        "confidence_in": ConfidenceIn.same(Confidence(confidence)),
         "headline": "rank 5 did not come",
         "evidence": (Evidence(at(line=900), "timeout", "rank 0 waited for call 50"),),
         "ranks": culprits,
@@ -106,7 +106,7 @@ def blames(rank: int, entered: tuple[int, ...]) -> tuple[Finding, ...]:
         Finding(
             "F1",
             CauseClass.NOT_ARRIVED,
-            Confidence.LOW,
+            ConfidenceIn.same(Confidence.LOW),
             "x",
             evidence,
             Ranks([rank]),

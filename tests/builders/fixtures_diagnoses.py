@@ -13,6 +13,7 @@ from nccldoctor.model import (
     CauseClass,
     Condition,
     Confidence,
+    ConfidenceIn,
     Coverage,
     Diagnosis,
     Evidence,
@@ -48,7 +49,7 @@ def healthy() -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.NONE,
-        Confidence.HIGH,
+        ConfidenceIn.same(Confidence.HIGH),
         "No stall or failure was found: all 8 ranks finished.",
         (Evidence(Place(0, "rank_0.log", 90), "training finished", "Rank 0 says that it finished", True, "log:0"),),
         refuted_by="A timeout in a log that was not read.",
@@ -77,7 +78,7 @@ def lagging() -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.NOT_ARRIVED,
-        Confidence.HIGH,
+        ConfidenceIn.same(Confidence.HIGH),
         "Rank 5 (gpu-a018, GPU 1) never entered ALLREDUCE #18723 of dp_1: it is in its data loader since 03:25:02.",
         evidence,
         ranks=Ranks([5]),
@@ -140,7 +141,7 @@ def undetermined() -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.UNDETERMINED,
-        Confidence.CANNOT_TELL,
+        ConfidenceIn.same(Confidence.CANNOT_TELL),
         "Ranks 1 to 3 cannot be told apart: only the log of rank 0 was read.",
         (Evidence(Place(0, "rank_0.log", 4), WATCHDOG, "Rank 0 waited in the call", True, "log:0"),),
         suspects=Ranks([1, 2, 3]),
@@ -170,7 +171,7 @@ def two_stalls() -> Diagnosis:
         Finding(
             f"F{number}",
             CauseClass.DIED,
-            Confidence.MEDIUM,
+            ConfidenceIn.same(Confidence.MEDIUM),
             f"Rank {rank} died; its group waits in ALLGATHER #{40 + rank}.",
             (Evidence(None, "", f"Rank {rank} ended by SIGKILL", True, "launcher"),),
             ranks=Ranks([rank]),
@@ -183,7 +184,7 @@ def two_stalls() -> Diagnosis:
     verdict = Finding(
         "F1",
         CauseClass.DIED,
-        Confidence.MEDIUM,
+        ConfidenceIn.same(Confidence.MEDIUM),
         "Ranks 0 and 4 died independently.",
         (*parts[0].evidence, *parts[1].evidence),
         ranks=Ranks([0, 4]),
@@ -208,7 +209,7 @@ def ring() -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.ORDER_INVERSION,
-        Confidence.MEDIUM,
+        ConfidenceIn.same(Confidence.MEDIUM),
         "Rank 1 calls group B before group A; the others A before B.",
         (Evidence(Place(0, "fr/1", entry=7), "", "B #4 stands before A #9", True, "dump:1"),),
         ranks=Ranks([1]),
@@ -241,7 +242,7 @@ def large(world: int) -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.DIED,
-        Confidence.HIGH,
+        ConfidenceIn.same(Confidence.HIGH),
         f"{len(dead)} ranks were killed; everybody else waits.",
         tuple(
             Evidence(Place(rank, f"rank_{rank}.log", 9), WATCHDOG, f"Rank {rank} waits", True, f"log:{rank}")
@@ -291,7 +292,7 @@ def hostile() -> Diagnosis:
     finding = Finding(
         "F1",
         CauseClass.NOT_ARRIVED,
-        Confidence.LOW,
+        ConfidenceIn.same(Confidence.LOW),
         text,
         (
             Evidence(place, text + "A" * 1_000_000, text, True, text),

@@ -204,6 +204,6 @@ def test_silence_about_the_network_rules_nothing_out_where_nobody_knows_why() ->
 def test_ranks_that_were_not_heard_of_are_not_waited_for_where_a_link_failed() -> None:
     port = said(IbError, rank=0, host="n0", what="port", hca="mlx5_0", second=5)
     found = facts(*(RecordedRank(r).calls(5).call(done=False) for r in (0, 1)), logs=(Log("rank_0.log", [port]),))
-    verdict = diagnose(found)[0]
+    verdict = diagnose(found).findings[0]
     assert (verdict.cause, str(verdict.ranks)) == (CauseClass.NETWORK, "0")
     assert [(str(link.waiting), str(link.for_)) for link in verdict.chain] == [("1", "")]

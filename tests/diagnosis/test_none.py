@@ -174,7 +174,7 @@ def test_a_call_issued_after_the_work_was_done_still_hangs() -> None:
 
 def test_a_stack_without_a_frame_tells_nothing() -> None:
     empty = Stack(place=fixtures_conditions.at(), text="Thread 0x00007f (most recent call first):", main=True)
-    assert diagnose(facts(logs=[Log("stacks.txt", (empty,))]))[0].cause == "undetermined"
+    assert diagnose(facts(logs=[Log("stacks.txt", (empty,))])).findings[0].cause == "undetermined"
 
 
 def test_one_timeout_is_enough_to_be_not_well() -> None:

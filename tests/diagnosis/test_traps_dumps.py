@@ -51,7 +51,7 @@ def test_06_scheduled_does_not_mean_not_started_without_timing() -> None:
     assert found.progress.timed_ranks == frozenset()
     (call,) = found.wait_graph.calls.values()
     assert (call.inside, call.blockers) == (Ranks(range(4)), Ranks())
-    assert not diagnose(found)[0].ranks
+    assert not diagnose(found).findings[0].ranks
 
 
 def test_06_with_timing_a_scheduled_call_queues_behind_the_started_one() -> None:
@@ -154,7 +154,7 @@ def test_16_the_bare_list_of_2_2_in_microseconds_is_diagnosed_like_the_rest() ->
     found = facts(*dumps, (3, _list_2_2(2, open_last=False)))
     assert found.wait_graph.roots == Ranks([3])
     assert int(found.case.calls.created_ns[0]) == START * 10**9 + 1000
-    assert diagnose(found)[0].ranks == Ranks([3])
+    assert diagnose(found).findings[0].ranks == Ranks([3])
 
 
 def test_16_json_and_pickle_of_one_dump_give_the_same_facts() -> None:
@@ -171,7 +171,7 @@ def test_16_json_and_pickle_of_one_dump_give_the_same_facts() -> None:
 
     pickled, written = facts(*recorded_ranks), facts(*map(as_json, recorded_ranks))
     assert written.progress.by_group_rank == pickled.progress.by_group_rank
-    assert diagnose(written)[0].ranks == diagnose(pickled)[0].ranks == Ranks([3])
+    assert diagnose(written).findings[0].ranks == diagnose(pickled).findings[0].ranks == Ranks([3])
 
 
 def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
@@ -182,7 +182,7 @@ def test_17_a_dump_without_entries_proves_nothing_about_its_rank() -> None:
     assert found.liveness.dumped == Ranks([0, 1])
     (call,) = found.wait_graph.calls.values()
     assert (call.missing, call.unknown) == (Ranks(), Ranks([2, 3]))
-    verdict = diagnose(found)[0]
+    verdict = diagnose(found).findings[0]
     assert not verdict.ranks & Ranks([2, 3]), "two ranks left nothing: neither is shown to be outside"
     (row,) = [c for c in coverage(found) if c.input == "flight recorder"]
     assert row.found == Ranks([0, 1])
@@ -202,7 +202,7 @@ def test_14_who_waits_is_a_victim_and_who_is_missing_is_not() -> None:
         recorded.call(done=False)
     logs = [Log(f"r{r}.log", [gave_up(r, 3)], rank=r) for r in (0, 1, 2)]
     found = facts(*recorded_ranks, logs=logs)
-    roles = {s.rank: s.role for s in rank_table(found, diagnose(found))}
+    roles = {s.rank: s.role for s in rank_table(found, diagnose(found).findings)}
     assert roles == {0: Role.VICTIM, 1: Role.VICTIM, 2: Role.VICTIM, 3: Role.CULPRIT}
 
 
@@ -216,6 +216,6 @@ def test_09_counters_that_a_line_prints_may_be_behind_what_failed() -> None:
 
 def test_15_nothing_recorded_and_nothing_said_names_nobody() -> None:
     found = facts(*(RecordedRank(r).other(entries=[], pg_status={}) for r in range(4)))
-    verdict = diagnose(found)[0]
+    verdict = diagnose(found).findings[0]
     assert verdict.cause in (CauseClass.UNDETERMINED, CauseClass.NONE)
     assert not verdict.ranks

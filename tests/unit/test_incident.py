@@ -18,7 +18,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.reports import json_document
 
-FRAMES = ("calls", "ranks", "events", "findings", "evidence", "groups", "coverage", "remedies")
+FRAMES = ("calls", "ranks", "events", "findings", "hypotheses", "evidence", "groups", "coverage", "remedies")
 
 
 @pytest.fixture

@@ -98,19 +98,19 @@ def test_recorded_calls_are_ordered_by_the_recorder() -> None:
 def test_a_healthy_job_has_no_stalls() -> None:
     found = facts(*(RecordedRank(r).calls(9) for r in range(4)))
     assert found.stalls == ()
-    (verdict,) = diagnose(found)
+    (verdict,) = diagnose(found).findings
     assert verdict.cause is CauseClass.NONE
     assert not verdict.ranks
 
 
 def test_an_empty_case_is_undetermined() -> None:
-    verdict = diagnose(facts())[0]
+    verdict = diagnose(facts()).findings[0]
     assert verdict.cause in (CauseClass.UNDETERMINED, CauseClass.NONE)
     assert verdict.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)
 
 
 def test_one_dump_of_many_names_nobody() -> None:
-    verdict = diagnose(facts(RecordedRank(0).calls(2).call(done=False)))[0]
+    verdict = diagnose(facts(RecordedRank(0).calls(2).call(done=False))).findings[0]
     assert not verdict.ranks
     assert verdict.confidence is not Confidence.HIGH
 
@@ -280,7 +280,7 @@ def logs(draw: st.DrawFn) -> list[Log]:
 def whole(found: Case) -> None:
     """Everything that is made from a case, checked for what always holds."""
     aligned = align(found)
-    findings = diagnose(aligned)
+    findings = diagnose(aligned).findings
     assert [f.id for f in findings] == [f"F{i}" for i in range(1, len(findings) + 1)]
     for finding in findings:
         assert finding.evidence

@@ -11,7 +11,7 @@ from builders.cases import Log, RecordedRank, case, facts, said, world
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import LONGEST, describe_no_data, with_headline
 from nccldoctor.events import Heartbeat
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Finding, Gap, SourceKind
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Diagnosis, Finding, Gap, SourceKind
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
@@ -20,7 +20,7 @@ from nccldoctor.reports.parts import wording
 
 def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Finding:
     aligned = facts(*recorded_ranks, logs=logs)
-    return with_headline(diagnose(aligned), aligned.case)[0]
+    return with_headline(diagnose(aligned).findings, aligned.case)[0]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_log_that_says_nothing_is_not_enough() -> None:
 
 def test_where_something_is_known_the_rule_words_it() -> None:
     aligned = facts(logs=(Log("0.log", (said(Heartbeat, 0, 1.0, step=3),), rank=0),))
-    findings = diagnose(aligned)
+    findings = diagnose(aligned).findings
     assert with_headline(findings, aligned.case) == findings
 
 
@@ -134,7 +134,7 @@ def test_the_situation_in_words() -> None:
         (of(CauseClass.UNFINISHED), ""),
         (of(CauseClass.FROZEN), ""),
         (fixtures_diagnoses.lagging(), ""),
-        (of(CauseClass.NONE, confidence=Confidence.LOW), "Nothing seen, not everything read"),
+        (of(CauseClass.NONE, confidence_in=ConfidenceIn.same(Confidence.LOW)), "Nothing seen, not everything read"),
     )
     for found, words in cases:
         assert wording.situation(found) == words

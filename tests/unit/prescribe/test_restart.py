@@ -9,7 +9,7 @@ from builders import fixtures_conditions
 from builders.advice import BOTH, ask, event, kernel
 
 from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
-from nccldoctor.model import Confidence
+from nccldoctor.model import Confidence, ConfidenceIn
 
 
 def action(cause, *events, kinds=BOTH, **more):
@@ -87,6 +87,6 @@ def test_the_most_restrictive_finding_decides():
     case = fixtures_conditions.case([kernel(GpuError, "Xid 79", xid=79)], kinds=BOTH)
     fix = fixtures_conditions.finding("raised", ranks=[1])
     broken = fixtures_conditions.finding("hardware", id="F2")
-    unsure = dataclasses.replace(broken, confidence=Confidence.LOW)
+    unsure = dataclasses.replace(broken, confidence_in=ConfidenceIn.same(Confidence.LOW))
     assert ask(case, fix, broken).action.restart == "after-replacing-node"
     assert ask(case, fix, unsure).action.restart == "after-fix"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from builders import fixtures_diagnoses
 
-from nccldoctor.model import CauseClass, Confidence, Coverage, Evidence, Group
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Coverage, Evidence, Group
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html, json_document, markdown, text
 from nccldoctor.reports.page import facts
@@ -92,9 +92,9 @@ def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
 
     assert wording.agreement(replace(made, evidence=peers)) == (1, 0)
     assert wording.agreement(replace(made, evidence=(*peers, own))) == (2, 0)
-    assert wording.confidence(replace(made, evidence=peers, confidence=Confidence.MEDIUM)) == (
-        "medium — 1 kind of evidence agrees, 0 contradict"
-    )
+    assert wording.confidence_words(
+        replace(made, evidence=peers, confidence_in=ConfidenceIn.same(Confidence.MEDIUM))
+    ) == ("medium — 1 kind of evidence agrees, 0 contradict")
 
 
 def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
@@ -103,7 +103,7 @@ def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
 
     found = replace(made, ranks=Ranks(), evidence=peers)
 
-    assert wording.confidence(found) == "high — the records of 3 ranks agree, 0 contradict"
+    assert wording.confidence_words(found) == "high — the records of 3 ranks agree, 0 contradict"
 
 
 def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
@@ -160,7 +160,11 @@ def test_of_a_job_of_unknown_size_nobody_says_that_everybody_is_in_the_call():
     made = fixtures_diagnoses.undetermined()
     call = replace(made.verdict.stalled, missing=Ranks())
     found = replace(
-        made.verdict, cause=CauseClass.UNFINISHED, confidence=Confidence.LOW, suspects=Ranks(), stalled=call
+        made.verdict,
+        cause=CauseClass.UNFINISHED,
+        confidence_in=ConfidenceIn.same(Confidence.LOW),
+        suspects=Ranks(),
+        stalled=call,
     )
     told = replace(made, findings=(found,), coverage=(Coverage("logs", Ranks(), Ranks([0])),))
 

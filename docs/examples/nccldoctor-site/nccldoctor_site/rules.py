@@ -12,7 +12,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Note
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
@@ -30,7 +30,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             *(Line(note, "the shard cache keeps this rank waiting") for note in waits.values()),
             Waiting(stall.call),
         ),
-        ceiling=Confidence.MEDIUM,
+        doubts=(Doubt.at_most(Confidence.MEDIUM, "the cache alone says so"),),
         ranks=Ranks(rank for rank in waits if rank is not None),
         call=stall.call,
     )

@@ -1,0 +1,44 @@
+"""Collects the doubts about a conclusion: those of its rule, and those that hold for every class.
+
+A conclusion starts at *high* in its ranks and in its class. Each doubt names what it leaves of the two, so that a reader sees why a
+confidence is not higher. No doubt raises a confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
+from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model.evidence_sources import observers
+
+
+def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
+    """All doubts about a conclusion, the strongest first, each sentence once."""
+    doubts = {doubt.says: doubt for doubt in (*_of_observers(conclusion), *_of_losses(facts, conclusion))}
+    own = {doubt.says: doubt for doubt in conclusion.doubts}
+    return strongest_first((*own.values(), *(doubt for says, doubt in doubts.items() if says not in own)))
+
+
+def strongest_first(doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
+    """The doubts by what they leave of the lower confidence; in the same order where they leave the same."""
+    return tuple(sorted(doubts, key=lambda doubt: -max(doubt.ranks.depth, doubt.cause.depth)))
+
+
+def _of_observers(conclusion: Conclusion) -> Iterator[Doubt]:
+    """High needs two independent observers and none that contradicts; one observer is medium at most."""
+    against = next((e for e in conclusion.evidence if not e.supports), None)
+    if against is not None:
+        yield Doubt.at_most(Confidence.LOW, f"one source contradicts it: {against.says}")
+    kinds = observers(conclusion.evidence, conclusion.ranks)
+    writers = {e.observer for e in conclusion.evidence if e.supports and e.observer}
+    if len(kinds) < 2 and (conclusion.ranks or len(writers) < 2) and conclusion.cause is not CauseClass.UNDETERMINED:
+        yield Doubt.at_most(Confidence.MEDIUM, "only one kind of source shows it, and no other one confirms it")
+
+
+def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
+    lost = relevant_losses(facts, conclusion)
+    if lost:
+        yield Doubt.at_most(Confidence.MEDIUM, f"what is lost of {loss_words(lost)} may show otherwise")

@@ -1,0 +1,206 @@
+"""Decides: which hypotheses together explain the job, which of them is the verdict, and how sure it is.
+
+The best hypothesis of each stall is kept; what another one explains falls. Independent stalls of one class make one verdict with
+all their culprits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nccldoctor.align.descriptions import describe, op_of, stalled_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.confidence import strongest_first
+from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
+from nccldoctor.diagnose.propose import Proposals
+from nccldoctor.diagnose.rank_observations import observe
+from nccldoctor.diagnose.why import reasons, runner_up
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal
+from nccldoctor.model.ranks import Ranks
+
+NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
+"""Classes that name no cause; they step back behind one that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The findings, the verdict first, and every hypothesis that was weighed for them."""
+
+    findings: tuple[Finding, ...]
+    proposals: tuple[Proposal, ...]
+
+
+def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
+    """The findings that together explain the stalls, and the fate of each proposal."""
+    best = [p.best for p in proposals]
+    kept = _without_explained(best)
+    verdict = _join_culprits(facts, kept)
+    ordered = [verdict, *(c for c in kept if c is not verdict)] if len(kept) > 1 else [verdict]
+    rivals = _rivals(verdict, proposals)
+    findings = tuple(_finding(facts, c, i, rivals if c is verdict else ()) for i, c in enumerate(ordered, 1))
+    return Judgement(findings, tuple(_fates(facts, proposals, ordered)))
+
+
+def _rivals(verdict: Conclusion, proposals: Sequence[Proposals]) -> tuple[Conclusion, ...]:
+    """The hypotheses that lost to the verdict over the same stall, or to one of the stalls that it joins."""
+    own = [
+        p for p in proposals if p.best is verdict or (p.best.cause is verdict.cause and p.best.ranks <= verdict.ranks)
+    ]
+    return tuple(c for p in own for c in p.others if (c.cause, c.ranks) != (verdict.cause, verdict.ranks))
+
+
+def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conclusion]) -> list[Proposal]:
+    rows = []
+    for number, stall in enumerate(proposals, 1):
+        for conclusion in stall.ranked:
+            fate = _fate(conclusion, stall, findings)
+            call = describe(facts, conclusion.call)
+            ranks, suspects = conclusion.ranks, conclusion.suspects
+            row = Proposal(
+                number, conclusion.cause, ranks, suspects, call, conclusion.confidence_in, conclusion.headline, fate
+            )
+            rows.append(row)
+    return rows
+
+
+def _fate(conclusion: Conclusion, stall: Proposals, findings: Sequence[Conclusion]) -> str:
+    """Verdict, finding, or why it fell."""
+    for number, finding in enumerate(findings, 1):
+        if finding is conclusion:
+            return "verdict" if number == 1 else f"finding F{number}"
+    if conclusion is not stall.best:
+        return f"{stall.best.cause} explains the same stall and comes first"
+    verdict = findings[0]
+    if conclusion.cause is verdict.cause and conclusion.ranks <= verdict.ranks:
+        return "joined to the verdict"
+    return f"the finding {verdict.cause} explains it"
+
+
+def _without_explained(drafts: list[Conclusion]) -> list[Conclusion]:
+    """Drops what another conclusion explains: the same one twice, and stalls without a cause where another has one."""
+    kept: list[Conclusion] = []
+    for draft in drafts:
+        if not any(
+            k.cause is draft.cause and k.ranks == draft.ranks and (k.ranks or k.call == draft.call) for k in kept
+        ):
+            kept.append(draft)
+    with_cause = [d for d in kept if d.cause not in NO_CAUSE and (d.ranks or d.suspects)]
+    return with_cause or kept
+
+
+def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
+    """The verdict of the whole job: the surest conclusion; independent stalls of its class add their culprits.
+
+    Example: rank 3 never issued a call of tp 0, rank 12 one of tp 1: both are named.
+    """
+    ranked = sorted(
+        drafts,
+        key=lambda d: (
+            not d.ranks,
+            d.confidence.depth,
+            list(CauseClass).index(d.cause),
+            min(d.ranks, default=0),
+        ),
+    )
+    best = ranked[0]
+    alike = [d for d in drafts if d.cause is best.cause and d.ranks and d.call is not None]
+    if len(alike) < 2:
+        return best
+    culprits = Ranks(r for d in alike for r in d.ranks)
+    if 2 * len(culprits) > len(facts.case.world):
+        most = Doubt.at_most(Confidence.LOW, f"{len(culprits)} of {len(facts.case.world)} ranks would be at fault")
+        return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
+    first = min(alike, key=lambda d: min(d.ranks))
+    evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
+    return Conclusion(
+        "; ".join(d.headline for d in alike[:3]),
+        (),
+        doubts=strongest_first(tuple({doubt.says: doubt for d in alike for doubt in d.doubts}.values())),
+        ranks=culprits,
+        suspects=Ranks(r for d in alike for r in d.suspects),
+        call=first.call,
+        stalled=first.stalled,
+        refuted_by=best.refuted_by,
+        cause=best.cause,
+        evidence=evidence,
+    )
+
+
+def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conclusion]) -> Finding:
+    stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
+    evidence = _without_repeats(draft.evidence)
+    victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
+    if not victims and stalled is not None:
+        victims = stalled.entered - draft.ranks
+    victims = victims | (draft.victims - draft.ranks)
+    return Finding(
+        id=f"F{number}",
+        cause=draft.cause,
+        confidence_in=draft.confidence_in,
+        headline=draft.headline,
+        evidence=evidence,
+        ranks=draft.ranks,
+        suspects=draft.suspects - draft.ranks,
+        victims=victims if draft.cause is not CauseClass.NONE else Ranks(),
+        stalled=stalled,
+        chain=_wait_chain(facts, draft) if draft.cause is not CauseClass.NONE else (),
+        refuted_by=draft.refuted_by,
+        why=reasons(observe(facts, draft.call, draft.ranks or draft.suspects), draft.cause, evidence),
+        doubts=draft.doubts,
+        runner_up=runner_up(facts, draft, rivals),
+    )
+
+
+def _without_repeats(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The first :data:`MOST_QUOTES` pieces of evidence, each place once."""
+    seen: dict[object, Evidence] = {}
+    for item in evidence:
+        file = item.where is None or item.where.line is item.where.entry is None
+        seen.setdefault((item.where, item.says if file else ""), item)
+    return tuple(list(seen.values())[:MOST_QUOTES])
+
+
+def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
+    """The links of the wait-for graph from the first victims to the culprit; the last 24 of them.
+
+    A rank that issued calls in another order waits itself, for those who wait for it: it is a link and the end.
+    """
+    links: list[tuple[int, Link]] = []
+    depth = _waits_to_culprit(facts, draft)
+    apart = Ranks() if draft.cause is CauseClass.ORDER_INVERSION else draft.ranks
+    for key, call in facts.wait_graph.calls.items():
+        if key not in depth or not call.inside - apart:
+            continue
+        # members without a record are not waited for where the fault is inside the call
+        absent = call.unknown if draft.cause.family is not Family.INSIDE else Ranks()
+        target = (call.blockers & draft.ranks) or call.missing or call.queued or absent
+        links.append(
+            (
+                depth[key],
+                Link(
+                    call.inside - apart,
+                    target,
+                    facts.case.groups[call.group].label,
+                    op_of(facts, call),
+                    call.seq,
+                ),
+            )
+        )
+    links.sort(key=lambda pair: (-pair[0], pair[1].seq or 0, str(pair[1].waiting)))
+    return tuple(link for _, link in links[-24:])
+
+
+def _waits_to_culprit(facts: Facts, draft: Conclusion) -> dict[tuple[str, int, int, int], int]:
+    """The number of waits between each stuck call and the culprit."""
+    calls = facts.wait_graph.calls
+    depth = {
+        k: 0 for k, c in calls.items() if c.blockers & draft.ranks or (draft.call is not None and k == draft.call.key)
+    }
+    frontier = list(depth)
+    while frontier:
+        reached = Ranks(r for k in frontier for r in calls[k].inside)
+        level = depth[frontier[0]] + 1
+        frontier = [k for k, c in calls.items() if k not in depth and c.blockers & reached]
+        depth.update(dict.fromkeys(frontier, level))
+    return depth

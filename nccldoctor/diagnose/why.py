@@ -1,0 +1,82 @@
+"""Says why: the observations that speak for and against a finding, and the best other explanation.
+
+The weights stand in ``causes.toml``, one table per class; ``nccldoctor explain CLASS`` prints it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.rank_observations import UNKNOWN, Observation, observe
+from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
+
+CONTRADICTS = -2.0
+"""The weight from which on an observation rules a class out as another explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """What observations weigh for a class, by ``name=value``, and what would separate it from each sibling."""
+
+    weights: dict[str, float]
+    siblings: dict[CauseClass, str]
+
+    def is_moved_by(self, observation: str) -> bool:
+        """True when any value of an observation weighs for or against the class."""
+        return any(key.partition("=")[0] == observation for key in self.weights)
+
+    def is_contradicted(self, observations: Iterable[Observation]) -> bool:
+        """True when an observation weighs as much against the class as :data:`CONTRADICTS`."""
+        return any(self.weights.get(seen.key, 0.0) <= CONTRADICTS for seen in observations)
+
+
+@cache
+def cause_table() -> dict[CauseClass, CauseRow]:
+    """The row of every class."""
+    table = tomllib.loads((files("nccldoctor.diagnose") / "causes.toml").read_text(encoding="utf-8"))
+    return {
+        CauseClass(name): CauseRow(row["weights"], {CauseClass(other): text for other, text in row["siblings"].items()})
+        for name, row in table.items()
+    }
+
+
+def reasons(observed: Iterable[Observation], cause: CauseClass, evidence: Sequence[Evidence]) -> tuple[Reason, ...]:
+    """The observations that weigh for a class or against it, the strongest first, then the unknown ones."""
+    row = cause_table()[cause]
+    numbers: dict[Place | None, int] = {
+        item.where: number for number, item in reversed(list(enumerate(evidence, 1))) if item.where is not None
+    }
+    rows = [
+        Reason(seen.name, seen.value, seen.observer, row.weights.get(seen.key, 0.0), numbers.get(seen.where))
+        for seen in observed
+        if row.weights.get(seen.key) or (seen.value == UNKNOWN and row.is_moved_by(seen.name))
+    ]
+    return tuple(sorted(rows, key=lambda reason: -abs(reason.weight)))
+
+
+def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]) -> RunnerUp | None:
+    """The best other explanation: a hypothesis that held too, else the likeliest sibling where the class is in doubt.
+
+    None where observations contradict them all.
+    """
+    siblings = cause_table()[conclusion.cause].siblings
+    named = [c for c in rivals if c.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED)]
+    for rival in sorted(named, key=lambda c: c.confidence.depth):
+        ranks = rival.ranks or rival.suspects
+        if not cause_table()[rival.cause].is_contradicted(observe(facts, rival.call, ranks)):
+            separated = siblings.get(rival.cause) or conclusion.refuted_by or rival.refuted_by
+            return RunnerUp(rival.cause, ranks, separated)
+    if conclusion.confidence_in.cause is Confidence.HIGH:
+        return None
+    ranks = conclusion.ranks or conclusion.suspects
+    observed = observe(facts, conclusion.call, ranks)
+    for cause, separated in siblings.items():
+        if not cause_table()[cause].is_contradicted(observed):
+            return RunnerUp(cause, ranks, separated)
+    return None
