@@ -1,4 +1,6 @@
-"""Scores the diagnosis on simulated jobs: ``score_simulator.py --seeds 0-199 [--only CLASS] [-v] [--write DIR]``.
+"""Scores the diagnosis on simulated jobs: ``score_simulator.py [--by staged] --seeds 0-199 [--only CLASS] [-v] [--write DIR]``.
+
+``--by`` chooses the author of the jobs: ``tests/simulator`` or ``tests/staged``, which share no code.
 
 Every job is written to a folder of its own, analysed in this process, and compared with its truth. A rank set is
 right only if every culprit is named and nobody else.
@@ -17,7 +19,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
-from simulator import jobs
+from simulator import jobs as simulator
+from staged import jobs as staged
+
+AUTHORS = {"simulator": simulator, "staged": staged}
 
 
 def ranks(text: str | None) -> set[int]:
@@ -46,14 +51,14 @@ class Sheet:
         self.wrong: dict[int, list[str]] = defaultdict(list)
         self.said: dict[int, str] = {}
 
-    def count(self, what: str, job: jobs.Job, right: bool) -> None:
+    def count(self, what: str, job: simulator.Job | staged.Job, right: bool) -> None:
         for scope in ("all", job.truth["class"]):
             self.totals[what, scope] += 1
             self.hits[what, scope] += right
         if not right:
             self.wrong[job.seed].append(what)
 
-    def score(self, job: jobs.Job, verdict: dict[str, Any]) -> None:
+    def score(self, job: simulator.Job | staged.Job, verdict: dict[str, Any]) -> None:
         truth = job.truth
         named, sure, answer = ranks(verdict.get("ranks")), verdict["confidence"], verdict["class"]
         culprits = set(truth["culprit_ranks"])
@@ -65,7 +70,7 @@ class Sheet:
             f"{truth['scenario']}: said {verdict.get('ranks')!r} {answer} ({sure}) at {mine.get('op')} "
             f"{mine.get('seq')}; truth "
             f"{sorted(culprits)} {truth['class']} at {(stalled or {}).get('op')} {(stalled or {}).get('seqs')} "
-            f"[{job.knobs.era} {job.knobs.layout} {job.knobs.world} {job.knobs.evidence} {job.knobs.files}]"
+            f"[{job.about}]"
         )
         if told_ranks:
             self.count("culprit exact" if culprits else "nobody blamed", job, exact)
@@ -94,12 +99,13 @@ class Sheet:
         if verbose:
             for seed, what in sorted(self.wrong.items()):
                 print(f"seed {seed}: {', '.join(what)}\n    {self.said.get(seed, '')}")
-            only = f" --only {args.only}" if args.only else ""
+            only = f" --by {args.by}" + (f" --only {args.only}" if args.only else "")
             print(f"write one with: python tests/scoring/score_simulator.py --seeds SEED-SEED{only} --write DIR")
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--by", choices=AUTHORS, default="simulator", help="who makes the jobs")
     parser.add_argument("--seeds", default="0-99", help="A-B, both included")
     parser.add_argument("--only", help="a class; every seed then plays a scenario of it")
     parser.add_argument("--scenario", help="a scenario; every seed then plays it")
@@ -110,7 +116,7 @@ def main(argv: list[str] | None = None) -> int:
     low, _, high = args.seeds.partition("-")
     sheet, spent = Sheet(), 0.0
     for seed in range(int(low), int(high or low) + 1):
-        job = jobs.make(seed, scenario=args.scenario, cls=args.only)
+        job = AUTHORS[args.by].make(seed, scenario=args.scenario, cls=args.only)
         if args.write:
             folder = job.write(args.write / f"{job.truth['class']}-{seed}")
             (folder / "truth.json").write_text(json.dumps(job.truth, indent=1, sort_keys=True))

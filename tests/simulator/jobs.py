@@ -44,6 +44,12 @@ class Job:
     knobs: Knobs
     files: dict[str, str | bytes]
 
+    @property
+    def about(self) -> str:
+        """The draw, in one line."""
+        knobs = self.knobs
+        return f"{knobs.era} {knobs.layout} {knobs.world} {knobs.evidence} {knobs.files}"
+
     def write(self, folder: Path) -> Path:
         """Write the files (not the truth) below ``folder``; returns it."""
         write_files(folder, self.files)
