@@ -1,4 +1,4 @@
-r"""Says from the shape of its lines whether a text is output of a job or was written by a person.
+r"""Says from the shape of its lines whether a text is output or was written by a person.
 
 Source code, launch scripts, configurations, notes and chats travel in the folders of incidents. An alert rule that quotes
 an Xid is no Xid, and a ``raise`` in ``train.py`` is no exception. The content decides; the name only lowers what is asked
