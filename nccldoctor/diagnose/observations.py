@@ -18,7 +18,7 @@ from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs import absence, call_order, recorded_diffs, silence, still_running
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Confidence, Stalled
+from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
 _K = TypeVar("_K")
@@ -135,7 +135,9 @@ class ObservedStall(Stall):
         return Hypothesis(
             f"{names(ranks).capitalize()} {says}: {alone}{doing}",
             citations,
-            Confidence.HIGH if sure else Confidence.MEDIUM,
+            ()
+            if sure
+            else (Doubt.at_most(Confidence.MEDIUM, "only its silence, where all others complained, names it"),),
             ranks=ranks,
             refuted_by="a complaint of that rank about a call, or other calls of it than its peers'",
         )

@@ -18,7 +18,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 
 FAR_BEHIND = 8
@@ -53,13 +53,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if p.row >= 0
     ]
     is_recorded = all(p.row >= 0 for p in progress.values())
-    is_sure = waiting and is_recorded and facts.case.groups[call.group].learned != "assumed"
+    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, "no peer is seen to wait for it")]
+    if not is_recorded:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "lines count its calls, and no dump shows its entries"))
+    if facts.case.groups[call.group].learned == "assumed":
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     where = f"is complete on {peers} and not on {'it' if len(stopped) == 1 else 'them'}"
     return Hypothesis(
         f"The GPU of {names(stopped)} stopped: {stall.what} {where}, while the host went on",
         [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
-        Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        doubts,
         ranks=stopped,
         call=_root(facts, call, stopped) if call.row >= 0 else call,
     )

@@ -21,7 +21,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
 BRIEF = 120
@@ -121,7 +121,11 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
         (*evidence, *(e for r in list(gone)[:2] for e in _silent_end(facts, r))) if fell_silent else tuple(evidence),
-        Confidence.MEDIUM if sure else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, "no scheduler and no kernel line records the loss of the node")
+            if sure
+            else Doubt.at_most(Confidence.LOW, "the files of that node may merely not have been collected"),
+        ),
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
@@ -226,11 +230,17 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     who = names(ranks) if ranks else process_name(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
-    ceiling = Confidence.LOW if unsaid else Confidence.HIGH if first.certain and ranks else Confidence.MEDIUM
+    doubts = []
+    if unsaid:
+        doubts.append(Doubt.at_most(Confidence.LOW, "nothing says how it ended: the end may have followed the stall"))
+    if not first.certain:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "the end may belong to the tear-down"))
+    if not ranks:
+        doubts.append(Doubt("no line ties the process to a rank", Confidence.MEDIUM))
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} ended: {describe_end(first.events)}{wait}",
         evidence,
-        ceiling,
+        doubts,
         ranks=ranks,
         suspects=first.suspects,
         call=stall.call,
@@ -256,7 +266,7 @@ def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {stall.what}",
         evidence,
-        Confidence.HIGH,
+        (),
         ranks=ranks,
         call=stall.call,
     )
@@ -300,7 +310,7 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     return Hypothesis(
         f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
         evidence,
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, "its end is inferred from a table that leaves it out"),),
         ranks=ranks,
         call=stall.call,
     )
@@ -326,7 +336,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
         f"in {stall.what}",
         evidence,
-        Confidence.HIGH if logged else Confidence.MEDIUM,
+        () if logged else (Doubt.at_most(Confidence.MEDIUM, "no line of the rank itself was read"),),
         ranks=silent,
         call=stall.call,
     )

@@ -8,7 +8,7 @@ What would refute it: any line, dump or stack of that rank from after the stall 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from nccldoctor.align.exits import SLACK
@@ -32,7 +32,7 @@ from nccldoctor.events import (
     Progress,
     SchedulerEvent,
 )
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 
 AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
@@ -66,22 +66,31 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     has_records = bool(exits) or has_log
     if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
         return _uncollected(facts, stall, call, ranks, citations)
-    several = len(ranks) > 1 and not stall.proven_absent
-    if is_cut or not liveness.logged or _has_failure_without_rank(facts) or several:
-        ceiling = Confidence.LOW
-    elif has_records and len(spoke) >= 2 and (exits or connected):
-        ceiling = Confidence.HIGH
-    else:
-        ceiling = Confidence.MEDIUM
+    doubts = [*_doubts_of_silence(facts, stall, ranks)]
+    if not (has_records and len(spoke) >= 2 and (exits or connected)):
+        known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
+        doubts.append(Doubt("no launcher's record shows whether its process ended", known, Confidence.MEDIUM))
     shows = f"{verb(ranks, 'shows', 'show')} no sign of life since before {stall.what}"
     return Hypothesis(
         f"{names(ranks).capitalize()} {shows}, and no exit is recorded",
         citations,
-        ceiling,
+        doubts,
         ranks=ranks,
         suspects=stall.ranks - ranks,
         call=call,
     )
+
+
+def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iterator[Doubt]:
+    """Doubts that the silence of the ranks means anything."""
+    if _is_cut_short(facts):
+        yield Doubt.at_most(Confidence.LOW, "the logs end before every rank had the time to complain")
+    if not facts.liveness.logged:
+        yield Doubt.at_most(Confidence.LOW, "no log was read: the rank may have written lines all along")
+    if _has_failure_without_rank(facts):
+        yield Doubt.at_most(Confidence.LOW, "a process ended that no line ties to a rank: it may be this one")
+    if len(ranks) > 1 and not stall.proven_absent:
+        yield Doubt.at_most(Confidence.LOW, "several ranks are silent, and any of them may only wait")
 
 
 def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
@@ -191,7 +200,11 @@ def _uncollected(
     return Hypothesis(
         f"{names(ranks).capitalize()} {left}; {waiting}",
         citations,
-        Confidence.LOW,
+        (
+            Doubt.at_most(
+                Confidence.LOW, "neither its dump nor its log was read, and they may merely not have been collected"
+            ),
+        ),
         ranks=ranks if is_named else Ranks(),
         suspects=Ranks() if is_named else ranks,
         call=call,

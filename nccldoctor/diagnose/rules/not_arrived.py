@@ -9,6 +9,8 @@ What would refute it: a record of the call on that rank, or an earlier end of it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
@@ -16,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 
@@ -47,25 +49,37 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
         citations += [*stall.outside[rank], *shown]
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
     doing = f"; {'it ' if len(alive) == 1 else ''}{activity}" if activity else ""
-    unrecorded = _can_wait_unrecorded(facts, stall, alive)
-    doubtful = unrecorded and (_is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive))
+    doubtful = _can_wait_unrecorded(facts, stall, alive) and (
+        _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
+    )
     everyone_known = stall.is_accounted or alive >= stall.ranks
-    if stall.inferred or doubtful or (unrecorded and len(facts.case.groups) > 1):
-        ceiling = Confidence.LOW
-    elif (
-        everyone_known and _is_few(facts, stall, alive) and (activity or _is_waiting_nowhere_else(facts, stall, alive))
-    ):
-        ceiling = Confidence.HIGH
-    else:
-        ceiling = Confidence.MEDIUM
+    doubts = [*_doubts_of_absence(facts, stall, alive)]
+    if not everyone_known:
+        others = names(stall.ranks - alive)
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, f"no record shows {others} in the call or outside it"))
+    if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
+        proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
+        doubts.append(Doubt("no stack and no line shows what it did instead", proven, Confidence.MEDIUM))
     return Hypothesis(
         f"{names(alive).capitalize()} never issued {stall.owed}{doing}",
         [*citations, Waiting(stall.call)],
-        ceiling,
+        doubts,
         ranks=Ranks() if doubtful else alive,
         suspects=alive if doubtful else (stall.ranks - alive) if not everyone_known else Ranks(),
         call=stall.call,
     )
+
+
+def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iterator[Doubt]:
+    """Doubts that the ranks wait for nobody themselves, or are the only ones outside."""
+    if stall.inferred:
+        yield Doubt.at_most(Confidence.LOW, "only the order of past steps says that other absent ranks wait for it")
+    if _can_wait_unrecorded(facts, stall, alive) and (
+        len(facts.case.groups) > 1 or _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
+    ):
+        yield Doubt.at_most(Confidence.LOW, "gloo records no sends and receives: it may wait in one")
+    if not _is_few(facts, stall, alive):
+        yield Doubt.at_most(Confidence.MEDIUM, f"{len(alive)} ranks at once are not shown to be in the call")
 
 
 def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
@@ -193,7 +207,9 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(ranks).capitalize()} never came to {what}",
         citations,
-        Confidence.HIGH if sure else Confidence.MEDIUM,
+        ()
+        if sure
+        else (Doubt.at_most(Confidence.MEDIUM, "a report of PyTorch names it, and nothing else was read of it"),),
         ranks=ranks,
         stalled=Stalled(*calls[0], missing=ranks) if calls else None,
     )
@@ -230,6 +246,6 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"{names(idle).capitalize()} is not in the call that {names(fired)} gave up on",
         [Line(e, f"rank {e.rank} {says}") for e in signals if e.rank in idle][:3],
-        Confidence.LOW,
+        (Doubt.at_most(Confidence.LOW, "its last call may be of a group that no line names"),),
         ranks=idle,
     )

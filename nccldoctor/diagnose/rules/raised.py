@@ -9,7 +9,7 @@ What would refute it: steps of that rank after the exception, or the same except
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nccldoctor.align.exits import SLACK
@@ -22,7 +22,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.parsers.event_details import is_gpu_full, is_host_full, requested_memory
 
@@ -80,25 +80,29 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {_what_happened(error)}{where}{wait}",
         [*citations, Waiting(stall.call), *lost],
-        _ceiling(facts, stall, failures[0], bool(lost), is_inferred),
+        [*_doubts_of_failure(facts, stall, failures[0], bool(lost), is_inferred)],
         ranks=ranks,
         suspects=Ranks() if ranks else ranks_without_alarm(facts),
         call=stall.call,
     )
 
 
-def _ceiling(facts: Facts, stall: ObservedStall, first: Failure, missed: bool, joined: bool) -> Confidence:
-    """Returns high confidence where the rank's own line names the rank.
-
-    Where the rank is only the last candidate left, its launcher must report that it failed.
-    """
-    if not first.ranks or isinstance(first.events[0], OutOfMemory):
-        return Confidence.LOW
-    if joined:
+def _doubts_of_failure(
+    facts: Facts, stall: ObservedStall, first: Failure, has_broken_connection: bool, is_inferred: bool
+) -> Iterator[Doubt]:
+    """Doubts that the exception belongs to the rank, and that it came before the stall."""
+    if not first.ranks:
+        yield Doubt.at_most(Confidence.LOW, "no line ties the exception to a rank")
+    elif isinstance(first.events[0], OutOfMemory):
+        yield Doubt.at_most(Confidence.LOW, "a line about full memory ends no process by itself")
+    elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
-        return Confidence.HIGH if failed and stall.kind is StallKind.ABSENT else Confidence.MEDIUM
-    sure = first.certain or missed or stall.kind is StallKind.ABSENT
-    return Confidence.HIGH if sure else Confidence.MEDIUM
+        if not failed or stall.kind is not StallKind.ABSENT:
+            yield Doubt.at_most(
+                Confidence.MEDIUM, "the exception names no rank: this is the only one left that can have raised it"
+            )
+    elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
+        yield Doubt.at_most(Confidence.MEDIUM, "the exception was caught, and nobody is seen to wait for the rank")
 
 
 def _was_silent_after(facts: Facts, failure: Failure) -> bool:

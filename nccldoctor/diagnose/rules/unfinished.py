@@ -8,6 +8,8 @@ What would refute it: a member that did not issue the call, or issued another; a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -17,7 +19,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import names, verb
 
 
@@ -44,7 +46,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         headline = f"{names(call.entered).capitalize()} are all in {stall.what} and it does not end"
     else:
         headline = f"{waiting}; nobody is shown to be missing"
-    return Hypothesis(headline, [Waiting(call, 4)], _ceiling(facts, stall, call, whole), call=call)
+    return Hypothesis(headline, [Waiting(call, 4)], [*_doubts(facts, stall, call, whole)], call=call)
 
 
 def _is_whole(facts: Facts, call: StuckCall) -> bool:
@@ -57,16 +59,26 @@ def _is_whole(facts: Facts, call: StuckCall) -> bool:
     )
 
 
-def _ceiling(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Confidence:
+def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:
+    """Doubts that all members are in the call, that they agree, and that it does not end."""
     group = facts.case.groups[call.group]
-    is_listed_pair = group.learned == "listed" and len(facts.case.world) == 2  # any log may show two ranks of many
-    has_no_complaint = facts.liveness.first_alarm is None
-    may_run = has_no_complaint and (bool(facts.liveness.logged) or stall.is_on_gloo)  # dumps of gloo are taken by hand
-    if len(call.inside) < 2 or not whole or is_listed_pair or may_run or _is_one_of_several(facts, call):
-        return Confidence.LOW
-    is_open = _is_not_comparable(facts, call) or _has_no_dtypes(facts, call)
-    is_open = is_open or group.learned == "listed" or has_no_complaint or _has_unread_rank(facts)
-    return Confidence.MEDIUM if is_open else Confidence.HIGH
+    is_silent = facts.liveness.first_alarm is None
+    if len(call.inside) < 2 or not whole:
+        yield Doubt.at_most(Confidence.LOW, "not every member of the group is shown to be in the call")
+    if group.learned == "listed" and len(facts.case.world) == 2:
+        yield Doubt.at_most(Confidence.LOW, "the log may show two ranks of many")
+    if is_silent and (facts.liveness.logged or stall.is_on_gloo):  # dumps of gloo are taken by hand
+        yield Doubt.at_most(Confidence.LOW, "no line complains: the call may end")
+    if _is_one_of_several(facts, call):
+        yield Doubt.at_most(Confidence.LOW, "ranks gave up on other calls too, and lines do not say which came first")
+    if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
+        yield Doubt.at_most(Confidence.MEDIUM, "not every member's record of the call can be compared")
+    if is_silent:
+        yield Doubt.at_most(Confidence.MEDIUM, "nobody gave up on the call")
+    if _has_unread_rank(facts):
+        yield Doubt.at_most(
+            Confidence.MEDIUM, "some ranks left nothing: the call may queue behind one that waits for them"
+        )
 
 
 def _has_no_dtypes(facts: Facts, call: StuckCall) -> bool:

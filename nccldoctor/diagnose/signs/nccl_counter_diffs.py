@@ -26,7 +26,7 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
-from nccldoctor.model import Confidence, Stalled
+from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 REFUTED = "equal lines of all members under that number"
@@ -44,6 +44,8 @@ Kind = tuple[str, int | None, str | None]
 """Parts of a call that must be equal on all members: operation, elements, dtype."""
 
 ASPECTS = ("op", "size", "dtype")
+
+COUNTS_ALONE = "it rests on NCCL's counts of calls, which name no call site"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
             counter_evidence(other.lines[rank], other, issued_there),
             *issue_evidence(facts, call, what, 2),
         ],
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -259,7 +261,11 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     return Hypothesis(
         head,
         tuple(Line(found.calls[r], f"rank {r} issued {_call_words(found.calls[r])} as #{found.number}") for r in some),
-        Confidence.MEDIUM if facts.liveness.first_alarm is not None else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE)
+            if facts.liveness.first_alarm is not None
+            else Doubt.at_most(Confidence.LOW, "nobody complains: the counts may differ for a moment"),
+        ),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
         stalled=Stalled(
@@ -315,7 +321,11 @@ def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks
             counter_evidence(one.lines[min(odd)], one, f"{names(odd)}: {_counts_in_words(one.by_op[min(odd)])}"),
             counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_counts_in_words(one.by_op[min(rest)])}"),
         ),
-        Confidence.MEDIUM if stands and clear else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE)
+            if stands and clear
+            else Doubt.at_most(Confidence.LOW, "the counts may differ for a moment, or fit other ranks as well"),
+        ),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
