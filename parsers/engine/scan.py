@@ -221,6 +221,8 @@ class _Scan:
         owners = self.literals.owners(lines[0].raw) if lines else []
         for line in lines if owners else ():
             events = self.offer(line, owners)
+            if not events and len(lines) > 1 and not self.literals.owners(line.body):
+                continue  # a progress bar in front of the line that matters
             self.candidates += 1
             self.understood += bool(events)
             if not events and self.unknown is None:

@@ -50,6 +50,13 @@ _GLUED = lazy(
     r"\[[FEWIV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{6,9})? [A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu):\d{1,6}\] "
     r"|\[rank\d{1,7}\]: (?=\S)|(?<![\w.])[VIWEFCD]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,20} [^\s:\]]{1,300}:\d{1,6}\] "
 )
+_UNENDED = lazy(
+    # a progress bar or a prompt: what has no line end, so that the next line of any writer stands behind it
+    r"[^|\n]{0,80}?\d{1,3}%\|[^|\n]{0,300}\|[^\[\]\n]{0,60}\[[^\]\n]{0,200}\]|\(I?Pdb\+{0,2}\) |ipdb> "
+    r"|[^\[\n]{1,200}\[(?:[yY]/[nN]|yes/no)\]\s?[:?]?\s?"
+)
+_AGENT = "torch/distributed/elastic/"
+"""Where the sources of torchrun's agent stand, which has no rank."""
 
 
 def without_codes(text: str) -> str:
@@ -182,8 +189,11 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
 
     Nothing is taken over from the mark of the line where that names another rank.
     """
-    if outer.rank is not None and inner.rank is not None and outer.rank != inner.rank:
+    pairs = (outer.rank, inner.rank), (outer.local_rank, inner.local_rank)
+    if any(a is not None and b is not None and a != b for a, b in pairs):
         return inner
+    if inner.file is not None and inner.file.startswith(_AGENT):
+        outer = replace(outer, rank=None, local_rank=None, stream="")  # the label is that of the rank whose bar it is
     return replace(
         inner,
         rank=inner.rank if inner.rank is not None else outer.rank,
@@ -201,6 +211,9 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
 def records(raw: str) -> list[tuple[Mark, str]]:
     """Every record on one line: most lines hold one, but progress bars have no line end, and copies lose theirs."""
     mark, body = read_mark(raw)
+    if (unended := _UNENDED.match(body)) and la.STRONG.match(body, unended.end()):
+        behind = [(merged_mark(mark, inner), text) for inner, text in records(body[unended.end() :])]
+        return [(mark, unended[0]), *behind]
     starts = [m.start() for m in _GLUED.finditer(body)] if "] " in body or "]: " in body else []
     if not starts:
         return [(mark, body)]

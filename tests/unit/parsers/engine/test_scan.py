@@ -117,6 +117,11 @@ def test_records_glued_together_are_lines_of_their_own() -> None:
     assert [(e.rank, e.seq) for e in events(text, "collective-timeout")] == [(1, 5), (2, 6)]  # type: ignore[attr-defined]
 
 
+def test_a_bar_in_front_of_a_line_that_was_understood_is_not_missed() -> None:
+    result = parsed("load:  46%|##  | 46/100 [30:06<35:21, 8.72it/s]" + TIMEOUT.format(r=1, n=5))
+    assert (result.understood, result.first_unknown) == (result.candidates, "")
+
+
 def test_a_record_inside_json_with_colours_and_a_bar_before_it() -> None:
     inner = "\x1b[36m 3%| | 1/9 [0:1<0:2]\x1b[0m\r" + TIMEOUT.format(r=1, n=5)
     text = json.dumps({"log": inner, "stream": "stderr", "time": "2026-04-24T07:03:34.25Z"}) + "\n"

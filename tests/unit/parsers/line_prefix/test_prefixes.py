@@ -356,6 +356,41 @@ def test_a_glued_record_without_rank_keeps_the_launchers_word() -> None:
     ]
 
 
+BAR = "[default0]:train:   0%|      | 22/900 [00:04<1:01, 5.43it/s, loss=0.71]"
+
+
+@pytest.mark.parametrize(
+    ("behind", "who", "text"),
+    [
+        ("[default0]:epoch 0 done", {"local_rank": 0}, "epoch 0 done"),
+        ("[default3]:epoch 0 done", {"local_rank": 3}, "epoch 0 done"),
+        ("[rank3]: Traceback (most recent call last):", {"rank": 3}, "Traceback (most recent call last):"),
+    ],
+)
+def test_a_line_behind_a_bar_belongs_to_the_writer_that_it_names(behind: str, who: dict[str, int], text: str) -> None:
+    bar, line = records(BAR + behind)
+    assert (bar[0].local_rank, bar[1]) == (0, BAR.removeprefix("[default0]:"))
+    assert {name: getattr(line[0], name) for name in who} == who
+    assert line[1] == text
+
+
+def test_the_agents_line_behind_the_bar_of_a_rank_is_not_that_ranks() -> None:
+    agent = "W1122 15:45:01.986000 7690 torch/distributed/elastic/agent/server/api.py:753] Received 2 death signal"
+    line = records(BAR + agent)[1]
+    assert (line[0].rank, line[0].local_rank, line[0].pid, line[1]) == (None, None, 7690, "Received 2 death signal")
+
+
+@pytest.mark.parametrize("prompt", ["(Pdb) ", "out exists, overwrite? [y/N] "])
+def test_a_line_behind_a_prompt_keeps_its_time(prompt: str) -> None:
+    asked, line = records(prompt + "2026-11-22 15:44:58,122 - trainer - INFO - saved")
+    assert asked[1] == prompt
+    assert line[0].time == T(2026, 11, 22, 15, 44, 58, 122000)
+
+
+def test_an_answer_behind_a_prompt_stays_with_it() -> None:
+    assert [body for _, body in records("overwrite? [y/N] no")] == ["overwrite? [y/N] no"]
+
+
 def test_labels() -> None:
     label, rest = split_label(" 6: [rank48]: x")
     assert (label, rest) == ("6", "[rank48]: x")
