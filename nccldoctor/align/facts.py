@@ -15,6 +15,8 @@ from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.stalls import Stall, StallKind, stalls
 from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_roots
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
+from nccldoctor.align.world.hosts import Hosts, find_hosts
+from nccldoctor.align.world.ledger import Ledger, build_ledger
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.event_times import QUARTER
@@ -41,6 +43,8 @@ class Facts:
     stalls: tuple[Stall, ...]
     issued_at: Mapping[Key, float]
     lateness: Lateness
+    ledger: Ledger
+    hosts: Hosts
 
 
 def align(case: Case) -> Facts:
@@ -51,7 +55,8 @@ def align(case: Case) -> Facts:
     issued_at = _issue_times(case, graph, liveness)
     sequences = CallSequences(case, progress)
     unrecorded = find_unrecorded_waits(case, progress, sequences, liveness, graph)
-    broken = failures(case, liveness)
+    hosts = find_hosts(case)
+    broken = failures(case, liveness, hosts)
     roots = graph.roots - unrecorded.excused
     failed = Ranks(r for f in broken for r in f.ranks)
     ends = stalls(graph, issued_at, roots - (redundant_roots(graph, roots) - failed))
@@ -59,8 +64,8 @@ def align(case: Case) -> Facts:
     if unrecorded.hidden:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
-    late = measure_lateness(case, progress)
-    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late)
+    late, ledger = measure_lateness(case, progress), build_ledger(case, graph, liveness)
+    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts)
 
 
 def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:

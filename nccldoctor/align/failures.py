@@ -20,6 +20,7 @@ from nccldoctor.align.exits import (
     was_killed,
 )
 from nccldoctor.align.liveness import Liveness, RankActivity
+from nccldoctor.align.world.hosts import Hosts
 from nccldoctor.events import (
     CommInit,
     CudaError,
@@ -65,12 +66,18 @@ class Failure:
     certain: bool = True
 
 
-def failures(case: Case, liveness: Liveness) -> tuple[Failure, ...]:
+def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...]:
     """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each."""
     ordered: list[Failure] = []
-    for find in (_hardware, _network, _exceptions, _deaths):
+    found = (
+        _hardware(case, liveness, hosts),
+        _network(case, liveness, hosts),
+        _exceptions(case, liveness),
+        _deaths(case, liveness, hosts),
+    )
+    for of_kind in found:
         ordered += sorted(
-            find(case, liveness),
+            of_kind,
             key=lambda f: (math.inf if math.isnan(f.when) else f.when, str(f.ranks), str(f.events[0].place)),
         )
     return tuple(ordered)
@@ -90,11 +97,7 @@ def _failure(
     return Failure(cause, hit, events, liveness.time(first), suspects, certain)
 
 
-def _on_host(case: Case, host: str | None) -> Ranks:
-    return Ranks(r for r, h in case.rank_host.items() if host is not None and h == host)
-
-
-def _hardware(case: Case, liveness: Liveness) -> Iterator[Failure]:
+def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Device errors that no faulty program causes."""
     by_device: dict[str, list[Event]] = defaultdict(list)
     for gpu in case.of(GpuError):
@@ -104,14 +107,14 @@ def _hardware(case: Case, liveness: Liveness) -> Iterator[Failure]:
         if not cuda.software and can_precede_alarm(liveness, cuda):
             by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
     for events in by_device.values():
-        near = _on_host(case, events[0].host) if events[0].rank is None else Ranks()
+        near = hosts.on(events[0].host) if events[0].rank is None else Ranks()
         if len(near) == 1:
             yield _failure(liveness, CauseClass.HARDWARE, *events, ranks=near)
         else:
             yield _failure(liveness, CauseClass.HARDWARE, *events, suspects=near)
 
 
-def _network(case: Case, liveness: Liveness) -> Iterator[Failure]:
+def _network(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Transport errors that are no echo of a dead peer.
 
     The end with the port error is hit, else both ends. Rank 5 reports a completion error and the kernel of its host a link that
@@ -121,32 +124,29 @@ def _network(case: Case, liveness: Liveness) -> Iterator[Failure]:
     links = [e for e in case.of(KernelEvent) if e.what == "link-down" and can_precede_alarm(liveness, e)]
     broken = [e for e in case.of(IbError) if e.what in ("completion", "setup", "fabric") and not e.is_flush]
     sockets = [e for e in case.of(SocketError) if not e.echo]
-    hosts = {e.host for e in links if e.host}
+    down = {e.host for e in links if e.host}
     if not (broken or ports or sockets):
-        if len(hosts) == 1:
-            near = _on_host(case, *hosts)
+        if len(down) == 1:
+            near = hosts.on(*down)
             yield _failure(liveness, CauseClass.NETWORK, *links, ranks=Ranks(), suspects=near, certain=False)
         return
     at_port = Ranks(e.rank for e in ports if e.rank is not None)
     reporters = Ranks(e.rank for e in (*broken, *sockets) if e.rank is not None)
-    if not at_port and hosts:
-        at_port = Ranks(r for r in reporters if case.rank_host.get(r) in hosts)
+    at_port = at_port or reporters & (r for host in down for r in hosts.on(host))
     events = (*ports, *links, *broken, *sockets)
-    peers = Ranks() if at_port else _peer_ranks(case, (*broken, *sockets)) - reporters
+    peers = Ranks() if at_port else _peer_ranks(case, hosts, (*broken, *sockets)) - reporters
     certain = bool(broken or ports)
     yield _failure(liveness, CauseClass.NETWORK, *events, ranks=at_port or reporters, suspects=peers, certain=certain)
 
 
-def _peer_ranks(case: Case, events: tuple[IbError | SocketError, ...]) -> Ranks:
+def _peer_ranks(case: Case, hosts: Hosts, events: tuple[IbError | SocketError, ...]) -> Ranks:
     """The ranks on the hosts whose addresses the errors name; bootstrap lines tie addresses to hosts."""
-    hosts: dict[str, set[str]] = defaultdict(set)
+    at: dict[str, set[str]] = defaultdict(set)
     for init in case.of(CommInit):
         if init.address and init.host:
-            hosts[endpoint_address(init.address)].add(short_host(init.host))
-    peers = (getattr(event, "peer", None) for event in events)
-    return Ranks(
-        r for peer in peers if peer for host in hosts.get(endpoint_address(peer), ()) for r in _on_host(case, host)
-    )
+            at[endpoint_address(init.address)].add(short_host(init.host))
+    peers = (event.peer for event in events)
+    return Ranks(r for peer in peers if peer for host in at.get(endpoint_address(peer), ()) for r in hosts.on(host))
 
 
 def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
@@ -178,7 +178,7 @@ def _memory_errors(case: Case) -> list[OutOfMemory]:
     return [e for e in lines if (e.place.source, e.place.line) not in raised][:1]
 
 
-def _deaths(case: Case, liveness: Liveness) -> Iterator[Failure]:
+def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Ends that the tear-down did not cause: kills, crashes, early exits, lost nodes."""
     starved: dict[int | None, list[OutOfMemory]] = defaultdict(list)
     for event in case.of(OutOfMemory):
@@ -195,22 +195,22 @@ def _deaths(case: Case, liveness: Liveness) -> Iterator[Failure]:
     for event in starved.get(None, []):
         named = event.process in TRAINING and not (raised and event.process == WORKER)
         if named and can_precede_alarm(liveness, event):
-            yield _failure(liveness, CauseClass.DIED, event, suspects=_on_host(case, event.host), certain=False)
+            yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
     for end in case.of(ProcessExit):
         if end.rank is None and was_killed(end) and is_own_exit(case, liveness, RankActivity(-1), end):
             yield _failure(liveness, CauseClass.DIED, end)
-    yield from _dead_by_ras(case, liveness)
+    yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
         if line.what == "time-limit" and can_precede_alarm(liveness, line):
             yield _failure(liveness, CauseClass.DIED, line, ranks=Ranks(), certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
         if line.what == "node-failure" or evicted:
-            ranks = _ranks_of_node(case, line)
+            ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
 
 
-def _dead_by_ras(case: Case, liveness: Liveness) -> Iterator[Failure]:
+def _dead_by_ras(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Processes that RAS calls dead and that left no other sign of their end.
 
     RAS cannot tell an end from a stopped process or a lost host. It says so after a minute or more, when the ranks of a job that
@@ -224,7 +224,7 @@ def _dead_by_ras(case: Case, liveness: Liveness) -> Iterator[Failure]:
         own = liveness.activity(event.rank) if event.rank is not None else RankActivity(-1)
         complained = own.alarms or own.secondary_errors or own.own_exceptions
         if not (complained or own.teardown or own.exits or own.has_finished) and can_precede_alarm(liveness, event):
-            near = Ranks() if event.rank is not None else _on_host(case, event.host)
+            near = Ranks() if event.rank is not None else hosts.on(event.host)
             yield _failure(liveness, CauseClass.DIED, event, suspects=near, certain=False)
 
 
@@ -240,7 +240,7 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
             yield _failure(liveness, CauseClass.DIED, event, certain=False)
 
 
-def _ranks_of_node(case: Case, event: SchedulerEvent) -> Ranks:
+def _ranks_of_node(case: Case, hosts: Hosts, event: SchedulerEvent) -> Ranks:
     """The ranks that a scheduler's line takes down: the one it names, or all of its host.
 
     Of a failed node that nothing else names, the ranks without a host where all other ranks have one.
@@ -250,4 +250,4 @@ def _ranks_of_node(case: Case, event: SchedulerEvent) -> Ranks:
     host = event.host or failed_node(event.detail)
     without = case.world - case.rank_host
     is_rest = event.what == "node-failure" and 0 < len(without) < len(case.world)
-    return _on_host(case, host) or (without if is_rest else Ranks())
+    return hosts.on(host) or (without if is_rest else Ranks())

@@ -102,10 +102,6 @@ class ObservedStall(Stall):
         """The activity of each rank outside the call, in words, with citations; "" where it is not known."""
         return Observed(lambda rank: absence.show_activity(self.facts, rank))
 
-    def common_host(self, ranks: Ranks) -> str | None:
-        """The host that runs exactly ``ranks``; None where there is no such host."""
-        return absence.common_host(self.facts, ranks)
-
     @cached_property
     def quiet(self) -> silence.QuietRanks | None:
         """The few ranks that did not give up where all others did."""

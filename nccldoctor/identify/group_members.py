@@ -12,17 +12,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, NcclError, RasStatus
+from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, NcclError, RasStatus, StoreError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
-from nccldoctor.parsers.event_details import call_sizes
+from nccldoctor.parsers.event_details import barrier_counts, call_sizes, expected_clients
 
 GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
 """Operations whose output is their input times the number of members, or the other way round."""
 
 
 def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
-    """The world size: from the default group's members, INIT lines, the launcher's own variables, or RAS."""
+    """The world size: from the default group's members, INIT lines, the launcher's own variables, RAS, a gather, or the store."""
     sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
     if sizes:
         return max(sizes)
@@ -34,7 +34,14 @@ def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[st
     counted = [e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks]
     if counted:
         return max(counted)
-    return _size_by_gather(events)
+    return _size_by_gather(events) or _size_by_store(events)
+
+
+def _size_by_store(events: Sequence[Event]) -> int | None:
+    """The number of ranks that the store of the job waited for: 8 in ``7/8 clients joined``."""
+    lines = (e.text for e in events if isinstance(e, StoreError))
+    counts = (barrier_counts(text) or (expected_clients(text), 0) for text in lines)
+    return max((size for size, _ in counts if size), default=None)
 
 
 def _size_by_gather(events: Sequence[Event]) -> int | None:

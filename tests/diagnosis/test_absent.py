@@ -303,3 +303,26 @@ def test_the_echo_of_a_dead_peer_is_not_raised() -> None:
 @pytest.mark.parametrize("scenario", ["killed", "segfault", "stopped", "slow_checkpoint"])
 def test_without_a_traceback_nothing_was_raised(scenario: str) -> None:
     assert play(scenario, 4).cause != "raised"
+
+
+GONE_NODE: dict[str, str | bytes] = {
+    **{f"logs/rank_{r}.log": step_line(r, 7, "10:00:00") + gave_up(r, 18) + taken_down(r, 18) for r in range(4)},
+    **{f"logs/rank_{r}.log": step_line(r, 7, "10:00:00") for r in range(4, 8)},
+}
+
+
+def test_all_ranks_of_a_host_that_fell_silent_are_named() -> None:
+    ruling = read(GONE_NODE)
+    assert (ruling.cause, ruling.ranks) == ("died", "4-7"), str(ruling)
+    assert ruling.sure < 3, "they may be frozen as well"
+
+
+def test_silent_ranks_that_are_no_host_are_not_named_together() -> None:
+    logs: dict[str, str | bytes] = dict(GONE_NODE)
+    del logs["logs/rank_1.log"]
+    assert read(logs).ranks == "", "a log that was not collected, beside four that were"
+
+
+def test_a_host_of_which_no_log_was_collected_is_a_suspect() -> None:
+    ruling = read({"train.log": "".join(str(GONE_NODE[f"logs/rank_{r}.log"]) for r in range(4)) + "WORLD_SIZE=8\n"})
+    assert ruling.ranks == "", str(ruling)

@@ -11,6 +11,7 @@ from builders.verdicts import gave_up, innocent, play, read, step_line
 
 import nccldoctor
 from nccldoctor.model import CauseClass
+from nccldoctor.model.ranks import Ranks
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
@@ -29,16 +30,51 @@ def test_the_headline_begins_with_who_did_not_start(seed: int) -> None:
     assert re.match(words, ruling.verdict["headline"]), str(ruling)
 
 
-def test_the_one_rank_that_was_not_heard_of_is_the_suspect_of_a_store_that_misses_one() -> None:
-    short = (
-        "[rank{r}]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
-        "{n}/4 clients joined.\n"
+CLIENTS = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. {}/{} clients joined.\n"
+GONE = (
+    "[rank{r}]:[W505 09:35:10.336386705 TCPStore.cpp:106] [c10d] recvValue failed on SocketImpl(fd=3, addr=[localhost]:41222, "
+    "remote=[localhost]:29500): Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?\n"
+)
+REFUSED = (
+    "[rank{r}]: torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect to "
+    "(node0, 29500).\n"
+)
+
+
+def store_log(joined: str, others: str) -> str:
+    """The store of rank 0 counted ``joined``; one line of each rank of ``others`` shows that it had been connected."""
+    here, size = joined.split("/")
+    return "[rank0]: " + CLIENTS.format(here, size) + "".join(GONE.format(r=r) for r in Ranks.parse(others))
+
+
+@pytest.mark.parametrize(
+    ("joined", "others", "more", "named"),
+    [
+        ("7/8", "1-4,6-7", "", "5"),
+        ("7/8", "1-4,6-7", "[rank5]: loading the index of the data\n", "5"),
+        ("7/8", "1-4,6-7", REFUSED.format(r=5), "5"),
+        ("8/16", "1-7", "", "8-15"),
+        ("6/8", "1-4,6-7", "", ""),  # two are missing and one was not heard of
+        ("7/8", "1-4,6", "", ""),  # one is missing, and nothing was read of two
+        ("7/8", "", "", ""),
+    ],
+)
+def test_ranks_that_the_store_missed_are_named_where_as_many_are_left(
+    joined: str, others: str, more: str, named: str
+) -> None:
+    ruling = read({"train.log": store_log(joined, others) + more})
+    assert (ruling.cause, ruling.ranks) == ("init", named), str(ruling)
+    assert ruling.verdict["confidence"] != "high"
+
+
+def test_a_bar_of_loading_is_no_work_where_the_first_communicator_has_no_id() -> None:
+    waits = (
+        "[rank{r}]: torch.distributed.DistBackendError: [{r}] is setting up NCCL communicator and retrieving ncclUniqueId "
+        "from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout\n"
     )
-    one = read({f"logs/rank_{r}.log": short.format(r=r, n=3) for r in (0, 1, 3)})
-    assert (one.cause, one.ranks, one.verdict["suspects"]) == ("init", "", "2"), str(one)
-    assert one.verdict["headline"].endswith("1 rank did not join; nothing was heard of rank 2, which may be it")
-    two = read({f"logs/rank_{r}.log": short.format(r=r, n=2) for r in (0, 1, 3)})
-    assert two.verdict["suspects"] == "", "two are missing and one was not heard of"
+    bar = "Loading checkpoint shards:  67%|######6   | 4/6 [00:18<00:09,  4.57s/it]\n"
+    ruling = read({"train.log": bar + waits.format(r=3) + waits.format(r=6)})
+    assert (ruling.cause, ruling.ranks) == ("init", "0"), str(ruling)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -15,6 +15,7 @@ from nccldoctor.align.exits import FATAL
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.world.hosts import is_usual_block
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -96,31 +97,21 @@ def _silent_end(facts: Facts, rank: int) -> list[Citation]:
     return [Line(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
 
 
-def _is_node_block(ranks: Ranks) -> bool:
-    """True when one node may hold the ranks: 4, 8 or 16 in a row.
-
-    The first is a multiple of that number: ranks 8-15 are a block, ranks 4-11 are not.
-    """
-    return len(ranks) in (4, 8, 16) and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
-
-
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a node may be lost: all ranks of one host, or of a node-sized block, left nothing."""
     call, gone = stall.call, _silent_block(facts, stall)
     if call is None or not gone:
         return None
-    host = stall.common_host(gone)
-    named = host is not None
-    evidence: list[Citation] = [Waiting(stall.call)]
-    collected = bool(gone & facts.liveness.logged) or any(
-        s.host == host and (s.rank is None or s.rank in gone) for s in facts.case.sources
+    host = facts.hosts.name(gone)
+    is_read = bool(gone & facts.liveness.logged) or (
+        host is not None and any(s.host == host for s in facts.case.sources)
     )
-    sure = named and collected  # else its files may merely not have been fetched
-    fell_silent = not named and _has_fallen_silent(facts, gone)
-    where = f" on {host}" if named else ", a block that one node may have held,"
+    sure = facts.hosts.is_whole(gone) and is_read  # else its files may merely not have been fetched
+    fell_silent = _has_fallen_silent(facts, gone)
+    where = f" on {host}" if host else "" if facts.hosts.is_whole(gone) else ", a block that one node may have held,"
     return Hypothesis(
         f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
-        (*evidence, *(e for r in list(gone)[:2] for e in _silent_end(facts, r))) if fell_silent else tuple(evidence),
+        [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
         (
             Doubt.at_most(Confidence.MEDIUM, "no scheduler and no kernel line records the loss of the node")
             if sure
@@ -136,30 +127,25 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _silent_block(facts: Facts, stall: ObservedStall) -> Ranks:
     """Returns the missing ranks when they are those of one host, or a block that one host may hold.
 
-    They are the missing ranks of one call, or of all stalls together, and none of them shows a sign of life; else
-    empty. Example: ranks 0-7 wait in ALLREDUCE #18, and ranks 8-15 left no record of it.
+    They are the missing ranks of one call, or all that nothing proves to wait, and none of them shows a sign of life; else empty.
+    Example: ranks 0-7 wait in ALLREDUCE #18, and ranks 8-15 left no record of it.
     """
     call = stall.call
     if call is None or stall.proven_absent:
         return Ranks()
     few = len(call.entered) < max(2, len(call.unknown) // 2)
-    together = (
-        facts.wait_graph.roots
-        if all(s.kind is StallKind.ABSENT and not s.proven_absent for s in facts.stalls)
-        else Ranks()
-    )
-    for gone in (Ranks() if few else call.unknown, together):
+    is_open = all(s.kind is StallKind.ABSENT and not s.proven_absent for s in facts.stalls)
+    for gone in (Ranks() if few else call.unknown, facts.ledger.open if is_open else Ranks()):
         if len(gone) < 2 or 2 * len(gone) > len(facts.case.world) or any(stall.alive[r] for r in gone):
             continue
-        if stall.common_host(gone) is not None or _is_node_block(gone):
+        if facts.hosts.is_whole(gone) or is_usual_block(gone):
             return gone
     return Ranks()
 
 
 def _has_fallen_silent(facts: Facts, gone: Ranks) -> bool:
     """True when these ranks wrote lines before, and every other rank gave up after they had stopped."""
-    others = facts.case.world - gone
-    return gone <= facts.liveness.logged and all(facts.liveness.activity(r).alarms for r in others)
+    return gone <= facts.liveness.logged and facts.ledger.open <= gone
 
 
 CAUSE = CauseClass.DIED
@@ -179,7 +165,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
             if not f.ranks and isinstance(f.events[0], SchedulerEvent) and f.events[0].what == "node-failure"
         ]
         found = [f for f in found if f.ranks & stall.ranks] or [
-            replace(f, ranks=stall.ranks) for f in lost if _is_node_block(stall.ranks)
+            replace(f, ranks=stall.ranks) for f in lost if is_usual_block(stall.ranks)
         ]
         found = found or _nameless_end(facts, stall)
         if found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
@@ -37,7 +38,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks, names, verb
-from nccldoctor.parsers.event_details import barrier_counts, expected_clients, is_failed_set_up, is_set_up_error
+from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, is_set_up_error
 
 REFUTED = "a completed call of the same group"
 
@@ -227,12 +228,22 @@ def _was_closed_early(facts: Facts, rank: int) -> bool:
 
 
 def _has_worked(facts: Facts) -> bool:
-    """True when the job issued calls or made steps."""
+    """True when the job issued calls or made steps.
+
+    Where a rank still waits for the id of the first communicator, the steps of a bar are those of loading.
+    """
     if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
         return True
-    return any((e.step or 0) > 0 for e in facts.case.events if isinstance(e, Heartbeat | Progress)) or any(
+    waits = any(e.operation == "unique-id" and _is_default(e) for e in facts.case.of(StoreError))
+    bars = () if waits else facts.case.of(Progress)
+    return any((e.step or 0) > 0 for e in chain[Heartbeat | Progress](facts.case.of(Heartbeat), bars)) or any(
         (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
     )
+
+
+def _is_default(event: StoreError) -> bool:
+    """True when an error of the store may be about the group of all ranks."""
+    return event.group is None or event.group.uid in (None, "0")
 
 
 def _started_not_completed(facts: Facts) -> Hypothesis | None:
@@ -295,16 +306,12 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     if not errors and (not rendezvous or has_started):
         return None
     waiting = Ranks(e.rank for e in errors if e.rank is not None)
-    awaited = (
-        e.peer
-        for e in errors
-        if e.operation == "unique-id" and e.peer is not None and (e.group is None or e.group.uid in (None, "0"))
-    )
+    awaited = (e.peer for e in errors if e.operation == "unique-id" and e.peer is not None and _is_default(e))
     absent = Ranks(peer for peer in awaited if peer not in waiting)
     unjoined, missing = _missing_at_barrier([e for e in errors if e.operation == "barrier"])
     missing = missing or max((e.missing or 0 for e in errors), default=0)
+    unjoined = unjoined or _unaccounted(facts, missing)
     too_many = _too_many_at_barrier(errors)
-    unread = Ranks()
     if absent:
         what = f"{names(absent)} never entered its first call"
     elif too_many is not None:
@@ -312,27 +319,28 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     elif unjoined:
         what = f"{names(unjoined)} did not join"
     else:
-        unread = _unread_ranks(facts, errors, missing)
         what = f"{missing} rank{'s' if missing > 1 else ''} did not join" if missing else "somebody did not join"
-    which = "it" if missing == 1 else "those"
-    perhaps = f"; nothing was heard of {names(unread)}, which may be {which}" if unread else ""
     return Hypothesis(
-        f"The job never came up: {what}{perhaps}",
+        f"The job never came up: {what}",
         [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
         Confidence.MEDIUM,
-        ranks=absent or unjoined,
-        suspects=unread,
+        ranks=absent or (unjoined if too_many is None else Ranks()),
         victims=waiting,
     )
 
 
-def _unread_ranks(facts: Facts, found: Sequence[StoreError], missing: int) -> Ranks:
-    """The ranks of which no line was read, where they are just as many as the store missed."""
-    logged = frozenset(facts.liveness.logged)
-    expected = [n for e in found if (n := expected_clients(e.text)) is not None]
-    size = facts.case.world_size if facts.case.world_size is not None else max(expected, default=0)
-    silent = Ranks(range(size)) - logged if missing and size <= 1 << 20 else Ranks()
-    return silent if len(silent) == missing and logged <= frozenset(range(size)) else Ranks()
+def _unaccounted(facts: Facts, missing: int) -> Ranks:
+    """The ranks that the store missed, where as many are left.
+
+    They are not seen at the store, or nothing was read of them. Example: 7 of 8 clients joined.
+    Ranks 0-4, 6 and 7 lost their connection to the store, rank 5 wrote that it loads data.
+    """
+    if not missing:
+        return Ranks()
+    at_store = [(e.rank, e.operation) for e in facts.case.of(StoreError) if e.rank is not None]
+    joined = facts.ledger.waiting | (rank for rank, operation in at_store if operation != "connect")
+    refused = {rank for rank, _ in at_store} - joined
+    return facts.ledger.left_by(missing, joined, (joined | facts.ledger.heard) - refused)
 
 
 def _unreachable(facts: Facts) -> Hypothesis | None:

@@ -157,7 +157,7 @@ def _closed_by_launcher(facts: Facts, stall: ObservedStall) -> Ranks:
     call, case = stall.call, facts.case
     if call is None or call.missing or case.world_size is None:
         return Ranks()
-    if 3 * len(call.unknown) > len(case.world) and not stall.common_host(call.unknown):
+    if 3 * len(call.unknown) > len(case.world) and not facts.hosts.is_whole(call.unknown):
         return Ranks()
     activity = facts.liveness.activity
     closed = all(any(e.was_closed for e in activity(rank).exits) for rank in call.unknown)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nccldoctor.align.descriptions import describe_missing
-from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
@@ -13,12 +12,8 @@ from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
-from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, NcclError, SocketError, Stack
+from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Stack
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
-
-ABORTED = (-6, 134)
-"""Exit codes of SIGABRT."""
 
 RANKS_PER_SILENT = 8
 """Ranks of the job for each one that may be silent together with others and be named all the same."""
@@ -136,12 +131,7 @@ def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
     where it may have waited as well: NCCL reported a lost peer to it, its own watchdog took it down, or it aborted as the others did. A
     dump or a log that was not collected shows neither.
     """
-    if stall.proven_absent:
-        return stall.proven_absent
-    left = _last_ones_left(facts, stall)
-    return left - {
-        r for r in left if _has_lost_peer(facts, r) or _was_stopped_by_watchdog(facts, r) or _was_aborted_too(facts, r)
-    }
+    return stall.proven_absent or _last_ones_left(facts, stall) - facts.ledger.waiting
 
 
 def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
@@ -149,13 +139,11 @@ def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
 
     Empty where another rank may be the missing one.
     """
-    call, case = stall.call, facts.case
+    call, case, left = stall.call, facts.case, facts.ledger.open
     if call is None:
         return Ranks()
-    not_waiting = Ranks(r for r in facts.wait_graph.roots if not _has_failed_on_gloo(facts, r))
-    is_only_one = len(stall.ranks) == 1 and stall.ranks == not_waiting
-    if (is_only_one and _are_all_others_waiting(facts, stall.ranks)) or _are_few_silent(facts, facts.wait_graph.roots):
-        return stall.ranks
+    if left <= stall.ranks and ((len(left) == 1 and _is_size_sure(facts, left)) or _are_few_silent(facts, left)):
+        return left
     if len(call.unknown) != 1 or call.missing or not call.entered:
         return Ranks()
     group = case.groups[call.group]
@@ -164,77 +152,21 @@ def _last_ones_left(facts: Facts, stall: Stall) -> Ranks:
     return call.unknown if whole else Ranks()
 
 
-def _are_all_others_waiting(facts: Facts, ranks: Ranks) -> bool:
-    """True when every other rank of a job of known size is in some stuck call.
+def _is_size_sure(facts: Facts, left: Ranks) -> bool:
+    """True when no rank beyond those that were read can be the missing one.
 
-    It does not matter which groups these ranks share.
-
-    The size is known where something names it. It is taken as known where ranks beyond the missing ones were read, and the missing ones
-    are no mere gap in one text: of ranks 0-7 with a log each, rank 3 is missing although rank 7 was read.
+    Something names the size of the job, or ranks beyond the missing ones were read, and the missing ones are no mere gap in one text: of
+    ranks 0-7 with a log each, rank 3 is missing although rank 7 was read.
     """
-    world_size, liveness = facts.case.world_size, facts.liveness
-    collected = liveness.per_rank_logs or frozenset(ranks) <= liveness.logged
-    sure = (
-        bool(liveness.dumped)
-        or any(g.desc == "default_pg" and g.learned != "assumed" for g in facts.case.groups)
-        or (collected and max(ranks) < max(liveness.logged | liveness.exited, default=-1))
-    )
-    if world_size is None or world_size <= 2 or not sure:
-        return False
-    return all(
-        facts.wait_graph.waits_in.get(r) or _has_failed_on_gloo(facts, r) for r in facts.case.world if r not in ranks
-    )
-
-
-def _has_failed_on_gloo(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on a gloo call, or lost a peer in it, without naming it."""
-    return any(is_gloo_timeout(e) or is_lost_connection(e) for e in facts.liveness.activity(rank).secondary_errors)
-
-
-def _was_stopped_by_watchdog(facts: Facts, rank: int) -> bool:
-    """True when a rank's own watchdog took its process down.
-
-    The rank had a call that failed, though no line names it.
-    """
-    return any(t.what == "process-down" for t in facts.liveness.activity(rank).teardown)
-
-
-def _was_aborted_too(facts: Facts, rank: int) -> bool:
-    """True when a rank without a line ended by SIGABRT, as a rank that gave up did.
-
-    SIGABRT is how a watchdog ends its process.
-    """
-    activity = facts.liveness.activity(rank)
-    if activity.logged or not any(e.exitcode in ABORTED for e in activity.exits):
-        return False
-    return any(a.alarms and any(e.exitcode in ABORTED for e in a.exits) for a in facts.liveness.by_rank.values())
-
-
-def _has_lost_peer(facts: Facts, rank: int) -> bool:
-    """True when NCCL told a rank, at the first alarm or before, that a peer was gone.
-
-    The rank was in a call itself.
-    """
-    errors = [e for e in facts.case.of(NcclError, rank) if e.code in ("ncclRemoteError", "ncclSystemError")]
-    closed = [e for e in facts.case.of(SocketError, rank) if e.echo]
-    return any(can_precede_alarm(facts.liveness, e) for e in (*errors, *closed))
+    liveness = facts.liveness
+    collected = liveness.per_rank_logs or left <= liveness.logged
+    has_gap = collected and max(left) < max(liveness.logged | liveness.exited, default=-1)
+    return facts.case.world_size is not None and len(facts.case.world) > 2 and (facts.ledger.is_closed or has_gap)
 
 
 def _are_few_silent(facts: Facts, ranks: Ranks) -> bool:
-    """True when ``ranks``, one in eight at most, left nothing at all, and every other rank gave up."""
-    activity, world = facts.liveness.activity, facts.case.world
-    if not ranks or facts.case.world_size is None or RANKS_PER_SILENT * len(ranks) > len(world):
+    """True when ``ranks``, one in eight at most, left nothing at all."""
+    activity = facts.liveness.activity
+    if not ranks or facts.case.world_size is None or RANKS_PER_SILENT * len(ranks) > len(facts.case.world):
         return False
-    silent = not any(activity(r).is_alive or activity(r).exits or activity(r).secondary_errors for r in ranks)
-    return silent and all(activity(r).alarms for r in world if r not in ranks)
-
-
-def common_host(facts: Facts, ranks: Ranks) -> str | None:
-    """Returns the host that runs exactly these ranks.
-
-    None where hosts are not known, where the ranks are on several hosts, or where the host runs further ranks.
-    """
-    hosts = {facts.case.rank_host.get(r) for r in ranks}
-    host = hosts.pop() if len(hosts) == 1 else None
-    on_host = {r for r, h in facts.case.rank_host.items() if h == host}
-    return host if host is not None and frozenset(ranks) == on_host else None
+    return not any(activity(r).is_alive or activity(r).exits or activity(r).secondary_errors for r in ranks)

@@ -1,0 +1,125 @@
+"""Finds which ranks share a host.
+
+That is known by the lines that name hosts, else by blocks of equal size, or by one log for each host.
+Launchers give every host as many ranks in a row as the others have. Example: of 16 ranks, 0-2 and 4-7 run on node01, so that a host holds 8
+of them. Rank 3 runs on node01 as well, and ranks 8-15 on node02, of which only a kernel log was read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from nccldoctor.events import CommInit, ProcessExit, Writer
+from nccldoctor.identify.case import Case
+from nccldoctor.model import SourceKind
+from nccldoctor.model.hosts import short_host
+from nccldoctor.model.ranks import Ranks
+
+USUAL = (4, 8, 16)
+"""Ranks that a host usually holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of the job.
+
+    ``blocks`` are the ranks of each host, as far as that is known of all hosts; ``names`` are the names of the hosts in that order, empty
+    where unknown. ``by_name`` are the ranks under every name of a host: a pod is a host, and so is the machine that it runs on.
+    """
+
+    blocks: tuple[Ranks, ...]
+    names: tuple[str, ...]
+    by_name: Mapping[str, Ranks]
+
+    def on(self, host: str | None) -> Ranks:
+        """The ranks that run on a host."""
+        return self.by_name.get(host, Ranks()) if host is not None else Ranks()
+
+    def is_whole(self, ranks: Ranks) -> bool:
+        """True when these are exactly the ranks of one host among several."""
+        return len(self.blocks) > 1 and ranks in self.blocks
+
+    def name(self, ranks: Ranks) -> str | None:
+        """The name of the host that runs exactly these ranks; None where there is none."""
+        return (self.names[self.blocks.index(ranks)] if self.is_whole(ranks) else "") or None
+
+
+def find_hosts(case: Case) -> Hosts:
+    """Put the ranks of the job on hosts."""
+    known = _by_name((rank, host) for rank, host in case.rank_host.items())
+    others = {short_host(s.host) for s in case.sources if s.host} - known.keys()
+    blocks = list(known.values())
+    if not case.world <= case.rank_host.keys():
+        whole = case.world_size is not None
+        local = {e.rank: e.local_rank for e in case.of(ProcessExit) if e.local_rank is not None}
+        spans = [_reach(ranks, local) for ranks in blocks]
+        blocks = (_equal_blocks(len(case.world), spans, len(others)) or _logs_of_hosts(case, blocks)) if whole else []
+    names = [next((host for host, ranks in known.items() if ranks & block), "") for block in blocks]
+    if names.count("") == len(others) == 1:
+        names[names.index("")] = others.pop()
+    placed = ((r, name) for block, name in zip(blocks, names, strict=True) if name for r in block)
+    of_nccl = ((e.rank, short_host(e.host)) for e in case.of(CommInit) if e.rank is not None and e.host)
+    return Hosts(tuple(blocks), tuple(names), _by_name(chain(case.rank_host.items(), placed, of_nccl)))
+
+
+def _by_name(pairs: Iterable[tuple[int, str]]) -> dict[str, Ranks]:
+    """The ranks of each host."""
+    ranks: dict[str, set[int]] = defaultdict(set)
+    for rank, host in pairs:
+        ranks[host].add(rank)
+    return {host: Ranks(found) for host, found in ranks.items()}
+
+
+def _reach(ranks: Ranks, local: Mapping[int | None, int]) -> tuple[int, int]:
+    """The first and the last rank that a host is known to run.
+
+    Local rank 3 of rank 11 says that rank 8 is the first.
+    """
+    return min(rank - local.get(rank, 0) for rank in ranks), max(ranks)
+
+
+def _equal_blocks(world: int, spans: Sequence[tuple[int, int]], others: int) -> list[Ranks]:
+    """The ranks in blocks of the size of a host.
+
+    Empty where the hosts that are known do not show one size. One host alone shows it where it has a usual size,
+    or where the input names as many ``others`` as there are blocks left.
+    """
+    for size in sorted({last - first + 1 for first, last in spans}):
+        starts = {first // size for first, _ in spans}
+        fits = all(first // size == last // size for first, last in spans) and len(starts) == len(spans)
+        is_shown = len(spans) > 1 or size in USUAL or world == size * (1 + others)
+        if 1 < size < world and world % size == 0 and fits and is_shown:
+            return [Ranks(range(start, start + size)) for start in range(0, world, size)]
+    return []
+
+
+def _logs_of_hosts(case: Case, known: Iterable[Ranks]) -> list[Ranks]:
+    """The ranks by the file that holds their lines.
+
+    Empty unless each file has as many in a row: one log for each host.
+    """
+    logs = {s.id for s in case.sources if s.kind is SourceKind.LOG}
+    writers: dict[int, set[int]] = defaultdict(set)
+    for event in case.events:
+        if event.rank is not None and event.written_by is Writer.RANK and event.place.source in logs:
+            writers[event.place.source].add(event.rank)
+    blocks = sorted((Ranks(ranks) for ranks in writers.values()), key=min)
+    size = len(blocks[0]) if blocks else 0
+    expected = [Ranks(range(start, start + size)) for start in range(0, len(case.world), size or 1)]
+    is_sound = (
+        1 < size < len(case.world)
+        and blocks == expected
+        and all(any(ranks <= block for block in blocks) for ranks in known)
+    )
+    return blocks if is_sound else []
+
+
+def is_usual_block(ranks: Ranks) -> bool:
+    """True when one host may hold the ranks: 4, 8 or 16 in a row.
+
+    The first is a multiple of that number: ranks 8-15 are a block, ranks 4-11 are not.
+    """
+    return len(ranks) in USUAL and max(ranks) - min(ranks) + 1 == len(ranks) and min(ranks) % len(ranks) == 0
