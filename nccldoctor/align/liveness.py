@@ -97,6 +97,7 @@ class Liveness:
     ``alarm`` is when the first complaint was printed and ``began`` when the first call that timed out was issued, in seconds on the
     job's clock (NaN: not known). ``first_alarm`` is that complaint. ``dumped`` ranks left a good dump, ``logged`` ranks wrote lines,
     ``exited`` ranks have an end that a launcher reported. ``per_rank_logs``: at least two ranks have a log file of their own.
+    ``alarmed`` is the first line of each source that was written after the alarm.
     """
 
     by_rank: Mapping[int, RankActivity]
@@ -108,6 +109,7 @@ class Liveness:
     exited: Ranks
     per_rank_logs: bool
     when: Mapping[int, float] = field(default_factory=dict, repr=False)
+    alarmed: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     def activity(self, rank: int) -> RankActivity:
         """What a rank left behind; empty for a rank that left nothing."""
@@ -116,6 +118,14 @@ class Liveness:
     def time(self, event: Event) -> float:
         """When an event happened, in seconds on the job's clock; NaN where its line has no time."""
         return self.when.get(id(event), math.nan)
+
+    def is_after_alarm(self, event: Event) -> bool:
+        """True when the event happened after the first complaint: by its time, else by its place in its file."""
+        now = self.time(event)
+        if not math.isnan(now):
+            return now > self.alarm
+        first = self.alarmed.get(event.place.source)
+        return first is not None and event.place.line is not None and event.place.line > first
 
 
 def collect_liveness(case: Case) -> Liveness:
@@ -141,9 +151,10 @@ def collect_liveness(case: Case) -> Liveness:
         for e in case.events
         if isinstance(e, CollectiveTimeout) and not math.isnan(when[id(e)]) and e.ran_ms is not None
     ]
+    alarm = min(timed)[0] if timed else math.nan
     return Liveness(
         by_rank=of,
-        alarm=min(timed)[0] if timed else math.nan,
+        alarm=alarm,
         began=min(begins, default=math.nan),
         first_alarm=first,
         dumped=Ranks(r for r, d in dumps.items() if d == "good"),
@@ -151,7 +162,18 @@ def collect_liveness(case: Case) -> Liveness:
         exited=Ranks(r for r, s in of.items() if s.exits),
         per_rank_logs=len(files) >= 2,
         when=when,
+        alarmed=_lines_after(case, first, alarm, when),
     )
+
+
+def _lines_after(case: Case, first: Event | None, alarm: float, when: Mapping[int, float]) -> dict[int, int]:
+    """The first line of each source that was written at the time of the first complaint or later."""
+    lines: dict[int, int] = {}
+    for event in case.events:
+        line = event.place.line
+        if line is not None and (event is first or when[id(event)] >= alarm):
+            lines[event.place.source] = min(line, lines.get(event.place.source, line))
+    return lines
 
 
 def _dump_state(dump: DumpHead) -> str:

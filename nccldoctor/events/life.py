@@ -40,11 +40,17 @@ class Phase(Event):
     """A rank says what it does outside the step.
 
     ``what`` is checkpoint, evaluation, sampling, data,
-    compile, epoch-end, finished, starting, ready.
+    compile, epoch-end, finished, starting, ready. ``seconds`` is how long it took, where the line says that.
     """
 
     what: str = ""
     detail: str = ""
+    seconds: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True of work that the line says is done."""
+        return self.detail.startswith("done") or self.what == "epoch-end"
 
     def _phrase(self) -> str:
         return f"phase: {self.what}" if self.what else "another phase"

@@ -19,6 +19,22 @@ _CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:
 """Warnings and source lines speak of these things without doing them."""
 
 
+_TOOK = lazy(
+    r"\b(?:in|took|after|time|duration)[ :=]{0,3}(?:(?P<h>\d{1,4}) ?h(?:ours?)? ?)?"
+    r"(?:(?P<m>\d{1,5}(?:\.\d{1,6})?) ?m(?:in(?:ute)?s?)?\b ?)?(?:(?P<s>\d{1,7}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?\b)?"
+)
+_UNITS = (("h", 3600.0), ("m", 60.0), ("s", 1.0))
+
+
+def seconds_taken(text: str) -> float | None:
+    """The time that work took, where a sentence says it: *saved in 72.4 s*, *took 12 min 3 s*."""
+    for found in _TOOK.finditer(text):
+        parts = [float(found[name]) * unit for name, unit in _UNITS if found[name] is not None]
+        if parts:
+            return sum(parts)
+    return None
+
+
 @line_parser
 class Phases(LineParser):
     """A sentence about what the rank does now, or has just done (``detail`` then begins ``done: ``).
@@ -38,7 +54,8 @@ class Phases(LineParser):
             if fit := first_fit(rows, body):
                 row, hit = fit
                 detail = front + body[hit.start() :].strip()[:300]
-                yield Phase(**common(line), what=row.values["what"], detail=detail)
+                took = seconds_taken(detail) if front else None
+                yield Phase(**common(line), what=row.values["what"], detail=detail, seconds=took)
                 return
 
 
@@ -59,4 +76,5 @@ class EpochOver(LineParser):
         """One sentence that says so."""
         m = _EPOCH.search(line.body[:2_000])
         if m:
-            yield Phase(**common(line), what="epoch-end", detail=line.body[m.start() :].strip()[:300])
+            detail = line.body[m.start() :].strip()[:300]
+            yield Phase(**common(line), what="epoch-end", detail=detail, seconds=seconds_taken(detail))

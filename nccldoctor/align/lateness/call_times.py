@@ -25,8 +25,8 @@ POLL = 0.25
 """Seconds below which a difference of what a watchdog noticed may be its own rhythm: it looks for completed calls every 100 ms
 (``kWatchdogThreadSleepMillis``, pytorch ``ProcessGroupNCCL.cpp``)."""
 
-EARLY = 0.25
-"""The share of its calls in which a rank is taken to be on time, when its clock is compared with others."""
+PARTS = 8
+"""Parts of equal length into which the calls of a rank are divided."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -131,19 +131,37 @@ def _medians(call: Ints, at: Floats) -> Floats:
 def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     """The same times with the clock of each host set right.
 
-    A rank is not late in every call: in the quarter of its calls in which it is earliest it is taken to be on time. So a
+    A rank is not late in every call: where it is earliest, in two parts of its calls, it is taken to be on time. So a
     difference that is always there is one of clocks, unless the ranks share a host, or calls that they completed together
-    show that it is not. Ranks on the host of most are not changed by a late mate.
+    show that it is not. One part is not enough: ranks may be late in the first calls, and one is early then.
     """
     if not len(times):
         return times
     clock = _clock_of_pairs(case, times)
-    early = _quantile(times.pair, times.behind, EARLY)
+    early = _second_earliest(times)
     shift = _quantile(clock, early, 0.5)[clock]
     known = _completed_apart(case, times, clock)[clock]
     shift = np.where(np.isnan(known), shift, np.clip(shift, known - POLL, known + POLL))
     at = times.at - shift[times.pair]
     return replace(times, at=at, behind=at - _medians(times.call, at)[times.call])
+
+
+def parts_from_end(times: CallTimes) -> Ints:
+    """The part of its rank's calls to which each row belongs; 0 is the newest part."""
+    total = np.bincount(times.pair)
+    order = np.lexsort((times.order, times.pair))
+    place = np.empty(len(times), dtype=np.int64)
+    place[order] = np.arange(len(times)) - np.repeat(np.cumsum(total) - total, total)
+    parts = np.minimum(total, PARTS)
+    return np.asarray((total[times.pair] - 1 - place) * parts[times.pair] // total[times.pair], dtype=np.int64)
+
+
+def _second_earliest(times: CallTimes) -> Floats:
+    """How far behind each pair is at its earliest, in the second best of its parts."""
+    earliest = np.full((int(times.pair.max()) + 1, PARTS), np.inf)
+    np.minimum.at(earliest, (times.pair, parts_from_end(times)), times.behind)
+    earliest.sort(axis=1)
+    return np.asarray(np.where(np.isfinite(earliest[:, 1]), earliest[:, 1], earliest[:, 0]))
 
 
 def _clock_of_pairs(case: Case, times: CallTimes) -> Ints:

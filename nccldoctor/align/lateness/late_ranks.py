@@ -7,6 +7,7 @@ issue ALLREDUCE together and rank 2 follows after 0.8 s, of 0.86 s that a step t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.lateness.call_times import (
+    PARTS,
     POLL,
     CallTimes,
     Measure,
     call_times,
     first_rows,
+    parts_from_end,
     rows_to_compare,
     without_clocks,
 )
@@ -32,9 +35,6 @@ LEAST = 0.010
 APART = 3
 """A late rank is behind by so many times what its peers usually are."""
 
-PARTS = 8
-"""Parts of equal length into which the calls of a rank are divided."""
-
 LATE_PARTS = 5
 """Newest parts in a row in which a straggler is late: a checkpoint or a slow start fills one or two."""
 
@@ -46,6 +46,9 @@ SHARE = 0.1
 
 FEW = 4
 """One in so many members of a group may be late; if more are, lateness is by the design of the job."""
+
+CANDIDATES = 64
+"""Pairs that are looked at one by one, the dearest first."""
 
 SHOWN = 4
 """Late calls that are kept of each rank, as evidence."""
@@ -110,32 +113,41 @@ def measure_lateness(case: Case, progress: ProgressTable) -> Lateness:
 def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank]:
     """The ranks of each group that are late up to the newest calls, often and at a noticeable cost."""
     late = _is_late(times, measure)
-    total = np.bincount(times.pair)
-    often = np.bincount(times.pair, weights=late)
     first = times.row[first_rows(times)]
     group = case.call_group[first]
-    usual = (np.bincount(group, weights=often) / np.maximum(np.bincount(group, weights=total), 1))[group]
-    more = often >= total * usual + SIGMAS * np.sqrt(total * usual * (1 - usual))
     cost: Floats = np.bincount(times.pair, weights=np.where(late, times.behind, 0.0)).astype(np.float64)
     share = cost / np.maximum(_span(case, times), LEAST)
-    few = _few(group, cost, _is_late_to_the_end(times, late) & more & (share >= SHARE))
-    shown = np.flatnonzero(late & few[times.pair])
+    found = _is_late_to_the_end(times, late) & (share >= SHARE)
+    dearest = np.flatnonzero(found)[np.argsort(-cost[found], kind="stable")][:CANDIDATES]
+    seconds = {pair: float(np.median(times.behind[late & (times.pair == pair)])) for pair in dearest.tolist()}
+    found[:] = False
+    found[[pair for pair, typical in seconds.items() if _is_more_often(times, group, pair, typical)]] = True
     out: list[LateRank] = []
-    for pair in np.flatnonzero(few).tolist():
-        own = shown[times.pair[shown] == pair]
+    for pair in np.flatnonzero(_few(group, cost, found)).tolist():
+        own = np.flatnonzero(late & (times.pair == pair))
         out.append(
             LateRank(
                 rank=int(case.call_rank[first[pair]]),
                 group=int(group[pair]),
                 measure=measure,
-                seconds=float(np.median(times.behind[own])),
+                seconds=seconds[pair],
                 late_calls=len(own),
-                compared=int(total[pair]),
+                compared=int((times.pair == pair).sum()),
                 share=min(float(share[pair]), 1.0),
                 rows=tuple(times.row[own][-SHOWN:].tolist()),
             )
         )
     return out
+
+
+def _is_more_often(times: CallTimes, group: npt.NDArray[np.int32], pair: int, typical: float) -> bool:
+    """True when a rank is behind by half its typical lateness more often than its group is."""
+    as_late = times.behind >= typical / 2
+    mates = group[times.pair] == group[pair]
+    usual = float(as_late[mates].mean())
+    calls = int((times.pair == pair).sum())
+    own = int((as_late & (times.pair == pair)).sum())
+    return own >= calls * usual + SIGMAS * math.sqrt(calls * usual * (1 - usual))
 
 
 def _is_late(times: CallTimes, measure: Measure) -> Mask:
@@ -162,13 +174,8 @@ def _is_late(times: CallTimes, measure: Measure) -> Mask:
 
 def _is_late_to_the_end(times: CallTimes, late: Mask) -> Mask:
     """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their calls."""
-    total = np.bincount(times.pair)
-    order = np.lexsort((times.order, times.pair))
-    place = np.empty(len(times), dtype=np.int64)
-    place[order] = np.arange(len(times)) - np.repeat(np.cumsum(total) - total, total)
-    parts = np.minimum(total, PARTS)
-    from_end = (total[times.pair] - 1 - place) * parts[times.pair] // total[times.pair]
-    counts = np.bincount(times.pair * PARTS + from_end, weights=late, minlength=len(total) * PARTS)
+    pairs = int(times.pair.max()) + 1
+    counts = np.bincount(times.pair * PARTS + parts_from_end(times), weights=late, minlength=pairs * PARTS)
     return np.asarray((counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).all(axis=1), dtype=bool)
 
 

@@ -8,6 +8,9 @@ What would refute it: a rank that would not have come at all.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from nccldoctor.align.descriptions import describe
@@ -19,8 +22,8 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.events import CollectiveTimeout, ExceptionRaised, Heartbeat, Phase, Progress
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.parsers.event_details import elapsed_seconds
 
@@ -79,34 +82,53 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
 def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that an absent rank was still working when the first complaint came.
 
-    Its lines show that its work finished, or went on, afterwards.
+    Its lines show that its work finished, or went on, afterwards; or that it took longer than the limit.
     """
-    ranks = stall.named
-    evidence: list[Citation] = []
-    named: set[int] = set()
-    for rank in ranks:
-        signs = facts.liveness.activity(rank)
-        later = [
-            p for p in signs.phases if p.detail.startswith("done") and facts.liveness.time(p) > facts.liveness.alarm
-        ]
-        moved = [
-            e
-            for e in facts.case.events
-            if isinstance(e, Heartbeat | Progress) and e.rank == rank and facts.liveness.time(e) > facts.liveness.alarm
-        ]
-        for event in (*later[:1], *moved[-1:]):
-            named.add(rank)
-            evidence.append(Line(event, f"rank {rank} {_did_after_alarm(event)} after the others had given up"))
-    if not named:
+    limit = (stall.details.timeout_ms or 0) / 1e3 if stall.details is not None else 0.0
+    done = {rank: event for rank in stall.named if (event := _late_work(facts, rank, limit)) is not None}
+    if not done and len(stall.named) == 1:
+        unsigned = [p for p in facts.case.of(Phase) if p.rank is None and p.seconds is not None]
+        done = dict(zip(stall.named, [p for p in unsigned if _is_late_end(facts, p, limit)][-1:], strict=False))
+    if not done:
         return None
-    evidence.append(Waiting(stall.call))
+    evidence: list[Citation] = [
+        Line(e, f"rank {rank} {_did_after_alarm(e, limit)}", observer=f"rank:{rank}" if e.rank is None else "")
+        for rank, e in done.items()
+    ]
     return Hypothesis(
-        f"{names(named).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
-        evidence,
-        Confidence.HIGH,
-        ranks=Ranks(named),
+        f"{names(done).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
+        [*evidence, Waiting(stall.call)],
+        list(_doubts_of_work(facts, done.values(), limit)),
+        ranks=Ranks(done),
         call=stall.call,
     )
+
+
+def _doubts_of_work(facts: Facts, lines: Iterable[Event], limit: float) -> Iterator[Doubt]:
+    """Doubts that a line is of the absent rank, and that it was written after the others gave up."""
+    for line in lines:
+        if line.rank is None:
+            yield Doubt.at_most(Confidence.MEDIUM, "the line about its work names no rank; all others were waiting")
+        if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
+            yield Doubt.at_most(Confidence.MEDIUM, "the line about its work has no time, only its place in the file")
+
+
+def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
+    """The line of a rank about work or a step that ended after the others had given up."""
+    activity = facts.liveness.activity(rank)
+    ended = [p for p in activity.phases if _is_late_end(facts, p, limit)]
+    moved = [e for e in facts.case.events if isinstance(e, Heartbeat | Progress) and e.rank == rank]
+    moved = [e for e in moved if facts.liveness.time(e) > facts.liveness.alarm]
+    return (*ended[-1:], *moved[-1:], None)[0]
+
+
+def _is_late_end(facts: Facts, phase: Phase, limit: float) -> bool:
+    """True of work that ended after the first complaint, or took longer than the limit."""
+    return phase.is_over and (facts.liveness.is_after_alarm(phase) or _is_longer(phase, limit))
+
+
+def _is_longer(event: Event, limit: float) -> bool:
+    return isinstance(event, Phase) and 0 < limit <= (event.seconds or 0.0)
 
 
 def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
@@ -145,8 +167,11 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
     return None
 
 
-def _did_after_alarm(event: object) -> str:
-    return "finished its work" if isinstance(event, Phase) else "made progress"
+def _did_after_alarm(event: Event, limit: float) -> str:
+    if not isinstance(event, Phase):
+        return "made progress after the others had given up"
+    longer = f": it took {event.seconds:.0f} s, the limit is {limit:.0f} s" if _is_longer(event, limit) else ""
+    return f"finished its work after the others had given up{longer}"
 
 
 def _still_preparing_data(facts: Facts) -> Hypothesis | None:

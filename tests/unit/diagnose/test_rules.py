@@ -31,7 +31,7 @@ def test_every_file_of_the_folder_is_registered_and_every_class_has_a_rule() -> 
     registered = rules.load()
     files = {f"{rules.__name__}.{module.name}" for module in pkgutil.iter_modules(rules.__path__)}
     assert {rule.judge.__module__ for rule in registered} == files
-    assert [rule.cause for rule in registered] == list(CauseClass)
+    assert list(dict.fromkeys(rule.cause for rule in registered)) == list(CauseClass)
     assert all(rule.explanation for rule in registered)
 
 
@@ -62,7 +62,7 @@ def test_a_package_that_fails_to_import_is_logged_and_left_out(
         raise ImportError("no module named acme_rules")
 
     _offered(monkeypatch, load)
-    assert [r.cause for r in rules.load()] == list(CauseClass)
+    assert list(dict.fromkeys(r.cause for r in rules.load())) == list(CauseClass)
     assert "acme = acme_rules are left out" in caplog.text
 
 

@@ -82,6 +82,20 @@ def test_always_as_late_is_seen_on_one_host_and_may_be_a_clock_on_several() -> N
     assert not measured(always, hosts={0: "a", 1: "b", 2: "c", 3: "d"}).late
 
 
+def test_the_first_and_the_last_calls_show_the_clock_of_a_rank_that_is_late_in_all_others() -> None:
+    def late(rank: int, call: int) -> float:
+        return 0.4 * (rank == 2 and 3 < call < 39) + 0.001 * ((rank + call) % 3)
+
+    assert measured(late, clock={2: 7.0}).late_ranks == {2}
+
+
+def test_a_rank_that_was_early_once_is_not_late_ever_after() -> None:
+    def late(rank: int, call: int) -> float:
+        return 0.4 * (rank != 2 and call < 3) + 0.001 * ((rank + call) % 3)
+
+    assert not measured(late).late
+
+
 def test_durations_need_no_clock() -> None:
     always = and_late(2, 0.4, 1, noise(1, 0.002))
     found = measured(always, durations=True, clock={1: 9.0, 3: -9.0})

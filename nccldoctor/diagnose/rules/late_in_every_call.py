@@ -1,0 +1,105 @@
+"""A rank comes late to call after call; the others wait for it and go on.
+
+What it means: a slow device or host, or work that only this rank does: the job is as fast as its slowest rank. Nothing is stuck.
+How we know: over all recorded calls, up to the newest, the rank is measurably behind its peers, at a noticeable share of the time; no
+rank gave up. Example: rank 2 issues every second ALLREDUCE 0.8 s after ranks 0, 1 and 3, of 0.86 s that a step takes.
+What would refute it: a later look at the job in which the same call is still open, or clocks that drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.lateness.call_times import Measure
+from nccldoctor.align.lateness.late_ranks import LateRank
+from nccldoctor.align.mismatches import rows_at
+from nccldoctor.align.stalls import StallKind
+from nccldoctor.diagnose.citations import Citation, Entry
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
+from nccldoctor.diagnose.signs.still_running import has_gone_on
+from nccldoctor.events import ProcessExit
+from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model.ranks import Ranks, names, verb
+
+_WORDS = {
+    Measure.DURATION: "arrived",
+    Measure.STARTED: "started the call on its device",
+    Measure.ISSUED: "issued the call",
+}
+MOSTLY = 0.5
+"""The share of the time from which on it is no surprise that dumps show the others waiting for the rank."""
+
+SHOWN = 3
+"""Late ranks whose calls are quoted."""
+
+CALLS = 2
+"""Calls that are quoted of each of them."""
+
+
+@rule(CauseClass.STRAGGLER, refuted_by="a later look at the job in which the same call is still open")
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that are late again and again, where nobody complains and nothing is stuck for another reason."""
+    late = list(facts.lateness.late.values())
+    if not late or _is_troubled(facts) or stall.kind in (StallKind.CYCLE, StallKind.HIDDEN, StallKind.CRASH):
+        return None
+    went_on = has_gone_on(facts)
+    if not went_on and (has_dumped_while_stalled(facts) or any(facts.liveness.activity(r).stacks for r in stall.ranks)):
+        return None
+    if stall.kind is StallKind.ABSENT and not all(_is_expected(facts, rank, went_on) for rank in stall.ranks):
+        return None
+    return Hypothesis(
+        _told_late(facts, late),
+        [citation for one in late[:SHOWN] for citation in _late_calls(facts, one)],
+        list(_doubts_of_lateness(facts, late, went_on or not facts.stalls)),
+        ranks=facts.lateness.late_ranks,
+        refuted_by="clocks that drift, or other work that these ranks do by design" if went_on else "",
+    )
+
+
+def _is_troubled(facts: Facts) -> bool:
+    """True when somebody gave up, failed or ended badly: then lateness is not what the job suffers from."""
+    ended_badly = any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit))
+    return facts.liveness.first_alarm is not None or bool(facts.failures) or ended_badly
+
+
+def _is_expected(facts: Facts, rank: int, went_on: bool) -> bool:
+    """True when a look at any moment would most likely find the others waiting for this rank."""
+    late = facts.lateness.late.get(rank)
+    return late is not None and (went_on or late.share >= MOSTLY)
+
+
+def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> Iterator[Doubt]:
+    """Doubts that the job moves, and that the devices were as late as their hosts."""
+    if not is_moving:
+        why = "no line shows that the job went on after its newest call"
+        yield Doubt(why, Confidence.MEDIUM, Confidence.LOW)
+    on_gloo = all(dump.backend == "gloo" for dump in facts.case.dumps)
+    if not on_gloo and any(one.measure is Measure.ISSUED for one in late):
+        yield Doubt.at_most(
+            Confidence.MEDIUM, "only the hosts' times are recorded, and hosts run ahead of their devices"
+        )
+
+
+def _told_late(facts: Facts, late: list[LateRank]) -> str:
+    who = Ranks(one.rank for one in late)
+    worst = max(late, key=lambda one: one.share)
+    group = facts.case.groups[worst.group].label
+    return (
+        f"{names(who).capitalize()} {verb(who, 'comes', 'come')} late again and again, by {worst.seconds:.2f} s in "
+        f"{worst.late_calls} of {worst.compared} calls of {group}: {worst.share:.0%} of the time is spent waiting for "
+        f"{verb(who, 'it', 'them')}"
+    )
+
+
+def _late_calls(facts: Facts, late: LateRank) -> list[Citation]:
+    """The newest calls to which the rank was late, each with the same call of a peer."""
+    out: list[Citation] = []
+    for row in late.rows[-CALLS:]:
+        peers = rows_at(facts.case, facts.progress, late.group, int(facts.case.calls.seq[row]))
+        out.append(Entry(row, f"rank {late.rank} {_WORDS[late.measure]} late: the others waited {late.seconds:.2f} s"))
+        out += [Entry(peer, f"rank {rank} was there before") for rank, peer in peers.items() if rank != late.rank][:1]
+    return out
