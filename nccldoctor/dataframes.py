@@ -21,7 +21,7 @@ from nccldoctor.model.recorded_calls import Frame, Shape
 if TYPE_CHECKING:
     import pandas as pd
 
-STATES = ("scheduled", "started", "completed")
+STATES = ("scheduled", "started", "completed", "unknown")
 """Names of ``Calls.state``, by code."""
 
 _LIBRARY = ("/torch/", "site-packages/", "dist-packages/", "/lib/python", "<frozen", "<string>")

@@ -12,13 +12,14 @@ from nccldoctor.align.facts import Facts, align
 from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
+from nccldoctor.diagnose.jackknife import doubted_by_damage
 from nccldoctor.discover.discover import discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.separate_jobs import one_job
 from nccldoctor.identify.stale_dumps import newest_case
-from nccldoctor.ingest.ingest import collector_off, ingest
-from nccldoctor.model import Diagnosis
+from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
+from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
@@ -73,14 +74,20 @@ def analyze(
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    case = newest_case(one_job(ingest(inputs, workers, on_progress)))
+    read = one_job(ingest(inputs, workers, on_progress))
+    case = newest_case(read)
     facts = align(case)
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
     judged = diagnose(facts)
-    judged = replace(judged, findings=with_headline(judged.findings, case))
+    verdict = doubted_by_damage(judged.findings[0], case, read, _judged_again)
+    judged = replace(judged, findings=with_headline((verdict, *judged.findings[1:]), case))
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
     return Incident(_diagnosis(facts, judged, in_use(catalogue)), case)
+
+
+def _judged_again(read: Ingested) -> Finding:
+    return diagnose(align(newest_case(read))).findings[0]
 
 
 def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:

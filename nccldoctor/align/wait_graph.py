@@ -211,10 +211,12 @@ def _standing(
 ) -> str:
     """Where a member that does not wait in call ``seq`` stands: queued, missing, unknown, completed or undecided."""
     own = progress.by_group_rank.get((group, rank))
+    is_damaged = rank in progress.damaged_ranks
     if own is None:
-        return "missing" if rank in progress.recorded_ranks and rank not in wrapped else "unknown"
+        return "missing" if rank in progress.recorded_ranks - wrapped and not is_damaged else "unknown"
     if own.enqueued < seq:  # a line that gives up on an earlier call does not say what was enqueued after it
-        return "unknown" if own.known_by == "log" and isinstance(own.event, CallTimeout) else "missing"
+        is_open = own.known_by == "log" and isinstance(own.event, CallTimeout)
+        return "unknown" if is_open or (is_damaged and own.known_by == "dump") else "missing"
     if own.completed >= seq:
         return "completed"
     return "queued" if pending.get(rank) else "undecided"

@@ -116,7 +116,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
         named = source.rank if source.local_rank is None else None
         if own and named is not None and named not in own:
             why = f"its lines say {'rank' if len(own) == 1 else 'ranks'} {Ranks(own)}"
-            gaps.append(Gap(f"{source.path} is named for rank {source.rank}", why, Ranks(own), source.id))
+            gaps.append(Gap(f"{source.path} is named for rank {source.rank}", why, Ranks(own), source.id, odd=True))
         if not own:
             files.rank[source.id] = named
         elif len(own) > 1 or (source.rank is None and source.local_rank is None and _has_many_writers(one)):
@@ -138,7 +138,7 @@ def _contradicted_launcher(source: Source, rank: int, processes: ProcessTable) -
     if by_launcher is None or by_launcher == rank:
         return []
     what = f"{source.path} is local rank {source.local_rank} of {source.host}, rank {by_launcher} by the launcher"
-    return [Gap(what, f"its lines say rank {rank}", Ranks([by_launcher, rank]), source.id)]
+    return [Gap(what, f"its lines say rank {rank}", Ranks([by_launcher, rank]), source.id, odd=True)]
 
 
 def _has_many_writers(one: Parsed) -> bool:
@@ -266,7 +266,7 @@ def _dump_ranks(dumps: Sequence[DumpHead], hints: Mapping[int, int | None]) -> t
         rank = hints.get(dump.source)
         if rank is not None and possible is not None and rank not in possible:
             what = f"{dump.path} is named for rank {rank}"
-            gaps.append(Gap(what, "its own groups do not hold that rank", Ranks([rank]), dump.source))
+            gaps.append(Gap(what, "its own groups do not hold that rank", Ranks([rank]), dump.source, odd=True))
             rank = None
         if rank is None and possible is not None and len(possible) == 1:
             (rank,) = possible

@@ -144,7 +144,7 @@ def _dump_gaps(batch: Batch, dump_rank: Sequence[int | None]) -> list[Gap]:
         ranks = Ranks([rank] if rank is not None else [])
         if dump.problem:
             lost = dump.problem.startswith(("truncated", "refused", "unreadable"))
-            gaps.append(Gap(dump.path, dump.problem, ranks, dump.source, lost))
+            gaps.append(Gap(dump.path, dump.problem, ranks, dump.source, lost, odd=dump.entries > 0))
         elif dump.wrapped:
             why = "the ring buffer was full and dropped them"
             gaps.append(Gap(f"{dump.path}: older calls", why, ranks, dump.source))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nccldoctor.discover.filename_hints import run_id
@@ -46,10 +46,12 @@ def _one_of_dumps(read: Ingested) -> Ingested:
     if depth is not None:
         foreign = {_folder_at(paths[i], depth) for run in others for i in run.dumps}
         left_out |= {s.id for s in sources.values() if _folder_at(s.path, depth) in foreign and s.id not in kept}
-    return _without(read, left_out, [_gap([paths[i] for i in run.dumps], _why_dumps(run, main)) for run in others])
+    return without_sources(
+        read, left_out, [_gap([paths[i] for i in run.dumps], _why_dumps(run, main)) for run in others]
+    )
 
 
-def _without(read: Ingested, left_out: set[int], gaps: Iterable[Gap]) -> Ingested:
+def without_sources(read: Ingested, left_out: Collection[int], gaps: Iterable[Gap]) -> Ingested:
     """What was read, without some sources and their dumps."""
     gone = [i for i, dump in enumerate(read.batch.dumps) if dump.source in left_out]
     return Ingested(
@@ -174,7 +176,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
     if not all(any(math.isfinite(unit.last) for unit in run.units) for run in runs):
         why = "whether it is older than what is diagnosed is not known: not all of its lines have a time"
         gaps = [replace(gap, why=why, lost=True) for gap in gaps]
-    return _without(read, left_out, gaps)
+    return without_sources(read, left_out, gaps)
 
 
 def _weight(run: _Run, runs: Sequence[_Run], dumped: set[int]) -> tuple[bool, int, int, float]:

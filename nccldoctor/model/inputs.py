@@ -119,7 +119,8 @@ class Gap:
     """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
 
     ``lost`` is true where a file, or part of it, could not be read, or where the attempt of its lines is not known: it may hold
-    anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt.
+    anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt. ``odd`` is true of a file that
+    contradicts its own name, or holds values that no release writes: a high confidence must stand without it.
     """
 
     what: str
@@ -128,3 +129,4 @@ class Gap:
     source: int | None = None
     lost: bool = False
     apart: bool = False
+    odd: bool = False

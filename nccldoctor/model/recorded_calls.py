@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-SCHEDULED, STARTED, COMPLETED = 0, 1, 2
-"""Values of ``Calls.state``."""
+SCHEDULED, STARTED, COMPLETED, UNKNOWN_STATE = 0, 1, 2, 3
+"""Values of ``Calls.state``; the last one stands for a name that no release of PyTorch writes."""
 
 UNSET = -1
 """The value of integer columns where the entry has no such field."""

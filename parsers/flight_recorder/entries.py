@@ -18,6 +18,7 @@ from nccldoctor.parsers.flight_recorder.values import INT64, UNSET, Codes, Entri
 from nccldoctor.patterns import lazy
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
+_UNKNOWN_STATE = 3
 _INTEGERS = {
     "record_id": ("q", "record_id"),
     "pg_id": ("i", "pg_id"),
@@ -160,8 +161,8 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
     if states is not None:
         known = [_STATES.get(v, UNSET) if type(v) is str else UNSET for v in states]
         if UNSET in known:
-            out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, taken as scheduled")
-            known = [max(state, 0) for state in known]
+            out.notes.append(f"{known.count(UNSET)} entries in a state of unknown name, which show nothing")
+            known = [_UNKNOWN_STATE if state == UNSET else state for state in known]
         out.columns["state"] = array("b", known)
     if "retired" in table:
         out.columns["retired"] = array("b", [v is True for v in table["retired"]])

@@ -22,7 +22,7 @@ from nccldoctor.align.progress.from_dumps import (
 from nccldoctor.align.progress.from_lines import add_watchdog_lines
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.identify.case import Case
-from nccldoctor.model.recorded_calls import COMPLETED
+from nccldoctor.model.recorded_calls import COMPLETED, UNKNOWN_STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class ProgressTable:
     ``by_group_rank`` maps (group index, rank) to progress; a group that nobody recorded or logged has no key. ``transfers`` holds
     the unfinished sends and receives of each rank. ``completed``, ``collective`` and ``batch_member`` are boolean masks of shape
     ``(number of recorded calls,)`` parallel to ``case.calls``. ``timed_ranks`` have a recorder that noted when kernels started,
-    ``recorded_ranks`` have entries or counters in their dump, and ``last_row`` is the row of each rank's newest call.
+    ``recorded_ranks`` have entries or counters in their dump. What the dump of ``damaged_ranks`` lacks proves nothing: it is cut, or
+    holds unknown values. ``last_row`` is the row of each rank's newest call.
     """
 
     by_group_rank: Mapping[tuple[int, int], GroupProgress]
@@ -42,6 +43,7 @@ class ProgressTable:
     batch_member: Mask
     timed_ranks: frozenset[int]
     recorded_ranks: frozenset[int]
+    damaged_ranks: frozenset[int]
     last_row: Mapping[int, int]
 
 
@@ -53,13 +55,13 @@ def build_progress_table(case: Case) -> ProgressTable:
     done[failed_calls(case) | abandoned_calls(case, done)] = False
     p2p, member = p2p_masks(case, calls)
     done |= completed_by_counters(case, calls, p2p)
-    valid = (case.call_rank >= 0) & (case.call_group >= 0)
+    valid = (case.call_rank >= 0) & (case.call_group >= 0) & (calls.state != UNKNOWN_STATE)
     collective = valid & ~member & ~p2p
     progress = progress_from_entries(case, calls, collective, done)
     add_counters(case, progress, calls, p2p)
     add_watchdog_lines(case, progress)
     _add_nccl_counters(case, progress)
-    dumps = zip(case.dump_rank, case.dumps, strict=True)
+    dumps = [(r, d) for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None]
     return ProgressTable(
         by_group_rank=progress,
         transfers=open_transfers(case, calls, valid & p2p & ~member & ~done, member),
@@ -67,9 +69,8 @@ def build_progress_table(case: Case) -> ProgressTable:
         collective=collective,
         batch_member=member,
         timed_ranks=ranks_with_timing(case, calls) | ranks_counting_starts(case),
-        recorded_ranks=frozenset(
-            r for r, d in dumps if r is not None and (d.entries or any(s.enqueued > 0 for s in d.status))
-        ),
+        recorded_ranks=frozenset(r for r, d in dumps if d.entries or any(s.enqueued > 0 for s in d.status)),
+        damaged_ranks=frozenset(r for r, d in dumps if d.problem),
         last_row=last_rows(case),
     )
 

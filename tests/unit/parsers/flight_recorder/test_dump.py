@@ -112,9 +112,9 @@ def test_elements_are_summed_over_tensors(sizes: list[list[int]], elements: int)
     assert of_entries(entry(1, input_sizes=sizes)).calls.numel_in.tolist() == [elements]
 
 
-def test_an_unknown_state_is_taken_as_scheduled_and_said():
+def test_an_unknown_state_is_kept_as_unknown_and_said():
     batch = of_entries(entry(1, state="pondering"), entry(2, state=None), entry(3))
-    assert batch.calls.state.tolist() == [0, 0, 2]
+    assert batch.calls.state.tolist() == [3, 3, 2]
     assert "2 entries in a state of unknown name" in batch.dumps[0].problem
 
 

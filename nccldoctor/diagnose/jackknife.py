@@ -1,0 +1,53 @@
+"""Judges a case again without each damaged or odd source: a high confidence must not rest on one of them.
+
+Example: a cut dump of rank 5 makes rank 5 the culprit. Without that dump nobody can be named, so the confidence is medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from nccldoctor.identify.case import Case
+from nccldoctor.identify.separate_jobs import without_sources
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import Confidence, ConfidenceIn, Doubt, Finding, Source
+
+MOST = 6
+"""Sources that are left out one by one; more of them are left out together."""
+
+
+def doubted_by_damage(
+    finding: Finding, case: Case, read: Ingested, judge: Callable[[Ingested], Finding | None]
+) -> Finding:
+    """The finding, with a doubt where it falls without one of the damaged or odd sources.
+
+    ``judge`` gives the verdict about what is left, None where nothing is left to judge. Only a *high* confidence is tested.
+    """
+    if Confidence.HIGH not in (finding.confidence_in.ranks, finding.confidence_in.cause):
+        return finding
+    for sources in _left_out(case):
+        again = judge(without_sources(read, frozenset(source.id for source in sources), ()))
+        same_ranks = again is not None and again.ranks == finding.ranks
+        if same_ranks and again is not None and again.cause is finding.cause:
+            continue
+        names = sources[0].path + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
+        return _doubted(
+            finding, f"without {names}, which is damaged or odd, the answer would be another one", same_ranks
+        )
+    return finding
+
+
+def _left_out(case: Case) -> Iterator[tuple[Source, ...]]:
+    """The damaged and odd sources one by one, or all together where they are many."""
+    marked = {gap.source for gap in case.gaps if gap.source is not None and (gap.lost or gap.odd)}
+    sources = tuple(source for source in case.sources if source.id in marked and source.size)
+    yield from ((source,) for source in sources) if len(sources) <= MOST else (sources,)
+
+
+def _doubted(finding: Finding, says: str, has_same_ranks: bool) -> Finding:
+    ranks = Confidence.HIGH if has_same_ranks else Confidence.MEDIUM
+    doubt = Doubt(says, ranks, Confidence.MEDIUM)
+    before = finding.confidence_in
+    level = ConfidenceIn(Confidence.lowest((before.ranks, doubt.ranks)), Confidence.lowest((before.cause, doubt.cause)))
+    return replace(finding, confidence_in=level, doubts=(doubt, *finding.doubts))

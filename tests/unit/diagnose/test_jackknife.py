@@ -1,0 +1,51 @@
+"""A damaged or odd file accuses nobody, and no high confidence rests on one."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from builders.cases import RecordedRank, world
+
+import nccldoctor
+from nccldoctor.model import Confidence
+
+
+def dumps(folder: Path, ranks: int, change: dict[int, str]) -> Path:
+    """Dumps of a job whose ranks are all in call 9; ``change`` gives some ranks another state of their entries 6 and on."""
+    for rank in range(ranks):
+        content = RecordedRank(rank, world(ranks)).calls(8).call(done=False).content()
+        for entry in content["entries"][6:] if rank in change else ():
+            entry["state"] = change[rank]
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(content, protocol=2))
+    return folder
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_a_state_of_unknown_name_accuses_nobody(tmp_path: Path, ranks: int) -> None:
+    found = nccldoctor.analyze(dumps(tmp_path, ranks, {2: "exploded"}))
+    assert not found.verdict.ranks
+    assert found.verdict.confidence is not Confidence.HIGH
+
+
+def test_the_same_dumps_with_known_states_show_who_is_behind(tmp_path: Path) -> None:
+    """The near miss: in a state that PyTorch writes, the same entries stand still on rank 2."""
+    content = RecordedRank(2, world(4)).calls(6).content()
+    dumps(tmp_path, 4, {})
+    (tmp_path / "nccl_trace_rank_2").write_bytes(pickle.dumps(content, protocol=2))
+    assert str(nccldoctor.analyze(tmp_path).verdict.ranks) == "2"
+
+
+def test_a_high_confidence_does_not_rest_on_a_cut_dump(tmp_path: Path) -> None:
+    """Ranks 0-3 are in call 9, the dump of rank 3 holds another size and is cut behind it."""
+    dumps(tmp_path, 4, {})
+    content = RecordedRank(3, world(4)).calls(8).call(done=False, n=7).content()
+    whole = tmp_path / "nccl_trace_rank_3"
+    whole.write_bytes(pickle.dumps(content, protocol=2))
+    sure = nccldoctor.analyze(tmp_path).verdict
+    whole.write_bytes(whole.read_bytes()[:-3])
+    cut = nccldoctor.analyze(tmp_path).verdict
+    assert (str(sure.ranks), sure.cause.value) == ("3", "size-mismatch")
+    assert cut.confidence_in.ranks is not Confidence.HIGH
+    assert any("nccl_trace_rank_3" in doubt.says for doubt in cut.doubts)
