@@ -100,7 +100,7 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
 def _doubted_without_complaint(conclusion: Conclusion) -> Conclusion:
     """Adds the doubt that the job went on to a conclusion that no stack confirms."""
     is_seen = any((e.observer or "").startswith("stack:") for e in conclusion.evidence)
-    if conclusion.cause is CauseClass.NONE or is_seen:
+    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or is_seen:
         return conclusion
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, GOES_ON)))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders.dumps import content, entry
-from builders.lines import old_watchdog
+from builders.lines import caught, old_watchdog, watchdog
 from builders.verdicts import innocent, play, read
 
 import nccldoctor
@@ -18,8 +19,6 @@ DAY = 1_780_000_000
 
 def arrived(rank: int, late_s: float) -> bytes:
     """A dump in which the last of three calls was entered ``late_s`` after midnight of that day."""
-    import pickle
-
     rows: list[dict[str, Any]] = [
         entry(n, time_created_ns=(DAY + 10 * n) * 10**9, time_discovered_completed_ns=(DAY + 10 * n + 1) * 10**9)
         for n in (1, 2)
@@ -85,3 +84,79 @@ def test_a_bar_that_goes_on_after_the_others_gave_up_is_of_rank_0(tmp_path: Path
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert str(verdict.ranks) == ranks
     assert (verdict.cause is CauseClass.STRAGGLER) == bool(ranks)
+
+
+# ---- late to call after call, and nobody gives up
+
+
+def stepping(late: dict[int, float], steps: int = 20, *, done: bool = True) -> dict[str, str | bytes]:
+    """Dumps and logs of four ranks that finish; in each step of a second some issue their call later."""
+    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    status = {
+        "0": {"last_enqueued_collective": steps, "last_started_collective": -1, "last_completed_collective": steps}
+    }
+    out: dict[str, str | bytes] = {}
+    for rank in range(4):
+        rows = []
+        for n in range(1, steps + 1):
+            behind = late.get(rank, 0.0) * (n % 2) + 0.001 * ((rank + n) % 3)
+            end = n + max(late.values(), default=0.0) * (n % 2) + 0.01
+            rows.append(
+                entry(
+                    n,
+                    time_created_ns=int((DAY + n + behind) * 1e9),
+                    time_discovered_completed_ns=int((DAY + end) * 1e9),
+                    duration_ms=1000 * (end - n - behind),
+                )
+            )
+        out[f"fr/trace_{rank}"] = pickle.dumps(content(*rows, pg_config=groups, pg_status=status), protocol=2)
+        out[f"log/rank_{rank}.log"] = f"[rank{rank}] step {steps} done\n" + "training finished\n" * done
+    return out
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_rank_that_is_late_in_every_step_of_a_job_that_ends_is_a_straggler(rank: int) -> None:
+    ruling = read(stepping({rank: 0.6}))
+    assert (ruling.cause, ruling.ranks) == ("straggler", str(rank)), str(ruling)
+    assert ruling.verdict["confidence"] == "high"
+
+
+@pytest.mark.parametrize("late", [{}, {2: 0.002}, {2: 0.05}, {2: 0.4, 3: 0.4}, {1: 0.3, 2: 0.4, 3: 0.5}])
+def test_a_little_late_or_half_of_the_ranks_late_is_nobodys_fault(late: dict[int, float]) -> None:
+    ruling = read(stepping(late))
+    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+
+
+def test_a_straggler_is_not_the_cause_of_what_others_complain_of() -> None:
+    files = stepping({2: 0.6})
+    files["log/rank_1.log"] = watchdog(1, 21) + "".join(watchdog(r, 21) for r in (2, 3))
+    ruling = read(files)
+    assert ruling.cause != "straggler", str(ruling)
+
+
+# ---- work that ends after the others gave up
+
+
+def merged(told: str, ran_ms: int = 60_012) -> dict[str, str | bytes]:
+    """One log of four ranks: ranks 1-3 gave up after 60 s, rank 0 was doing something else. Its lines have no prefix."""
+    gave_up = "".join(
+        f"[rank{r}]:[E202 03:20:0{r}.050510987 ProcessGroupNCCL.cpp:632] {caught(r, 9, limit_ms=60_000, ran_ms=ran_ms)}\n"
+        for r in (1, 2, 3)
+    )
+    ready = "[rank0]: 2026-02-02 03:18:00,000 INFO node0 process groups ready world_size=4\n"
+    return {"train.log": ready + gave_up + told}
+
+
+@pytest.mark.parametrize(
+    ("told", "is_late"),
+    [
+        ("Saved checkpoint to /data/step_500 in 72.4 s\n", True),
+        ("Validation took 2 min 3 s\n", True),
+        ("Saved checkpoint to /data/step_500\n", False),
+        ("Saving checkpoint to /data/step_500\n", False),
+        ("", False),
+    ],
+)
+def test_a_line_without_a_rank_is_of_the_only_rank_that_did_not_wait(told: str, is_late: bool) -> None:
+    ruling = read(merged(told))
+    assert (ruling.cause == "straggler", ruling.ranks) == (is_late, "0"), str(ruling)
