@@ -31,7 +31,10 @@ SHORTEST = 3
 MOST_SHARED = 4096
 """Members up to which a group says something about which ranks work alongside each other."""
 
-KIND_MASK = (1 << 44) - 1
+ROLE_BITS = 44
+"""The bits of a label below the role of the group."""
+
+KIND_MASK = (1 << ROLE_BITS) - 1
 """The bits of a label that hold operation and call site, or sizes, but not the role of the group."""
 
 
@@ -40,13 +43,19 @@ class CallSequences:
 
     ``labels`` is an int64 array of shape ``(number of recorded calls,)`` parallel to ``case.calls``: bits 44 and up hold the role
     of the group, bits 32 to 43 the operation, bits 0 to 31 the call site (even) or the sizes (odd). ``batches`` maps the row that
-    closes a batch of sends and receives to the names of its members.
+    closes a batch of sends and receives to the names of its members. ``operations`` and ``sites`` are the codes of each recorded
+    name and of each recorded stack (-1: none of its frames is user code); ``chains`` are the user frames of each site.
     """
 
     def __init__(self, case: Case, progress: ProgressTable) -> None:
         self.case = case
         self.batches = _batch_members(case, progress)
-        self.labels = _labels(case, self.batches)
+        self.operations = _operation_codes(case)
+        chains = [call_chain(stack) for stack in case.vocabulary.stacks]
+        codes = {chain: i for i, chain in enumerate(dict.fromkeys(c for c in chains if c))} | {(): -1}
+        self.chains = [*codes]  # the last one, [-1], is empty
+        self.sites = np.array([codes[chain] for chain in chains], dtype=np.int64)
+        self.labels = _labels(case, self.batches, self.operations, self.sites)
         self._keep = ~progress.batch_member & (case.call_rank >= 0) & (case.call_group >= 0)
         self._rows: dict[int, npt.NDArray[np.int64]] = {}
         self._outcomes: dict[tuple[int, int], dict[int, int]] = {}
@@ -185,25 +194,31 @@ def _batch_members(case: Case, progress: ProgressTable) -> dict[int, frozenset[s
     return members
 
 
-def _labels(case: Case, batches: Mapping[int, frozenset[str]]) -> npt.NDArray[np.int64]:
+def _operation_codes(case: Case) -> npt.NDArray[np.int64]:
+    names = [plain_op(op) for op in case.vocabulary.ops]
+    codes = {name: i for i, name in enumerate(sorted(set(names)))}
+    return np.array([codes[name] for name in names], dtype=np.int64)
+
+
+def _labels(
+    case: Case,
+    batches: Mapping[int, frozenset[str]],
+    operations: npt.NDArray[np.int64],
+    sites: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
     """One number for each (role of the group, operation, call site or sizes), packed without sorting the table."""
     calls, words = case.calls, case.vocabulary
     if not len(calls):
         return np.empty(0, dtype=np.int64)
-    operations = {name: i for i, name in enumerate(sorted({plain_op(n) for n in words.ops}))}
-    op_code = np.array([operations[plain_op(n)] for n in words.ops], dtype=np.int64)[calls.op]
-    codes: dict[object, int] = {}
-    chains = [call_chain(stack) for stack in words.stacks]
-    chain_code = np.array([codes.setdefault(chain, len(codes)) for chain in chains], dtype=np.int64)
-    framed = np.array([bool(chain) for chain in chains], dtype=bool)
     varying = np.array([has_varying_sizes(n) for n in words.ops], dtype=bool)
     sizes = np.where(varying[calls.op], 0, calls.sizes.astype(np.int64) + 1)
-    detail = np.where(framed[calls.stack], chain_code[calls.stack] * 2, sizes * 2 + 1)
+    site = sites[calls.stack]
+    detail = np.where(site >= 0, site * 2, sizes * 2 + 1)
     parts = {made: i for i, made in enumerate(sorted({*batches.values()}, key=sorted), 1)}
     for row, made in batches.items():
         detail[row] = (parts[made] << 24) | (detail[row] & 0xFFFFFF)
     role = _role_codes(case)[np.maximum(case.call_group, 0)]
-    return (role << 44) | (op_code << 32) | detail
+    return (role << ROLE_BITS) | (operations[calls.op] << 32) | detail
 
 
 def _role_codes(case: Case) -> npt.NDArray[np.int64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TypeVar
 
+from nccldoctor.align.departures import Departure, find_departure
 from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
@@ -157,6 +158,15 @@ class ObservedStall(Stall):
     def mismatch(self) -> Mismatch | None:
         """The first sequence number up to the stalled one under which recorded calls differ."""
         return recorded_diffs.disagreement(self.facts, self)
+
+    @cached_property
+    def departures(self) -> tuple[Departure, ...]:
+        """How the calls of each rank of the minority part from those of its peers."""
+        found, facts = self.mismatch, self.facts
+        if found is None:
+            return ()
+        each = (find_departure(facts.case, facts.progress, facts.sequences, found, rank) for rank in found.minority)
+        return tuple(departure for departure in each if departure is not None)
 
     @cached_property
     def order_breaks(self) -> list[call_order.OrderBreak]:

@@ -7,13 +7,14 @@ What would refute it: a record of the same call on its peers.
 
 from __future__ import annotations
 
+from nccldoctor.align.departures import Way
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.rules.missed_call import shifted_calls
+from nccldoctor.diagnose.rules.missed_call import moved_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence
@@ -26,7 +27,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
     By alignment of calls in the group, else by counting at the next call in another group, else by NCCL's own lines.
     """
-    hypothesis = shifted_calls(facts, stall, missed=False) or _one_call_more(facts, stall)
+    hypothesis = moved_calls(facts, stall, Way.ADDED) or _one_call_more(facts, stall)
     return hypothesis or nccl_counter_diffs.by_shift(facts, -1)
 
 

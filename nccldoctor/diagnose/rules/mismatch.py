@@ -9,8 +9,10 @@ What would refute it: equal entries of all members under that number, or calls t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from nccldoctor.align.departures import Way
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.mismatches import Mismatch, compare_calls
@@ -19,20 +21,21 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.rules.missed_call import departure_doubts
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks, names, verb
 
 
 def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
     """The ranks that differ in one aspect; None where the members differ in another one, or merely by a shift."""
     mismatch = stall.mismatch
     if mismatch is not None:
-        hypothesis = _from_dumps(facts, mismatch) if mismatch.aspect == aspect else None
+        hypothesis = _from_dumps(facts, stall, mismatch) if mismatch.aspect == aspect else None
     elif aspect == "size" and has_size_complaint(facts):
         hypothesis = _only_rank_without_dump(facts)
     else:
@@ -88,8 +91,10 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
     return from_lines(facts, "size")
 
 
-def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
-    case = facts.case
+def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothesis | None:
+    case, departures = facts.case, stall.departures
+    if departures and not any(item.way is Way.REPLACED for item in departures):
+        return None  # calls were missed or added: this one differs because of that
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
     evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, minority, found)) for r in shown]
@@ -115,16 +120,29 @@ def _from_dumps(facts: Facts, found: Mismatch) -> Hypothesis:
     mine = " against ".join(_value_of(facts, found, r) for r in (min(minority), min(found.majority)))
     free = found.aspect == "size" and has_varying_sizes(case.vocabulary.ops[case.calls.op[row]])
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    whole = whole and not (
-        found.aspect == "op" and (_can_have_left_loop(facts, found) or _are_missed_elsewhere(facts, found))
+    doubts = [*departure_doubts(departures), *_doubts_of_place(facts, found, is_whole=whole)]
+    step = (
+        f"{verb(minority, 'is', 'are')} out of step: {verb(minority, 'it', 'they')} "
+        if departure_doubts(departures)
+        else ""
     )
     return Hypothesis(
-        f"{names(minority).capitalize()} issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
+        f"{names(minority).capitalize()} {step}issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
         evidence,
-        Confidence.HIGH if whole and len(found.majority) >= 2 else Confidence.MEDIUM,
+        doubts,
         ranks=minority,
         stalled=stalled,
     )
+
+
+def _doubts_of_place(facts: Facts, found: Mismatch, *, is_whole: bool) -> Iterator[Doubt]:
+    """Doubts that the members are compared in the right place, and all of them."""
+    if not is_whole:
+        yield Doubt.at_most(Confidence.MEDIUM, "not all members of the group are known to be compared")
+    if len(found.majority) < 2:
+        yield Doubt.at_most(Confidence.MEDIUM, "only one rank issued the other call")
+    if found.aspect == "op" and _are_missed_elsewhere(facts, found):
+        yield Doubt("others wait for it in another group: it may have missed that call", cause=Confidence.MEDIUM)
 
 
 def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
@@ -134,16 +152,6 @@ def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
     """
     calls = facts.wait_graph.calls.values()
     return any(c.group != found.group and c.missing & found.minority and c.inside - found.minority for c in calls)
-
-
-def _can_have_left_loop(facts: Facts, found: Mismatch) -> bool:
-    """True when the differing ranks may have left their loop early: their last call is a barrier.
-
-    Steps do not show it: all of them finished the one before.
-    """
-    last = all(facts.progress.last_row.get(r) == found.rows[r] for r in found.minority)
-    barrier = all("barrier" in facts.case.vocabulary.ops[facts.case.calls.op[found.rows[r]]] for r in found.minority)
-    return last and barrier
 
 
 def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:

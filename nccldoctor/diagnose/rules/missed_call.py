@@ -9,9 +9,11 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from nccldoctor.align.departures import Departure, Way
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, Shift, find_shift
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
@@ -21,10 +23,16 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
 from nccldoctor.events import CollectiveMismatch
-from nccldoctor.model import CauseClass, Confidence
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model.ranks import Ranks, names, verb
 
 REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
+
+_DID = {
+    Way.MISSED: "skipped {place}",
+    Way.ADDED: "issued one call too many at {place}",
+    Way.REPLACED: "issued another call in the place of {place}",
+}
 
 
 @rule(CauseClass.MISSED_CALL, refuted_by=REFUTED)
@@ -34,7 +42,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     By alignment of recorded calls, by the rank's own order, by its steps, or by the counts of NCCL's own observers.
     """
     return (
-        shifted_calls(facts, stall, missed=True)
+        moved_calls(facts, stall, Way.MISSED)
         or _left_own_order(facts, stall)
         or _unusual_call(facts, stall)
         or _one_step_ahead(facts, stall)
@@ -44,72 +52,76 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def shifted_calls(facts: Facts, stall: ObservedStall, *, missed: bool) -> Hypothesis | None:
-    """Ranks whose calls in a group equal their peers' when moved by one: one call missed, or one too many.
+def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | None:
+    """Ranks whose calls in a group equal their peers' when moved: calls missed, or added.
 
     Example: peers issued A #7, B #8, C #9, and rank 3 issued A #7, C #8, D #9: rank 3 missed B.
     """
-    mismatch = stall.mismatch
-    if mismatch is None or mismatch.is_tie:
+    found = [item for item in stall.departures if item.way is way]
+    if stall.mismatch is None or not found or any(item.way not in (way, Way.REPLACED) for item in stall.departures):
         return None
-    aligned = (find_shift(facts.case, facts.progress, facts.sequences, mismatch, r) for r in mismatch.minority)
-    shifts = [shift for shift in aligned if shift is not None]
-    if not shifts and missed:
-        shifts = [shift for r in mismatch.minority if (shift := _usual_next(facts, mismatch, r)) is not None]
-    if not shifts or any(shift.missed is not missed for shift in shifts):
-        return None
-    first = min(shifts, key=lambda shift: (shift.seq, shift.rank))
-    ranks = Ranks(shift.rank for shift in shifts)
+    first = min(found, key=lambda item: (item.seq, item.rank))
+    ranks = Ranks(item.rank for item in found)
     citations: list[Citation] = []
-    for item in shifts[:3]:
-        fits = f"the next {item.length} calls fit its peers' when moved by one"
-        citations.append(Entry(item.row, f"rank {item.rank} issued this as #{item.seq}; {fits}"))
+    for item in found[:3]:
+        citations.append(Entry(item.row, f"rank {item.rank} issued this as #{item.seq}{_fit_words(item)}"))
         citations.append(Entry(item.peer_row, f"its peers issued this as #{item.seq}"))
-    group = facts.case.groups[first.group]
-    verb = "skipped" if missed else "issued one call too many at"
-    whole = len(mismatch.rows) >= len(group.members) and len(mismatch.majority) >= 2
+    whole = (
+        len(stall.mismatch.rows) >= len(facts.case.groups[first.group].members) and len(stall.mismatch.majority) >= 2
+    )
     return Hypothesis(
-        f"{names(ranks).capitalize()} {verb} #{first.seq} of {group.label}: from there its calls are off by one",
+        departure_headline(facts, ranks, first),
         citations + [Waiting(call, 2) for call in stall.calls[:1]],
-        Confidence.HIGH if whole and all(shift.sure for shift in shifts) else Confidence.MEDIUM,
+        [
+            *departure_doubts(found),
+            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, "some members recorded no such call")]),
+        ],
         ranks=ranks,
         refuted_by=REFUTED,
         stalled=stalled_of(facts, _first_pending(facts, first)),
     )
 
 
-def _usual_next(facts: Facts, mismatch: Mismatch, rank: int) -> Shift | None:
-    """Returns the shift of a rank that issued the call that usually follows the one that was due.
-
-    None where its peers are further on. Example: ALLREDUCE was always followed by BARRIER; the peers stand in ALLREDUCE
-    #18, and rank 3 issued BARRIER as #18.
-    """
-    sequences, row = facts.sequences, mismatch.rows[rank]
-    peer_row = mismatch.rows[min(mismatch.majority)]
-    at = sequences.position(rank, row)
-    usual = sequences.outcomes(rank, at) if at is not None else {}
-    issued, due = int(sequences.labels[row]), int(sequences.labels[peer_row])
-    if at is None or issued in usual or due not in usual:
-        return None
-    rows, after = sequences.rows(rank), usual[due] + 1
-    if after >= at or int(sequences.labels[rows[after]]) != issued:
-        return None
-    return Shift(rank, mismatch.group, mismatch.seq, True, row, peer_row, 1)
+def _fit_words(item: Departure) -> str:
+    if not item.length:
+        return ""
+    return f"; the next {item.length} calls fit its peers' when moved by {'one' if item.count == 1 else item.count}"
 
 
-def _first_pending(facts: Facts, shift: Shift) -> StuckCall:
-    """The first call of the group that does not complete, from the shift on."""
-    group = shift.group
+def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
+    """A doubt for each way beside the likeliest one that fits as well: it leaves the ranks sure."""
+    ways = dict.fromkeys(way for item in found for way in item.rivals)
+    place = f"#{found[0].seq}" if found else ""
+    return [
+        Doubt(f"the calls fit as well if it {_DID[way].format(place=place)}", cause=Confidence.MEDIUM) for way in ways
+    ]
+
+
+def departure_headline(facts: Facts, ranks: Ranks, found: Departure) -> str:
+    """What ranks did; where several ways fit, that they are out of step, and the likeliest way first."""
+    who, place = names(ranks).capitalize(), f"#{found.seq} of {facts.case.groups[found.group].label}"
+    did = {way: did.format(place=place) for way, did in _DID.items()}
+    if not found.rivals:
+        return f"{who} {did[found.way]}: from there its calls are off by {'one' if found.count == 1 else found.count}"
+    others = " or ".join(did[way] for way in found.rivals)
+    return (
+        f"{who} {verb(ranks, 'is', 'are')} out of step: {verb(ranks, 'it', 'they')} {did[found.way]}, or else {others}"
+    )
+
+
+def _first_pending(facts: Facts, found: Departure) -> StuckCall:
+    """The first call of the group that does not complete, from the departure on."""
+    group = found.group
     pending = [
         p
         for p in facts.progress.by_group_rank.values()
-        if p.group == group and p.pending is not None and p.pending >= shift.seq
+        if p.group == group and p.pending is not None and p.pending >= found.seq
     ]
-    seq = min((p.pending for p in pending if p.pending is not None), default=shift.seq)
+    seq = min((p.pending for p in pending if p.pending is not None), default=found.seq)
     key = ("collective", group, seq, 0)
     if key in facts.wait_graph.calls:
         return facts.wait_graph.calls[key]
-    row = next((p.row for p in pending if p.pending == seq and p.row >= 0), shift.peer_row)
+    row = next((p.row for p in pending if p.pending == seq and p.row >= 0), found.peer_row)
     nobody = Ranks()
     return StuckCall(key, group, seq, facts.case.groups[group].members, nobody, nobody, nobody, nobody, row=row)
 
