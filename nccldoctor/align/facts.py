@@ -13,6 +13,7 @@ from nccldoctor.align.lateness.late_ranks import Lateness, measure_lateness
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
 from nccldoctor.align.stalls import Stall, StallKind, stalls
+from nccldoctor.align.standing.looks import Looks, collect_looks
 from nccldoctor.align.unrecorded_waits import find_unrecorded_waits, redundant_roots
 from nccldoctor.align.wait_graph import WaitGraph, build_wait_graph
 from nccldoctor.align.world.hosts import Hosts, find_hosts
@@ -45,6 +46,7 @@ class Facts:
     lateness: Lateness
     ledger: Ledger
     hosts: Hosts
+    looks: Looks
 
 
 def align(case: Case) -> Facts:
@@ -65,7 +67,8 @@ def align(case: Case) -> Facts:
         ends = tuple(replace(s, kind=StallKind.HIDDEN) for s in ends if s.kind is StallKind.ABSENT and not broken)
     ends = tuple(replace(_in_order(case, progress, sequences, s), inferred=unrecorded.inferred) for s in ends)
     late, ledger = measure_lateness(case, progress), build_ledger(case, graph, liveness)
-    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts)
+    looks = collect_looks(case, liveness)
+    return Facts(case, progress, graph, sequences, liveness, broken, ends, issued_at, late, ledger, hosts, looks)
 
 
 def _was_finished(case: Case, stall: Stall, liveness: Liveness) -> bool:

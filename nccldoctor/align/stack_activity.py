@@ -28,9 +28,10 @@ _INSTALLED = lazy(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A kind of frame; ``{}`` in ``words`` stands for the function."""
+    """A kind of frame; ``{}`` in ``words`` stands for the function, and ``kind`` says what a wait is for."""
 
     words: str
+    kind: str
     function: re.Pattern[str]
     file: re.Pattern[str]
 
@@ -42,7 +43,10 @@ def _rows(table: str) -> tuple[_Row, ...]:
 
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     rows = tomllib.loads(text)[table]
-    return tuple(_Row(row["words"], _any_of(row["functions"]), _any_of(row.get("files", ""))) for row in rows)
+    return tuple(
+        _Row(row["words"], row.get("kind", ""), _any_of(row["functions"]), _any_of(row.get("files", "")))
+        for row in rows
+    )
 
 
 def _any_of(patterns: str) -> re.Pattern[str]:
@@ -89,6 +93,20 @@ def is_waiting(frames: Sequence[str]) -> bool:
     return _wait(frames) is not None
 
 
+def wait_of(frames: Sequence[str]) -> tuple[str, str] | None:
+    """The kind of wait and its function, where the thread waits: ``("call", "all_reduce")``, ``("set-up", "new_group")``.
+
+    The kinds are those of ``stack_activity.toml``.
+    """
+    wait = _wait(frames)
+    return (wait[0].kind, wait[1]) if wait else None
+
+
+def first_meaningful(frames: Sequence[str]) -> tuple[str, str]:
+    """Function and file of the innermost frame that means something alone; empty where there is none."""
+    return next(_meaningful(frames), ("", ""))
+
+
 def activity_of(frames: Sequence[str]) -> str | None:
     """What the thread does, as the rest of a sentence about its rank: ``waits for the data loader``.
 
@@ -106,8 +124,12 @@ def activity_of(frames: Sequence[str]) -> str | None:
 
 def user_frame(frames: Sequence[str]) -> str | None:
     """The innermost frame of code that is neither Python's own nor an installed package's; None where there is none."""
+    return next(user_frames(frames), None)
+
+
+def user_frames(frames: Sequence[str]) -> Iterator[str]:
+    """All such frames, the innermost first."""
     for frame in frames:
         function, file = split_frame(frame)
         if file.endswith(".py") and not _INSTALLED.search(file) and _match("neutral", function, file) is None:
-            return frame
-    return None
+            yield frame

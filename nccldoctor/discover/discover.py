@@ -17,6 +17,7 @@ from nccldoctor.discover.filename_hints import hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
+from nccldoctor.discover.stack_file_names import stack_file_name
 from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
 from nccldoctor.model import Gap, Source, SourceKind
 
@@ -82,6 +83,7 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     names = hints([draft.hint_name for draft in drafts], [kind is SourceKind.RECORDER for kind in kinds], rule)
     inputs = []
     for number, (draft, kind, hint) in enumerate(zip(drafts, kinds, names, strict=True)):
+        stack = stack_file_name(draft.hint_name)
         source = Source(
             id=number,
             path=draft.path,
@@ -92,6 +94,9 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
             host=hint.host,
             attempt=hint.attempt,
             why=hint.why,
+            look=stack.look,
+            taken=stack.taken,
+            pid=stack.pid if hint.rank is None and hint.local_rank is None else None,
         )
         inputs.append(Input(source, draft.open, draft.file, draft.lane, draft.turn))
     return Discovered(tuple(inputs), tuple(gaps))

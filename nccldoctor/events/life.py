@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.events.base import Event, kind
+from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model.stack_frames import innermost
 
 
@@ -60,17 +60,45 @@ class Phase(Event):
 class Stack(Event):
     """The stack of one thread, innermost frame first, each ``function (file:line)``.
 
-    ``main`` marks the main thread, ``state`` is idle, active or active+gil where the tool prints it.
+    ``main`` marks the main thread, ``helper`` a process that a rank started, such as a worker of its data loader; ``state`` is idle,
+    active or active+gil where the tool prints it. ``look`` counts the looks at the job from 1 on; 0 where it is not known.
     """
 
     thread: str | None = None
     frames: tuple[str, ...] = ()
     main: bool = False
+    helper: bool = False
     state: str | None = None
     tool: str = ""
+    look: int = 0
 
     def _phrase(self) -> str:
         return f"stack: in {innermost(self.frames)}" if self.frames else "stack"
+
+
+@kind("process-state", symbol="stack", writer=Writer.KERNEL)
+class ProcessState(Event):
+    """The state of a process as ``ps``, ``/proc`` or the error of a stack tool shows it.
+
+    ``state`` is stopped (by a signal), gone, zombie, blocked (in the kernel, uninterruptible), traced, running or sleeping. ``waits_in``
+    is the kernel's function, ``tool`` who says so; ``look`` counts the looks at the job from 1 on, 0 where it is not known.
+    """
+
+    state: str = ""
+    waits_in: str | None = None
+    command: str | None = None
+    tool: str = ""
+    look: int = 0
+
+    def _phrase(self) -> str:
+        return f"process is {self.state}" if self.state else "process"
+
+
+@kind("process-id", wording="said which process it is")
+class ProcessId(Event):
+    """A line that holds the rank, or the local rank, of a process and its pid."""
+
+    local_rank: int | None = None
 
 
 @kind("setting", wording="printed a setting")

@@ -11,7 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nccldoctor.events import Event, GpuError, InspectorRecord, ProcessExit, SchedulerEvent, Setting, Stack, Writer
+from nccldoctor.events import (
+    Event,
+    GpuError,
+    InspectorRecord,
+    ProcessExit,
+    ProcessState,
+    SchedulerEvent,
+    Setting,
+    Stack,
+    Writer,
+)
+from nccldoctor.identify.looks import with_looks
 from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import host_order, short_host
@@ -41,7 +52,7 @@ class _FileRanks:
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
-    parsed = _with_local_ranks(_with_hosts_of_trees(parsed))
+    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(parsed)))
     events = [event for one in parsed for event in one.events]
     processes = ProcessTable()
     read_processes(events, processes)
@@ -51,7 +62,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
         if rank is not None and source.host:
             processes.learn(rank, source.host, None, source.local_rank, None)
         for event in one.events:
-            if rank is not None and isinstance(event, Stack) and event.pid is not None:
+            if rank is not None and _is_of_stack_tool(event) and event.pid is not None:
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
     named = [_with_rank(e, one.source, files.rank[one.source.id], processes) for one in parsed for e in one.events]
     writers: dict[int, set[int]] = defaultdict(set)
@@ -63,7 +74,26 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
             files.why[source_id] = f"lines of {'ranks' if len(ranks) > 1 else 'rank'} {Ranks(ranks)}"
     sources = tuple(_source_with_rank(one.source, files, processes) for one in parsed)
     dump_rank, dump_gaps = _dump_ranks(dumps, {one.source.id: one.source.rank for one in parsed})
-    return Attributed(tuple(named), sources, dump_rank, processes, (*gaps, *dump_gaps))
+    looked = with_looks(named, {source.id: source for source in sources})
+    return Attributed(looked, sources, dump_rank, processes, (*gaps, *dump_gaps))
+
+
+def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
+    """``stacks-1/32714.txt`` with nothing in it but an error, or a stack without a pid: the name has it."""
+    return [
+        replace(
+            one,
+            events=tuple(replace(e, pid=e.pid or one.source.pid) if _is_of_stack_tool(e) else e for e in one.events),
+        )
+        if one.source.pid is not None and any(_is_of_stack_tool(e) and e.pid is None for e in one.events)
+        else one
+        for one in parsed
+    ]
+
+
+def _is_of_stack_tool(event: Event) -> bool:
+    """True of a stack, and of the error that a tool printed instead: their file is of one process."""
+    return isinstance(event, Stack) or (isinstance(event, ProcessState) and event.tool == "stack tool")
 
 
 def _with_hosts_of_trees(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
@@ -227,7 +257,7 @@ def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host:
         return event.task if event.task in processes.rank_tasks else None
     if isinstance(event, ProcessExit) and event.local_rank is not None and host:
         return processes.by_local.get((host, event.local_rank))
-    if event.written_by is not Writer.RANK:
+    if event.written_by is not Writer.RANK and not _is_of_stack_tool(event):
         return None
     if file_rank is not None:
         return file_rank

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, time
 from enum import StrEnum
 
 from nccldoctor.model.ranks import Ranks
@@ -61,7 +62,9 @@ class Source:
 
     ``path`` is relative to the input, with ``/``; never absolute. ``rank`` and ``host`` are hints
     from names and launchers (``why`` says from which), to be overruled by content.
-    ``local_rank`` is the torchrun folder or ``[default3]:`` number; ``attempt`` its restart count.
+    ``local_rank`` is the torchrun folder or ``[default3]:`` number; ``attempt`` its restart count. Of a file with stacks, ``look``
+    tells one look at the job from another, ``taken`` is when it was taken (a time without a date where the path has none), and
+    ``pid`` the process that its name ends in.
     """
 
     id: int
@@ -73,6 +76,9 @@ class Source:
     host: str | None = None
     attempt: int | None = None
     why: str = ""
+    look: str = ""
+    taken: datetime | time | None = None
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

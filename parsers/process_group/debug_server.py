@@ -17,7 +17,7 @@ _SILENT = lazy(r"^\s{0,8}Rank (?P<rank>\d{1,7}): (?P<why>.{1,300})")
 class DebugServerParser(LineParser):
     """Ranks that did not answer the debug server: each is a suspect of its own."""
 
-    literals = ("PARTIAL DATA:", "=== Rank ")
+    literals = ("PARTIAL DATA:", "=== Rank ", "<h2>Rank ")
 
     def parse(self, line: Line) -> Iterator[Event]:
         """One note for each rank that is named as silent."""
@@ -29,7 +29,7 @@ class DebugServerParser(LineParser):
                 yield self._note(below, hit["rank"], hit["why"])
         elif hit := RANK_HEAD.search(line.body):
             first = next((below.body.strip() for below in line.following(2) if below.body.strip()), "")
-            if first.startswith("Error: "):
+            if first.startswith(("Error: ", "<p>Failed to fetch: ")):
                 yield self._note(line, hit["rank"], first)
 
     @staticmethod

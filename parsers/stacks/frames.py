@@ -106,3 +106,28 @@ def is_helper_name(thread: str) -> bool:
 def is_started_by_threading(frames: Iterable[str]) -> bool:
     """True when the stack rests on Python's ``threading``, as those of all threads but the main one do."""
     return any(frame.startswith(("_bootstrap (", "Thread._bootstrap (")) for frame in frames)
+
+
+_HELPER = lazy(
+    r"^(?:_worker_loop \(.{0,300}torch/utils/data/_utils/worker\.py|main \(.{0,300}multiprocessing/(?:resource_tracker|forkserver)"
+    r"\.py|main \(.{0,300}torch/_inductor/compile_worker/)"
+)
+_LAUNCHER = lazy(
+    r"^(?:\w{0,40}\.)?(?:_invoke_run|_monitor_workers|launch_agent|join|start_processes|launch_command|elastic_launch)"
+    r" \(.{0,300}(?:torch/distributed/(?:elastic|launcher)/|torch/multiprocessing/spawn\.py|accelerate/commands/)"
+)
+_STARTED = lazy(r"^_wrap \(.{0,300}torch/(?:multiprocessing/spawn|distributed/elastic/multiprocessing/api)\.py")
+"""The function that ``torch.multiprocessing`` runs in each rank that it starts."""
+
+
+def is_helper_process(frames: Iterable[str]) -> bool:
+    """True when the stack is that of no rank: of a worker of a data loader, a tracker, a launcher.
+
+    A rank that was forked keeps the frames of its launcher below its own.
+    """
+    for frame in frames:
+        if _STARTED.search(frame):
+            return False
+        if _HELPER.search(frame) or _LAUNCHER.search(frame):
+            return True
+    return False

@@ -77,11 +77,16 @@ class PystackParser(LineParser):
         frames = tuple(reversed(sf.collect(line, sf.pystack_frame)))
         if frames:
             main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
+            is_helper = main and sf.is_helper_process(frames)
+            fields = owner_of(line).stack_fields(line)
+            if main and fields["pid"] is None:
+                fields["pid"] = int(hit["id"])
             yield Stack(
-                **owner_of(line).stack_fields(line),
+                **fields,
                 thread=hit["name"],
                 frames=frames,
-                main=main,
+                main=main and not is_helper,
+                helper=is_helper,
                 state=hit["state"] or None,
                 tool="pystack",
             )

@@ -22,8 +22,15 @@ _HEAD = 4
 """Lines between py-spy's process and the debug server's rank above it."""
 
 _PROCESS = lazy(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
-RANK_HEAD = lazy(r"=== Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}")
+RANK_HEAD = lazy(
+    r"(?:=== |<h2>)Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}"
+)
 """The line of the debug server above the answer of each rank."""
+
+_JOINED = lazy(
+    r"^\s{0,3}[=#*+>~-]{2,80}\s{0,3}(?:[\w./-]{1,200}[/_.-])?[Rr](?:ank|ANK)[ _:=#-]{0,2}(?P<rank>\d{1,7})(?![\d.]\d).{0,120}$"
+)
+"""A line between the stacks of two ranks in one file: ``===== rank 3 =====``, ``==> stacks/rank_3.txt <==``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +65,10 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
     for above in line.preceding(reach):
         left -= 1
         body = above.body
-        if "=== Rank " in body and (hit := RANK_HEAD.search(body)):
+        if "Rank " in body and (hit := RANK_HEAD.search(body)):
             return replace(owner, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
+        if (joined := _JOINED.search(body)) is not None:
+            return replace(owner, rank=int(joined["rank"]))
         if "Process " in body and (hit := _PROCESS.search(body)):
             command = hit["command"].strip()
             if hit["parent"]:

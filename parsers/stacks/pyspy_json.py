@@ -9,7 +9,7 @@ from nccldoctor.events import Stack
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.json_stream import whole_number
-from nccldoctor.parsers.stacks.frames import MOST_FRAMES
+from nccldoctor.parsers.stacks.frames import MOST_FRAMES, is_helper_process
 
 _MOST_THREADS = 4096
 
@@ -45,6 +45,7 @@ def _stack(source: Source, thread: dict[str, Any]) -> Stack:
         tuple(_frame_text(f) for f in frames[:MOST_FRAMES] if isinstance(f, dict)) if isinstance(frames, list) else ()
     )
     main = name == "MainThread" or (name is None and pid is not None and thread.get("os_thread_id") == pid)
+    is_helper = main and is_helper_process(read)
     state = ("active" if thread.get("active") else "idle") + ("+gil" if thread.get("owns_gil") else "")
     return Stack(
         place=Place(source.id, source.path),
@@ -53,7 +54,8 @@ def _stack(source: Source, thread: dict[str, Any]) -> Stack:
         pid=pid,
         thread=name if isinstance(name, str) else None,
         frames=read,
-        main=main,
+        main=main and not is_helper,
+        helper=is_helper,
         state=state,
         tool="py-spy",
     )

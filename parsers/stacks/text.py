@@ -46,11 +46,13 @@ class PySpyParser(LineParser):
         main = hit["name"] == "MainThread" or (
             hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
         )
+        is_helper = above.is_helper or sf.is_helper_process(frames)
         yield Stack(
             **above.stack_fields(line),
             thread=hit["name"],
             frames=frames,
-            main=main and not above.is_helper,
+            main=main and not is_helper,
+            helper=main and is_helper,
             state=hit["state"],
             tool="py-spy",
         )
@@ -76,7 +78,15 @@ class FaulthandlerParser(LineParser):
             and not self._has_thread_below(line, len(frames))
         )
         above = owner_of(line, FAR if main else NEAR)
-        yield Stack(**above.stack_fields(line), thread=hit["name"], frames=frames, main=main, tool="faulthandler")
+        is_helper = main and sf.is_helper_process(frames)
+        yield Stack(
+            **above.stack_fields(line),
+            thread=hit["name"],
+            frames=frames,
+            main=main and not is_helper,
+            helper=is_helper,
+            tool="faulthandler",
+        )
 
     @staticmethod
     def _has_thread_below(line: Line, depth: int) -> bool:

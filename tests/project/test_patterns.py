@@ -11,13 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
+    "nccldoctor/align/standing/stances.py": "functions of stack frames",
     "nccldoctor/align/stack_activity.py": "functions and files of stack frames, which parsers have already taken apart",
     "nccldoctor/diagnose/headlines.py": "sentences of our own rules",
     "nccldoctor/discover/discover.py": "endings of file names",
     "nccldoctor/discover/file_types.py": "first bytes of a file",
     "nccldoctor/discover/filename_hints.py": "names of files and folders",
     "nccldoctor/discover/provenance.py": "the shape of code, configurations and prose, to keep them from the parsers of logs",
+    "nccldoctor/discover/stack_file_names.py": "names of files and folders",
     "nccldoctor/discover/tar.py": "headers of an archive",
+    "nccldoctor/identify/looks.py": "names of folders in the order of their numbers",
     "nccldoctor/prescribe/catalogue/load.py": "TOML of remedies",
     "nccldoctor/prescribe/catalogue/pages.py": "Markdown of remedies",
     "nccldoctor/prescribe/catalogue/schema.py": "placeholders of remedies",

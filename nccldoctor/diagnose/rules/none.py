@@ -17,6 +17,7 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import find_broken_end, is_over
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_only_gloo_dumps
+from nccldoctor.diagnose.signs.where_ranks_stand import has_waits
 from nccldoctor.events import ProcessExit, RasStatus, Stack, Version
 from nccldoctor.model import CauseClass, Confidence, Gap
 
@@ -38,6 +39,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         any(e.exitcode not in (0, None) for e in facts.case.of(ProcessExit))
         or has_dumped_while_stalled(facts)
         or _has_ras_error(facts)
+        or has_waits(facts)
     ):
         return None
     evidence = _newest_records(facts)

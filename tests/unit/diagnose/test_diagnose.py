@@ -327,6 +327,8 @@ def test_no_kind_of_event_is_left_out_of_that_by_accident() -> None:
         "inspector",
         "note",
         "proxy-dump",
+        "process-state",
+        "process-id",
     }
     assert {k.kind for k in FIELDS} | quiet >= set(KINDS)
 

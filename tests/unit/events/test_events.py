@@ -67,7 +67,7 @@ def test_every_kind_has_a_writer_and_a_symbol_that_is_drawn(name) -> None:
 
 def test_what_somebody_else_writes_is_no_sign_of_life() -> None:
     others = {name for name, cls in KINDS.items() if cls.writer is not Writer.RANK}
-    assert others == {"process-exit", "gpu-error", "rendezvous-error", "scheduler", "kernel", "ras"}
+    assert others == {"process-exit", "gpu-error", "rendezvous-error", "scheduler", "kernel", "ras", "process-state"}
     assert OutOfMemory(place=fixtures_conditions.at(), text="", scope="host").written_by is Writer.KERNEL
     assert OutOfMemory(place=fixtures_conditions.at(), text="", scope="device").written_by is Writer.RANK
     assert TearDown(place=fixtures_conditions.at(), text="", what="forced-kill").is_sign_of_life is False

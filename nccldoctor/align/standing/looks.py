@@ -1,0 +1,176 @@
+"""The looks at a job: where each process stood, what moved between two looks, and whether steps were logged afterwards.
+
+Equal stacks do not prove a stall: a training loop is caught at the same line twice while every rank logs on. Different stacks do not
+prove progress: a late rank moves inside its evaluation while it holds up all others. A wait that ended does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from nccldoctor.align.liveness import Liveness
+from nccldoctor.align.standing.stances import Posture, Stance, stance_of
+from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
+from nccldoctor.identify.case import Case
+
+USUAL = 3.0
+"""Times the longest pause between two steps after which a job counts as quiet."""
+
+SHORTEST = 4.0
+"""Seconds of quiet that say nothing alone: a step may take so long once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The stances of all processes in one look.
+
+    ``at`` is when it was taken in seconds on the job's clock (NaN: not known).
+    """
+
+    number: int
+    at: float
+    stances: Mapping[Hashable, Stance]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """All looks, the oldest first, and the lines about steps.
+
+    ``helpers`` are the newest stacks of processes that are no ranks.
+    """
+
+    all: tuple[Look, ...] = ()
+    helpers: tuple[Stack, ...] = ()
+    steps: tuple[tuple[float, Event], ...] = ()
+
+    @cached_property
+    def newest(self) -> Mapping[Hashable, Stance]:
+        """Where each process stood when it was last looked at."""
+        out: dict[Hashable, Stance] = {}
+        for look in self.all:
+            out |= {process: stance.after(out.get(process)) for process, stance in look.stances.items()}
+        return out
+
+    def seen(self, process: Hashable) -> list[Stance]:
+        """The stances of one process, the oldest first."""
+        return [look.stances[process] for look in self.all if process in look.stances]
+
+    def has_moved(self, process: Hashable) -> bool | None:
+        """True when its own frames changed between two looks; None with fewer than two looks that show any."""
+        paths = [stance.path for stance in self.seen(process) if stance.path]
+        return paths[0] != paths[-1] if len(paths) > 1 else None
+
+    def has_left(self, process: Hashable) -> bool:
+        """True when a wait of the process in an earlier look had ended in the newest one."""
+        seen = self.seen(process)
+        before, now = seen[0], seen[-1]
+        if len(seen) < 2 or not before.posture.is_wait or now.posture in (Posture.STOPPED, Posture.GONE):
+            return False
+        return not now.posture.is_wait or bool(before.path and now.path and before.path != now.path)
+
+    def has_arrived(self, process: Hashable) -> bool:
+        """True when the process came to its wait between two looks: the job moved then."""
+        seen = self.seen(process)
+        return seen[-1].posture.is_wait and not seen[0].posture.is_wait and bool(seen[0].path)
+
+    @property
+    def last_at(self) -> float:
+        """When the newest look was taken; NaN where no look has a time."""
+        return max((look.at for look in self.all if not math.isnan(look.at)), default=math.nan)
+
+    @property
+    def first_at(self) -> float:
+        """When the oldest look was taken; NaN where no look has a time."""
+        return min((look.at for look in self.all if not math.isnan(look.at)), default=math.nan)
+
+    @cached_property
+    def pause(self) -> float:
+        """The longest usual pause between two steps in seconds; NaN with fewer than three times."""
+        times = sorted({at for at, _ in self.steps if not math.isnan(at)})
+        gaps = [b - a for a, b in pairwise(times)]
+        return max(gaps) if len(gaps) > 1 else math.nan
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds from the last step to the newest look; negative where steps follow it, NaN where a time is missing."""
+        return self.last_at - max((at for at, _ in self.steps if not math.isnan(at)), default=math.nan)
+
+    @property
+    def is_quiet(self) -> bool | None:
+        """True when no step was logged for far longer than usual before the newest look.
+
+        False when the last step is no older than usual; None in between, and where times are missing.
+        """
+        if math.isnan(self.quiet_for) or math.isnan(self.pause):
+            return None
+        if self.quiet_for <= max(1.0, USUAL * self.pause):
+            return False
+        return True if self.quiet_for > SHORTEST else None
+
+    @property
+    def later_steps(self) -> list[Event]:
+        """Steps that were logged after the first look, where they had not stopped before the newest one."""
+        if math.isnan(self.first_at) or self.is_quiet:
+            return []
+        return [event for at, event in self.steps if at > self.first_at]
+
+
+def collect_looks(case: Case, liveness: Liveness) -> Looks:
+    """All looks of a case; without stacks there are none, and no steps are read."""
+    taken = [e for e in case.of(Stack) if e.main] + [e for e in case.of(ProcessState) if e.state in _TELLING]
+    if not taken:
+        return Looks()
+    by_number: dict[int, list[Stack | ProcessState]] = {}
+    for event in taken:
+        by_number.setdefault(event.look, []).append(event)
+    always = by_number.pop(0, [])
+    looks = [_look(number, events, liveness) for number, events in sorted(by_number.items())]
+    if always:
+        looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
+    return Looks(tuple(looks), _helpers(case), tuple(_timed_steps(case, liveness)))
+
+
+_TELLING = ("stopped", "gone", "zombie")
+
+
+def _look(number: int, events: Iterable[Stack | ProcessState], liveness: Liveness) -> Look:
+    stances = [s for e in events if (s := stance_of(process_of(e), e)) is not None]
+    times = [liveness.time(s.event) for s in stances]
+    return Look(
+        number,
+        min((at for at in times if not math.isnan(at)), default=math.nan),
+        {stance.process: stance for stance in stances},
+    )
+
+
+def _with_states(look: Look, states: Iterable[Stack | ProcessState]) -> Look:
+    """The look with what ``ps`` says: gdb and pystack do not show that a process is stopped."""
+    stances = dict(look.stances)
+    for event in states:
+        stance = stance_of(process_of(event), event)
+        before = stances.get(process_of(event))
+        is_known = event.rank is not None or before is not None
+        if stance is not None and is_known and (before is None or not before.posture.is_gone):
+            stances[stance.process] = stance
+    return Look(look.number, look.at, stances)
+
+
+def process_of(event: Stack | ProcessState) -> Hashable:
+    """The rank of a process, else its host and pid, else its file."""
+    if event.rank is not None:
+        return event.rank
+    return (event.host or "", event.pid) if event.pid is not None else event.place.path.rpartition("/")[2]
+
+
+def _helpers(case: Case) -> tuple[Stack, ...]:
+    helpers = {process_of(e): e for e in case.of(Stack) if e.helper}
+    return tuple(helpers.values())
+
+
+def _timed_steps(case: Case, liveness: Liveness) -> Iterable[tuple[float, Event]]:
+    steps: list[Heartbeat | Progress] = [*case.of(Heartbeat), *case.of(Progress)]
+    return ((liveness.time(step), step) for step in steps if step.step is not None)

@@ -1,0 +1,77 @@
+"""Groups the ranks by where they stand: those that wait, and the few outside the call of their peers.
+
+Ranks 0-2 wait in ``all_reduce`` and rank 3 reads a batch: rank 3 is outside. Ranks 0-2 wait in ``all_reduce`` and rank 3 in ``barrier``:
+rank 3 is apart. Where no frame shows a wait, ranks that stand idle at one line of their own are taken to wait there (``work.wait()``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nccldoctor.align.standing.looks import Looks
+from nccldoctor.align.standing.stances import Posture, Stance, is_transfer
+from nccldoctor.model.ranks import Ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The processes by where they stand.
+
+    ``waiting`` for others, of which ``apart`` are in another call than most; ``outside`` every call, in each look; ``unclear`` stand in
+    code of their own where they may wait. ``silent`` ranks of the job have no stack. ``is_guessed``: no frame shows the wait itself.
+    """
+
+    waiting: tuple[Stance, ...] = ()
+    apart: tuple[Stance, ...] = ()
+    outside: tuple[Stance, ...] = ()
+    unclear: tuple[Stance, ...] = ()
+    silent: Ranks = Ranks()
+    is_guessed: bool = False
+
+
+def standing_of(looks: Looks, world: Ranks) -> Standing:
+    """Where the processes stood in the newest look."""
+    now = list(looks.newest.values())
+    waiting = [s for s in now if s.posture.is_wait]
+    guessed = [] if waiting else _crowd(now)
+    waiting = waiting or guessed
+    others = [s for s in now if s not in waiting]
+    outside = [s for s in others if s.posture.is_outside]
+    quiet = [s for s in others if s.posture is Posture.QUIET]
+    known = [s for s in outside if s.words or s.posture.is_gone] if quiet else outside
+    if not known:
+        known, quiet = [*outside, *quiet], []
+    steady = [s for s in known if s.posture.is_gone or _was_always_outside(looks, s)]
+    unclear = [s for s in others if s not in steady]
+    silent = Ranks(world - {s.rank for s in now if s.rank is not None}) if waiting else Ranks()
+    apart = [] if others else _apart(waiting)
+    return Standing(tuple(waiting), tuple(apart), tuple(steady), tuple(unclear), silent, bool(guessed))
+
+
+def _was_always_outside(looks: Looks, stance: Stance) -> bool:
+    return not any(seen.posture.is_wait for seen in looks.seen(stance.process))
+
+
+def _crowd(stances: Iterable[Stance]) -> list[Stance]:
+    """Two thirds of all, at least two, that stand idle at one own line: nobody computes there."""
+    stances = list(stances)
+    places = Counter(s.place for s in stances if s.posture is Posture.QUIET)
+    place, count = places.most_common(1)[0] if places else ("", 0)
+    if count < 2 or 3 * count < 2 * len(stances):
+        return []
+    return [s for s in stances if s.place == place and s.posture is Posture.QUIET]
+
+
+def _apart(waiting: list[Stance]) -> list[Stance]:
+    """The few that wait in another call than most; nobody where transfers are among the calls, or half is elsewhere."""
+    known = [s for s in waiting if s.path and s.posture is not Posture.DEVICE]
+    if all(s.posture is Posture.SET_UP for s in known):
+        return []
+    calls = Counter(s.call for s in known)
+    if len(calls) < 2 or any(is_transfer(op) for op, _ in calls):
+        return []
+    most, count = calls.most_common(1)[0]
+    few = [s for s in known if s.call != most]
+    return few if count > 1 and 2 * len(few) <= count else []

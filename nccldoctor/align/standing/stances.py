@@ -1,0 +1,141 @@
+"""Says of one main thread whether it waits for other ranks, in which call, or what it does instead.
+
+Python frames do not always show a wait: ``work.wait()`` leaves only the user's own function on the stack, and a backward pass of DDP only
+``_engine_run_backward``. An idle thread in a function of its own is taken to wait where the name speaks of communication
+(``tp_reduce``); *quiet* says that nothing more is known of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+
+from nccldoctor.align.stack_activity import activity_of, first_meaningful, split_frame, user_frames, wait_of
+from nccldoctor.events import ProcessState, Stack
+from nccldoctor.patterns import lazy
+
+TRANSFERS = re.compile(r"i?(?:send|recv)\w*|batch_isend_irecv|_?(?:communicate|send|recv)_\w+")
+
+_SPEAKS_OF_PEERS = lazy(
+    r"(?:^|_)(?:all_?reduce\w*|reduce|all_?gather\w*|gather|scatter|broadcast|bcast|barrier|all_?to_?all\w*|sync|synchronize"
+    r"|exchange|collective|p2p|rendezvous)(?:_|$)"
+)
+
+
+class Posture(StrEnum):
+    """What a rank does: the first four wait for others (a ``backward`` pass and a ``device`` may), ``quiet`` may."""
+
+    CALL = "call"
+    SET_UP = "set-up"
+    BACKWARD = "backward"
+    DEVICE = "device"
+    QUIET = "quiet"
+    OWN = "own"
+    LEAVING = "leaving"
+    STOPPED = "stopped"
+    GONE = "gone"
+
+    @property
+    def is_wait(self) -> bool:
+        """True where the rank waits for others, as far as frames show."""
+        return self in _WAITS
+
+    @property
+    def is_outside(self) -> bool:
+        """True where the rank is outside every call of its peers."""
+        return self not in _WAITS and self is not Posture.QUIET
+
+    @property
+    def is_gone(self) -> bool:
+        """True where the process does not run: it is stopped or has ended."""
+        return self in (Posture.STOPPED, Posture.GONE)
+
+
+_WAITS = (Posture.CALL, Posture.SET_UP, Posture.BACKWARD, Posture.DEVICE)
+
+
+@dataclass(frozen=True, slots=True)
+class Stance:
+    """What one process does in one look, in which call, and where in the user's own code.
+
+    ``words`` are the rest of a sentence about it, ``path`` are the own frames, the innermost first; empty where no Python frame is
+    known.
+    """
+
+    process: Hashable
+    event: Stack | ProcessState
+    posture: Posture
+    op: str = ""
+    words: str = ""
+    path: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the process; None where it is not known."""
+        return self.event.rank
+
+    @property
+    def place(self) -> str:
+        """The innermost own frame; empty where none is known."""
+        return self.path[0] if self.path else ""
+
+    def after(self, before: Stance | None) -> Stance:
+        """The stance with the own frames of an earlier look, where native frames alone show that it goes on."""
+        if before is None or self.path or self.posture.is_wait != before.posture.is_wait or self.posture.is_gone:
+            return self
+        return replace(self, op=before.op, words=self.words or before.words, path=before.path)
+
+    @property
+    def call(self) -> tuple[str, str]:
+        """The call that it stands in: its operation and the own line that made it."""
+        return self.op, self.place
+
+
+_BACKWARD = "runs the backward pass"
+_LEAVES = ("is shutting down",)
+_STATES = {"stopped": Posture.STOPPED, "gone": Posture.GONE, "zombie": Posture.GONE}
+
+
+def stance_of(process: Hashable, event: Stack | ProcessState) -> Stance | None:
+    """The stance that an event shows; None for a process state that says nothing of where it stands."""
+    if isinstance(event, ProcessState):
+        posture = _STATES.get(event.state)
+        return Stance(process, event, posture, words=f"is {event.state}") if posture is not None else None
+    posture, op, words, path = _read(event.frames, event.state or "")
+    return Stance(process, event, posture, op, words, path)
+
+
+@lru_cache(maxsize=65536)
+def _read(frames: tuple[str, ...], state: str) -> tuple[Posture, str, str, tuple[str, ...]]:
+    """Posture, operation, words and own frames; many ranks of a job stand at the same place."""
+    wait, words, path = wait_of(frames), activity_of(frames) or "", tuple(map(_as_any_tool_prints, user_frames(frames)))
+    is_active = state.startswith("active")
+    if wait is not None:
+        kind, op = wait
+        return (Posture.LEAVING if kind == "tear-down" else Posture(kind)), op, words, path
+    if words == _BACKWARD:
+        return (Posture.OWN if is_active else Posture.BACKWARD), "backward", words, path
+    if words in _LEAVES:
+        return Posture.LEAVING, "", words, path
+    own = split_frame(path[0])[0] if path else ""
+    if not is_active and own and first_meaningful(frames)[0] == own:
+        if _SPEAKS_OF_PEERS.search(own):
+            return Posture.CALL, own, f"waits in {own}", path
+        if not words:
+            return Posture.QUIET, "", "", path
+    return Posture.OWN, "", words, path
+
+
+def _as_any_tool_prints(frame: str) -> str:
+    """A frame as every tool would print it: ``step (train.py:40)``, without the class and the folders that some print."""
+    function, file = split_frame(frame)
+    line = frame.rstrip(")").rpartition(":")[2]
+    return f"{function} ({file.rpartition('/')[2]}:{line})"
+
+
+def is_transfer(op: str) -> bool:
+    """True for a send or a receive, whose two ends stand in different places."""
+    return TRANSFERS.fullmatch(op) is not None

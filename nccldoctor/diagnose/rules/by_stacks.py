@@ -1,0 +1,208 @@
+"""A rank stands outside the call that its peers wait in, by stacks taken while the job hung.
+
+What it means: the ranks in the call wait for those outside it. Ranks 0-2 stand in ``all_reduce``, rank 3 in ``next_batch``.
+How we know: ranks are grouped by where their main threads stand. One look is a snapshot of a job that may go on; two looks at which the
+same ranks wait and the same ones are elsewhere say more, and so do logs whose steps stopped long before the look.
+What would refute it: a step that was logged after the looks, or a later look with other ranks outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.standing.outside import Standing, standing_of
+from nccldoctor.align.standing.stances import Posture, Stance
+from nccldoctor.diagnose.citations import Citation, Line
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs import where_ranks_stand as where
+from nccldoctor.events import ProcessState
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
+from nccldoctor.model.ranks import Ranks, names, verb
+
+REFUTED_BY = "a step that was logged after the looks, or a later look with other ranks outside"
+
+
+@rule(CauseClass.FROZEN, refuted_by="a later look at which the process runs", before=CauseClass.INIT)
+def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The processes that are stopped or gone while others wait."""
+    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
+        return None
+    standing = standing_of(facts.looks, facts.case.world)
+    gone = tuple(s for s in standing.outside if s.posture.is_gone)
+    return _outside(facts, replace(standing, outside=gone)) if gone and standing.waiting else None
+
+
+@rule(CauseClass.NOT_ARRIVED, refuted_by=REFUTED_BY)
+def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The ranks outside; else those apart, else those without a stack, else nobody where all are in one call."""
+    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
+        return None
+    standing = standing_of(facts.looks, facts.case.world)
+    arrived = any(facts.looks.has_arrived(s.process) for s in standing.waiting)
+    if not standing.waiting or facts.looks.is_quiet is False or arrived:
+        return None
+    if standing.outside and (2 * len(standing.outside) <= len(facts.looks.newest) or _is_unmoved(facts, standing)):
+        return _outside(facts, standing)
+    if standing.outside or standing.unclear:
+        return None
+    if standing.apart:
+        return _apart(facts, standing)
+    return _silent(facts, standing) or _all_inside(facts, standing)
+
+
+def _is_unmoved(facts: Facts, standing: Standing) -> bool:
+    return all(facts.looks.has_moved(s.process) is False for s in (*standing.waiting, *standing.outside))
+
+
+def _outside(facts: Facts, standing: Standing) -> Hypothesis:
+    """The ranks outside the call of their peers."""
+    culprits = standing.outside
+    cause = _cause(standing, culprits)
+    moved = any(facts.looks.has_moved(s.process) for s in culprits)
+    doing = where.what_it_does(culprits)
+    tail = ", and it moved between the looks: it works" if moved and len(culprits) == 1 else ""
+    ranks = _known_ranks(culprits)
+    waits = where.waits_in(standing.waiting)
+    headline = f"{where.who(culprits).capitalize()} {doing}, while {where.who(standing.waiting)} {waits}{tail}"
+    return Hypothesis(
+        headline,
+        [*where.show(facts, culprits), *where.show(facts, standing.waiting)[:4], *where.show_helpers(facts, culprits)],
+        tuple(_doubts_of_outside(facts, standing, culprits)),
+        ranks=ranks,
+        suspects=_known_ranks(standing.unclear) - ranks,
+        stalled=_stalled(standing.waiting, ranks),
+        victims=_known_ranks(standing.waiting),
+        cause=cause,
+    )
+
+
+def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
+    postures = {s.posture for s in culprits}
+    if postures <= {Posture.STOPPED}:
+        return CauseClass.FROZEN
+    if postures <= {Posture.GONE}:
+        return CauseClass.DIED
+    if all(s.posture is Posture.SET_UP for s in standing.waiting):
+        return CauseClass.INIT
+    return CauseClass.MISSED_CALL if postures <= {Posture.LEAVING} else CauseClass.NOT_ARRIVED
+
+
+def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
+    """Stacks show where ranks stand, not which call they are in, nor that they stay there."""
+    yield Doubt("stacks do not number the calls", cause=Confidence.MEDIUM)
+    if standing.is_guessed:
+        yield Doubt.at_most(Confidence.LOW, "no frame shows a wait: most ranks stand idle at one line")
+    if any(s.rank is None for s in culprits):
+        yield Doubt.at_most(Confidence.LOW, "nothing says which rank the process is")
+    if facts.looks.is_quiet or all(s.posture.is_gone for s in culprits):
+        return
+    if any(facts.looks.has_moved(s.process) for s in culprits):
+        yield Doubt.at_most(Confidence.LOW, "it moved between the looks, and no log shows that steps have stopped")
+    elif len(facts.looks.all) > 1:
+        yield Doubt.at_most(Confidence.MEDIUM, "no log shows that steps have stopped")
+    else:
+        blocked = all(s.words in where.BLOCKED for s in culprits)
+        most = Confidence.MEDIUM if blocked else Confidence.LOW
+        yield Doubt.at_most(most, "the job was looked at once, and one that goes on may look the same")
+
+
+def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
+    """Doubts where every rank that was looked at waits."""
+    lasts = facts.looks.is_quiet or _is_unmoved(facts, standing)
+    if not lasts:
+        yield Doubt.at_most(Confidence.LOW, "one look does not show that the wait lasts")
+    yield Doubt.at_most(Confidence.MEDIUM, "stacks do not number the calls")
+
+
+def _apart(facts: Facts, standing: Standing) -> Hypothesis:
+    """A few ranks that wait in another call than most: no call of either kind can come to its end."""
+    few = list(standing.apart)
+    most = [s for s in standing.waiting if s not in few and s.path]
+    ranks = _known_ranks(few)
+    cause = where.mismatch(few[0], most[0])
+    headline = (
+        f"{where.who(few).capitalize()} {where.waits_in(few)}, while {where.who(most)} {where.waits_in(most)}:"
+        " they wait for each other"
+    )
+    return Hypothesis(
+        headline,
+        [*where.show(facts, few), *where.show(facts, most)[:4]],
+        tuple(_doubts_of_all(facts, standing)),
+        ranks=ranks,
+        stalled=_stalled(most, ranks),
+        victims=_known_ranks(most),
+        cause=cause,
+    )
+
+
+def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
+    """The rank that alone has no stack, where every other one waits in the same call."""
+    silent = standing.silent
+    if not silent or 3 * len(silent) > len(facts.case.world) or facts.case.world_size is None:
+        return None
+    setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
+    waits = f"{where.who(standing.waiting)} {where.waits_in(standing.waiting)}"
+    return Hypothesis(
+        f"{names(silent).capitalize()} left no stack, while all others wait: {waits}",
+        where.show(facts, standing.waiting)[:6],
+        (Doubt.at_most(Confidence.LOW, "its stack may only not have been collected"),),
+        ranks=silent,
+        stalled=_stalled(standing.waiting, silent),
+        victims=_known_ranks(standing.waiting),
+        cause=CauseClass.INIT if setting_up else CauseClass.FROZEN,
+        refuted_by="a stack of that rank inside the call",
+    )
+
+
+def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
+    """Every rank that was looked at waits in the same call: nobody is named."""
+    waiting = standing.waiting
+    calls = {s.call for s in waiting if s.path}
+    if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed:
+        return None
+    ranks = _known_ranks(waiting)
+    setting_up = all(s.posture is Posture.SET_UP for s in waiting)
+    return Hypothesis(
+        f"{where.who(waiting).capitalize()} all {where.waits_in(waiting, many=True)}, and nobody stands elsewhere",
+        where.show(facts, waiting)[:6],
+        tuple(_doubts_of_all(facts, standing)),
+        stalled=_stalled(waiting, Ranks()),
+        victims=ranks,
+        cause=CauseClass.INIT if setting_up else CauseClass.UNFINISHED,
+        refuted_by="a rank that stands elsewhere, or a step that was logged after the looks",
+    )
+
+
+def _known_ranks(stances: Sequence[Stance]) -> Ranks:
+    return Ranks(s.rank for s in stances if s.rank is not None)
+
+
+def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
+    ops = Counter(s.op for s in waiting if s.op)
+    return Stalled(ops.most_common(1)[0][0], None, entered=_known_ranks(waiting), missing=missing) if ops else None
+
+
+@rule(CauseClass.NONE, refuted_by="a look at which the same ranks still wait", before=CauseClass.FROZEN)
+def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The job goes on: steps follow the first look, or every wait of that look has ended."""
+    if not where.is_all_there_is(facts, stall) or not where.has_gone_on_after(facts):
+        return None
+    steps = facts.looks.later_steps
+    writers = Ranks(e.rank for e in steps if e.rank is not None)
+    cited: list[Citation] = [Line(e, "a step after the first look") for e in steps[-3:]]
+    cited += where.show(facts, list(facts.looks.newest.values()))[: 2 if steps else 6]
+    says = f"{names(writers)} {verb(writers, 'logs', 'log')} steps" if writers else "steps are logged"
+    headline = (
+        f"The job goes on: {says} after it was looked at" if steps else "The job goes on: all waits ended between looks"
+    )
+    whole = bool(steps) and frozenset(facts.case.world) <= frozenset(writers)
+    stopped = any(s.posture.is_gone for s in facts.looks.newest.values())
+    if stopped or any(e.state == "stopped" for e in facts.case.of(ProcessState)):
+        return None
+    doubts = () if whole else (Doubt.at_most(Confidence.LOW, "not every rank is shown to go on"),)
+    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, "it may have stopped since")))

@@ -1,0 +1,133 @@
+"""Words and citations for ranks by where their stacks stand, and whether the job goes on all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.stack_activity import activity_of, is_waiting
+from nccldoctor.align.stalls import Stall, StallKind
+from nccldoctor.align.standing.stances import Posture, Stance
+from nccldoctor.diagnose.citations import Line
+from nccldoctor.events import Phase, Stack
+from nccldoctor.model import CauseClass
+from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.stack_frames import innermost, parse_frame
+
+BLOCKED = frozenset({"stands in a debugger", "waits for input", "waits for a file lock", "sleeps"})
+"""What a rank does that ends by itself hardly ever, or not soon."""
+
+MOST = 3
+"""Ranks that are cited."""
+
+
+def is_all_there_is(facts: Facts, stall: Stall) -> bool:
+    """True where stacks are all that shows how the job stands: no rank complains, fails or waits by another record."""
+    quiet = facts.liveness.first_alarm is None and not facts.failures and not _has_ended(facts)
+    return stall.kind is StallKind.NOTHING and quiet and bool(facts.looks.all)
+
+
+def has_gone_on_after(facts: Facts) -> bool:
+    """True when steps follow the first look, or every wait of that look had ended in the newest."""
+    looks = facts.looks
+    if looks.later_steps:
+        return True
+    waited = [s for s in looks.all[0].stances.values() if s.posture.is_wait] if len(looks.all) > 1 else []
+    return bool(waited) and all(looks.has_left(s.process) for s in waited)
+
+
+def has_waits(facts: Facts) -> bool:
+    """True when a stack shows a process waiting, stopped or gone, and no log that the job ended after it."""
+    return not _has_ended(facts) and any(s.posture.is_wait or s.posture.is_gone for s in facts.looks.newest.values())
+
+
+def _has_ended(facts: Facts) -> bool:
+    """True when every rank that logs says that it is done, or a line of no rank does."""
+    done = [p for p in facts.case.of(Phase) if p.what == "finished"]
+    ranks = Ranks(p.rank for p in done if p.rank is not None)
+    return bool(done) and (len(ranks) == 0 or facts.liveness.logged <= frozenset(ranks))
+
+
+def who(stances: Sequence[Stance]) -> str:
+    """``ranks 0-2``; processes whose rank is not known by pid and host."""
+    ranks = Ranks(s.rank for s in stances if s.rank is not None)
+    if ranks or not stances:
+        return names(ranks)
+    event = stances[0].event
+    host = f" on {event.host}" if event.host else ""
+    more = f" and {len(stances) - 1} more" if len(stances) > 1 else ""
+    return (f"process {event.pid}{host}" if event.pid is not None else f"the process of {event.place.path}") + more
+
+
+def waits_in(stances: Sequence[Stance], *, many: bool = False) -> str:
+    """What most of the waiting ranks stand in: ``stands in all_reduce, called in sync_gradients (train.py:79)``."""
+    stands = "stand" if many or len(stances) > 1 else "stands"
+    op, place = Counter(s.call for s in stances).most_common(1)[0][0]
+    called = _short(place)
+    if not op:
+        return f"{stands} in {called or 'a wait for others'}"
+    if op == "backward":
+        return f"{stands} in the backward pass" + (f" of {called}" if called else "")
+    return f"{stands} in {op}" + ("" if not called or called.startswith(f"{op} (") else f", called in {called}")
+
+
+def what_it_does(stances: Sequence[Stance]) -> str:
+    """What the named ranks do, of the first of them: ``stands in next_batch (data.py:34) and waits for the data loader``."""
+    first = stances[0]
+    many = len(stances) > 1
+    if first.posture.is_gone:
+        return f"{'are' if many else 'is'} {first.words.removeprefix('is ')}"
+    if first.posture is Posture.LEAVING:
+        return f"{'have' if many else 'has'} left the loop"
+    place = _short(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
+    at = f"{'stand' if many else 'stands'} in {place or 'code of its own'}"
+    return f"{at} ({first.words})" if first.words and not many else at
+
+
+def _short(place: str) -> str:
+    return innermost((place,)) if place else ""
+
+
+def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
+    """The newest stack of each of the first ranks, and the first one where it was looked at before."""
+    lines = []
+    for stance in stances[:MOST]:
+        for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
+            says = (activity_of(seen.frames) if isinstance(seen, Stack) else "") or ""
+            at = innermost(seen.frames) if isinstance(seen, Stack) else f"is {seen.state}"
+            name = who([stance])
+            text = f"{name} {says or ('stands in ' + at if isinstance(seen, Stack) else at)}"
+            lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
+    return lines
+
+
+def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
+    """The workers of a data loader that are at work while a named rank waits for them."""
+    if not any("data loader" in s.words for s in culprits):
+        return []
+    busy = [h for h in facts.looks.helpers if not is_waiting(h.frames) and not _is_idle(h)]
+    return [Line(h, f"worker process {h.pid} stands in {innermost(h.frames)}", observer="stack") for h in busy[:MOST]]
+
+
+def _is_idle(helper: Stack) -> bool:
+    """True of a worker that waits for its next order."""
+    inner = [frame.partition(" (")[0] for frame in helper.frames]
+    at = inner.index("_worker_loop") if "_worker_loop" in inner else 0
+    return any(name.endswith("Queue.get") or name == "get" for name in inner[:at])
+
+
+def mismatch(few: Stance, most: Stance) -> CauseClass:
+    """The class of two calls that wait for each other, by where the own code of the two parts.
+
+    One line of one function with another operation is another call at the same place. A later line of it was reached without the
+    call of the others, an earlier one by a call that they did not make.
+    """
+    mine, theirs = list(reversed(few.path)), list(reversed(most.path))
+    at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
+    one, other = (parse_frame(p[at]) if at is not None else None for p in (mine, theirs))
+    if at is None or one is None or other is None or one[:2] != other[:2] or one[2] is None or other[2] is None:
+        return CauseClass.OP_MISMATCH if few.op != most.op else CauseClass.MISSED_CALL
+    if at == len(mine) - 1 == len(theirs) - 1 and few.op != most.op:
+        return CauseClass.OP_MISMATCH
+    return CauseClass.MISSED_CALL if one[2] > other[2] else CauseClass.EXTRA_CALL

@@ -1,0 +1,95 @@
+"""Counts the looks at a job: all stacks of one look were taken at about the same time.
+
+The path of a stack names its look (``stacks-2/``, ``08-44-28``). Where it does not, the second stack of a process is of the second
+look. Files of one look may differ by seconds: ``rank_0.08-44-28`` and ``rank_1.08-44-29`` are one look, because no process is in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, time, timedelta
+
+from nccldoctor.events import Event, ProcessState, Stack
+from nccldoctor.identify.event_times import YEARLESS
+from nccldoctor.model import Source
+
+
+def with_looks(events: Sequence[Event], sources: Mapping[int, Source]) -> tuple[Event, ...]:
+    """The events, stacks and states of processes with the number and the time of their look."""
+    looked = [e for e in events if isinstance(e, Stack | ProcessState)]
+    if not looked:
+        return tuple(events)
+    newest = _newest_time(events)
+    numbers = _numbers([e for e in looked if _is_counted(e)], sources)
+    taken = {s.id: _time_of_look(s.taken, newest) for s in sources.values() if s.taken is not None}
+    of_source = {e.place.source: numbers[id(e)] for e in looked if id(e) in numbers}
+    return tuple(
+        replace(
+            e,
+            look=numbers.get(id(e), of_source.get(e.place.source, 0)),
+            time=e.time if e.time is not None else taken.get(e.place.source),
+        )
+        if isinstance(e, Stack | ProcessState)
+        else e
+        for e in events
+    )
+
+
+def _is_counted(event: Event) -> bool:
+    """True of a main thread, and of the error that a tool printed instead of it."""
+    return event.main if isinstance(event, Stack) else isinstance(event, ProcessState) and event.tool == "stack tool"
+
+
+def _process(event: Event) -> Hashable:
+    if event.rank is not None:
+        return event.rank
+    return (event.host, event.pid) if event.pid is not None else event.place.path.rpartition("/")[2]
+
+
+def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int, int]:
+    """The look of each event, by its id."""
+    groups: dict[tuple[str, str], dict[Hashable, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    for event in sorted(events, key=lambda e: (_natural(e.place.path), e.place.line or 0)):
+        source = sources[event.place.source]
+        groups[str(source.taken or ""), source.look][_process(event)].append(event)
+    numbers: dict[int, int] = {}
+    number, seen = 0, set[Hashable]()
+    for key in sorted(groups, key=lambda key: (key[0], _natural(key[1]))):
+        for depth in range(max(map(len, groups[key].values()))):
+            layer = {process: taken[depth] for process, taken in groups[key].items() if depth < len(taken)}
+            if not number or depth or seen & layer.keys() or not any(key):
+                number, seen = number + 1, set()
+            seen |= layer.keys()
+            numbers |= {id(event): number for event in layer.values()}
+    return numbers
+
+
+def _natural(text: str) -> tuple[tuple[int, str], ...]:
+    """A key that puts ``stacks-10`` behind ``stacks-9``."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))
+
+
+def _newest_time(events: Iterable[Event]) -> datetime | None:
+    """The newest time of a line that has a date; lines with a zone only where no others have one."""
+    times = [e.time for e in events if e.time is not None and e.time.year != YEARLESS]
+    naive = [t for t in times if t.tzinfo is None]
+    return max(naive or times, default=None)
+
+
+def _time_of_look(taken: datetime | time, newest: datetime | None) -> datetime | None:
+    """When a look was taken, on the clock of the lines.
+
+    A time without a date is that nearest to the newest line.
+    """
+    if isinstance(taken, datetime):
+        if newest is None or (taken.tzinfo is None) == (newest.tzinfo is None):
+            return taken
+        return taken.replace(tzinfo=newest.tzinfo) if taken.tzinfo is None else taken
+    if newest is None:
+        return None
+    near = datetime.combine(newest.date(), taken, newest.tzinfo or None)
+    days = (near + timedelta(days=offset) for offset in (-1, 0, 1))
+    return min(days, key=lambda day: abs(day - newest))

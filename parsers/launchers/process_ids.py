@@ -1,0 +1,58 @@
+"""Reads which process is which rank from any line that holds both: ``rank=2 pid=32715``, ``started rank 1 as 6864``.
+
+A worker that a rank starts has a pid of its own, and lines about such workers tie no rank to a process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nccldoctor.events import Event, ProcessId
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
+
+_RANK = r"(?<![\w-])(?P<kind>local[_ -]?|global[_ -]?)?rank\"?\s?[=:#]?\s?(?P<rank>\d{1,7})(?![\d.]\d)"
+_PID = r"(?<![\w-])(?:pid|process(?:[ _]id)?)\"?\s?[=:#]?\s?(?P<pid>\d{1,10})(?![\d.]\d)"
+_BETWEEN = r"(?P<between>[^\n]{0,80}?)"
+_FORMS = tuple(
+    lazy(form, re.IGNORECASE)
+    for form in (
+        rf"{_RANK}{_BETWEEN}{_PID}",
+        rf"{_PID}{_BETWEEN}{_RANK}",
+        rf"\b(?:start|launch|spawn|fork)(?:ed|ing) (?:\w{{1,12}} ){{0,2}}{_RANK} (?:as|with|in|is)"
+        r" (?:\w{1,12} ){0,2}(?P<pid>\d{1,10})\b",
+        rf"^\W{{0,3}}{_RANK}\s{{0,3}}(?:->|=>|→|:)\s{{0,3}}(?P<pid>\d{{2,10}})$",
+    )
+)
+_OWN = lazy(r"^(?:\w{1,12}[ =:]{1,2}){0,3}?(?:my |own )?pid\s?[=:#]?\s?(?P<pid>\d{1,10})\b", re.IGNORECASE)
+_OF_OTHERS = lazy(r"worker|loader|child|parent|\bppid|agent|daemon", re.IGNORECASE)
+_TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat", re.IGNORECASE)
+"""Lines about an end are read elsewhere; of others they may name a peer."""
+
+
+@line_parser
+class ProcessIds(LineParser):
+    """*process-id* of a rank; a line without one whose writer is known says its own pid."""
+
+    sampled = True
+    literals = ("pid", "PID", "rank ", "process id")
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """At most one event for each line."""
+        body = line.raw[:1000]
+        if _TROUBLE.search(body):
+            return
+        for form in _FORMS:
+            hit = form.search(body)
+            if hit is not None and not _OF_OTHERS.search(hit.groupdict().get("between") or ""):
+                number, is_local = int(hit["rank"]), (hit["kind"] or "").lower().startswith("local")
+                rank = line.mark.rank if is_local else number
+                yield ProcessId(
+                    **common(line, rank=rank, pid=int(hit["pid"])),
+                    local_rank=number if is_local else line.mark.local_rank,
+                )
+                return
+        own = _OWN.search(line.body[:200])
+        if own is not None and line.mark.rank is not None and not _OF_OTHERS.search(body):
+            yield ProcessId(**common(line, pid=int(own["pid"])), local_rank=line.mark.local_rank)

@@ -1,0 +1,100 @@
+"""Reads the state of processes: rows of ``ps`` and ``top``, ``/proc/PID/status``, and errors of stack tools that show it.
+
+A debugger cannot stop a process that a signal has stopped already: py-spy 0.4 then prints *unexpected waitpid result … SIGSTOP*.
+Sources: procps ``ps`` 3.3 and 4.0, Linux ``Documentation/filesystems/proc.rst``, py-spy 0.4, gdb 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.events import Event, ProcessState
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.stacks.owner import owner_of
+from nccldoctor.patterns import lazy
+
+MOST_ROWS = 4096
+"""Rows of one table of processes that are read."""
+
+_STATES = {"T": "stopped", "t": "traced", "Z": "zombie", "X": "gone", "D": "blocked", "R": "running"}
+_SLEEPING = ("S", "I")
+
+_COLUMNS = ("STAT", "S", "STATE", "ST")
+_COMMANDS = ("COMMAND", "CMD", "ARGS", "COMM")
+_PYTHON = lazy(r"\bpython[\d.]*\b|torchrun|\.py\b")
+
+
+@line_parser
+class ProcessTableParser(LineParser):
+    """``ps`` and ``top``: the processes of Python, and any other that is stopped, blocked or gone."""
+
+    literals = ("PID",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One event for each row below a head with the columns PID and state."""
+        head = line.body.split()
+        state = next((head.index(name) for name in _COLUMNS if name in head), None)
+        if "PID" not in head or state is None or head[-1] not in _COMMANDS:
+            return
+        wait = head.index("WCHAN") if "WCHAN" in head else None
+        for below in line.following(MOST_ROWS):
+            cells = below.body.split(None, len(head) - 1)
+            if len(cells) < len(head) or not cells[head.index("PID")].isdecimal():
+                break
+            letter, command = cells[state][:1], cells[-1].strip()
+            waits_in = cells[wait] if wait is not None and cells[wait] not in ("-", "0") else None
+            seen = "stopped" if waits_in == "do_signal_stop" else _state(letter)
+            if seen and (_PYTHON.search(command) or (seen not in ("running", "sleeping") and command[0] != "[")):
+                fields = common(below, pid=int(cells[head.index("PID")]))
+                yield ProcessState(**fields, state=seen, waits_in=waits_in, command=command[:300], tool="ps")
+
+
+def _state(letter: str) -> str:
+    return "sleeping" if letter in _SLEEPING else _STATES.get(letter, "")
+
+
+_STATUS = lazy(r"^State:\s{1,8}(?P<letter>[A-Za-z]) \(")
+_STATUS_PID = lazy(r"^Pid:\s{1,8}(?P<pid>\d{1,10})$")
+
+
+@line_parser
+class ProcStatusParser(LineParser):
+    """``/proc/PID/status``: the line *State* and the *Pid* below it."""
+
+    literals = ("State:\t", "State:  ")
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        hit = _STATUS.search(line.body)
+        pids = (_STATUS_PID.search(below.body) for below in line.following(6))
+        pid = next((int(found["pid"]) for found in pids if found), None)
+        if hit and pid is not None and (state := _state(hit["letter"])):
+            yield ProcessState(**common(line, pid=pid), state=state, tool="proc")
+
+
+_STOPPED = lazy(r"unexpected waitpid result \w{1,30}\(Pid\((?P<pid>\d{1,10})\), SIG(?:STOP|TSTP|TTIN|TTOU)\b")
+_GONE = lazy(
+    r"Failed to get process executable name|ptrace: No such process|Failed to open process \d{1,10}"
+    r"|[Pp]rocess (?:id )?\d{1,10} (?:does not exist|is not running)|given process id is not running"
+)
+_ZOMBIE = lazy(r"process (?P<pid>\d{1,10}) is a zombie - the process has already terminated")
+
+
+@line_parser
+class ToolErrorParser(LineParser):
+    """The error of a stack tool instead of a stack: the process is stopped, gone, or a zombie."""
+
+    literals = (
+        *("unexpected waitpid result", "Failed to get process executable name", "ptrace: No such process"),
+        *("is a zombie - the process", "given process id is not running", "Failed to open process "),
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        for state, pattern in (("stopped", _STOPPED), ("gone", _GONE), ("zombie", _ZOMBIE)):
+            hit = pattern.search(line.body)
+            if hit is None:
+                continue
+            fields = owner_of(line, 12).stack_fields(line)
+            if "pid" in hit.re.groupindex:
+                fields["pid"] = int(hit["pid"])
+            yield ProcessState(**fields, state=state, tool="stack tool")
+            return
