@@ -188,7 +188,8 @@ class _Attempt:
         """Add what the event says of its rank."""
         if _is_end(event):
             self.ended = max(self.ended, -math.inf if math.isnan(second) else second)
-            self.gone[event.rank] = max(at, self.gone.get(event.rank, at))
+            for rank in (event.rank, *(self.spoke if _has_closed_all(event) else ())):
+                self.gone[rank] = max(at, self.gone.get(rank, at))
             return
         self.spoke.add(event.rank)
         if isinstance(event, Progress) and event.step is not None:
@@ -212,6 +213,11 @@ def _is_end(event: Event) -> bool:
     if isinstance(event, ProcessExit):
         return bool(event.exitcode or event.signal)
     return isinstance(event, CallTimeout | TearDown)
+
+
+def _has_closed_all(event: Event) -> bool:
+    """True for torchrun's line about its first failed worker: it prints it when it has closed all of its workers."""
+    return isinstance(event, ProcessExit) and event.reporter == "torchrun" and event.rank is None
 
 
 def _is_start(event: Event) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from builders.lines import watchdog
 
 from nccldoctor import pipeline
+from nccldoctor.events import Heartbeat, Progress
 from nccldoctor.identify import restarts
 
 START = "W0202 {at} 100 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
@@ -20,6 +21,12 @@ TABLE = (
 def caught(rank: int, at: str, seq: int) -> str:
     """The line of a watchdog at this time of the day."""
     return watchdog(rank, seq, at=f"E202 {at}.050510987", numel=1)
+
+
+FAILED = (
+    "E0202 03:05:00.000000 100 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 "
+    "(pid: 71) of binary: /usr/bin/python\n"
+)
 
 
 def attempt(hour: int, seq: int, ranks: int = 2) -> dict[str, str]:
@@ -139,3 +146,25 @@ def test_a_file_without_any_time_in_a_place_of_several_attempts_is_doubted(tmp_p
     )
     case = restarts.newest_attempt(pipeline.read([tmp_path]))
     assert [(g.what, str(g.ranks)) for g in case.gaps if g.lost] == [("rank_2.log", "2")]
+
+
+def test_torchrun_closes_all_workers_before_it_names_the_first_failed_one(tmp_path: Path) -> None:
+    """Ranks 0 and 1 step again from 0 behind that line, and no other line tells of the restart."""
+    steps = [
+        f"[rank{r}]: 2026-02-02 03:0{m}:00,000 INFO train: step {m % 5 * 10} loss 0.5\n"
+        for m in range(10)
+        for r in (0, 1)
+    ]
+    (tmp_path / "job.log").write_text("".join([*steps[:10], FAILED, *steps[10:]]))
+    case = restarts.newest_attempt(pipeline.read([tmp_path]))
+    assert [gap.what for gap in case.gaps] == ["earlier attempts of the job"]
+    assert {e.place.line for e in case.events if isinstance(e, Heartbeat | Progress)} == set(range(12, 22))
+
+
+def test_steps_that_go_on_behind_that_line_are_no_new_attempt(tmp_path: Path) -> None:
+    """The agent of another node writes into the same file: its ranks go on."""
+    steps = [
+        f"[rank{r}]: 2026-02-02 03:0{m}:00,000 INFO train: step {m * 10} loss 0.5\n" for m in range(10) for r in (0, 1)
+    ]
+    (tmp_path / "job.log").write_text("".join([*steps[:10], FAILED, *steps[10:]]))
+    assert not restarts.newest_attempt(pipeline.read([tmp_path])).gaps
