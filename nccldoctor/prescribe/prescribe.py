@@ -91,18 +91,21 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
 def weigh(entry: Entry, context: Context) -> Fit | None:
     """The fit of a remedy to a finding, None where it is ruled out.
 
-    A failed condition on the class of the finding rules it out, and so does any met condition of ``none``.
+    Another class of finding rules it out, and so does any met condition of ``none``. The class itself proves nothing and counts as
+    no condition; where it is open, a specific sign is heard whatever the class.
     """
     remedy = entry.remedy
+    is_open = context.finding.cause is CauseClass.UNDETERMINED
     weights: list[float] = []
     checks: list[Condition] = []
     release_open = False
     for clause in remedy.clauses("all"):
         answer = ask(context, clause.name, clause.arguments)
-        if isinstance(answer, Unmet) and clause.name in _DECISIVE:
+        is_class = clause.name == "finding"
+        if isinstance(answer, Unmet) and clause.name in _DECISIVE and not (is_class and is_open and not remedy.general):
             return None
         release_open = release_open or (clause.name == "version" and isinstance(answer, NotCheckable))
-        checks.append(_as_condition(answer))
+        checks += [] if is_class else [_as_condition(answer)]
         weights += [PREDICATES[clause.name].weight] if isinstance(answer, Met) else []
     refuted = 0.0
     if any_of := remedy.clauses("any"):
@@ -115,17 +118,22 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
     specific = any(weight >= SPECIFIC for weight in weights)
     if release_open and not specific:
         return None  # any release has its defects: without the release, and without a sign of this one, it is none
-    share = sum(check.met is True for check in checks) / len(checks)
-    strength = 1 - math.prod(1 - weight for weight in weights)
+    return _fit(entry, context.finding, tuple(checks), weights, refuted if any_of and not checks[-1].met else 0.0)
+
+
+def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], weights: list[float], refuted: float) -> Fit:
+    remedy = entry.remedy
+    specific = any(weight >= SPECIFIC for weight in weights)
+    met = sum(check.met is True for check in checks)
     fit = "weak"
-    if all(check.met is not False for check in checks) and any(check.met for check in checks):
-        is_sure = context.finding.confidence in (Confidence.HIGH, Confidence.MEDIUM) and remedy.status != "suspected"
-        is_proven = specific and is_sure and context.finding.cause is not CauseClass.UNDETERMINED
-        fit = "strong" if is_proven and all(check.met for check in checks) else "possible"
-    score = share * strength * remedy.prior
+    if all(check.met is not False for check in checks) and (met or remedy.general):
+        is_sure = finding.confidence in (Confidence.HIGH, Confidence.MEDIUM) and remedy.status != "suspected"
+        is_proven = specific and is_sure and finding.cause is not CauseClass.UNDETERMINED
+        fit = "strong" if is_proven and met == len(checks) else "possible"
+    score = (met + 1) / (len(checks) + 1) * (1 - math.prod(1 - weight for weight in weights)) * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
-    return Fit(entry, context.finding, tuple(checks), fit, score, specific, 0.0 if checks[-1].met else refuted)
+    return Fit(entry, finding, checks, fit, score, specific, refuted)
 
 
 def _fits(contexts: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
@@ -168,12 +176,12 @@ def _worth_showing(fits: list[Fit]) -> list[Fit]:
         *(fit for fit in fallbacks if fit.finding.id not in explained),
         *(fit for fit in guesses if fit.met < len(fit.checks)),
     ]
-    return (worth or [fit for fit in fits if fit.met >= 2 and fit.specific][:GUESSES])[:SHOWN]
+    return (worth or [fit for fit in fits if fit.met and fit.specific][:GUESSES])[:SHOWN]
 
 
 def _is_worth_a_guess(fit: Fit) -> bool:
-    """True where more than the class fits, and less than half of the remedy's signs were looked for in vain."""
-    return fit.fit == "possible" and not fit.specific and fit.met >= 2 and fit.refuted < 0.5
+    """True where a condition is met, and less than half of the remedy's signs were looked for in vain."""
+    return fit.fit == "possible" and not fit.specific and fit.met >= 1 and fit.refuted < 0.5
 
 
 def _is_grounded(fit: Fit) -> bool:

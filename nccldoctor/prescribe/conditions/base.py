@@ -18,8 +18,9 @@ from nccldoctor.model.ranks import Ranks
 if TYPE_CHECKING:
     from nccldoctor.prescribe.conditions.survey import Survey
 
-Who = Literal["culprit", "suspects", "victims", "culprit-host", "anyone"]
-"""Whom a predicate asks about. *culprit* falls back to the suspects where nobody could be named."""
+Who = Literal["culprit", "suspects", "victims", "culprit-host", "anyone", "named-culprit", "possible-culprit"]
+"""Whom a predicate asks about. *culprit* falls back to the suspects, and to lines whose rank is not known; *named-culprit* does not.
+*possible-culprit* is a culprit, a rank that is not known, and any rank where nobody is named."""
 
 When = Literal["timeout"]
 """The event that others must precede: the first timeout, after which everything may be tear-down."""
@@ -77,6 +78,8 @@ class Context:
             return finding.suspects
         if who == "anyone":
             return Ranks()
+        if who == "named-culprit":
+            return finding.ranks
         return finding.ranks or finding.suspects
 
     def in_words(self, who: Who) -> str:

@@ -45,6 +45,8 @@ def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
     if who == "anyone":
         return lambda surveyed: True
     survey, ranks = context.survey, context.ranks_of(who)
+    if who == "possible-culprit":
+        return lambda surveyed: not ranks or surveyed.rank is None or surveyed.rank in ranks
     if who == "culprit" and not ranks:
         # An event without a rank may be about the culprit that nobody can name.
         return lambda surveyed: surveyed.rank is None
@@ -78,7 +80,7 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
         return "" if is_there else f"the kernel log of {context.in_words(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
         return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
-    if who in ("culprit", "suspects", "victims"):
+    if who in ("culprit", "named-culprit", "suspects", "victims"):
         if not ranks:
             return "which rank this is about"
         return "" if set(ranks) & set(survey.logged) else f"a log of {context.in_words(who)}"
@@ -151,6 +153,33 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
     if not ends:
         return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
     return Unmet(asked, excerpt(ends[0].text))
+
+
+@predicate(weight=0.7)
+def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
+    """The launcher saw such a rank end with an exit code above 0 that is not that of a signal."""
+    asked = f"{context.in_words(of)} ended with an exit code of its own"
+    ends = list(_matching(context, ProcessExit, of))
+    for end in ends:
+        if end.exitcode is not None and 0 < end.exitcode < 128 and not end.signal:
+            return Met(asked, excerpt(end.text), str(end.place))
+    if not ends:
+        return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
+    return Unmet(asked, excerpt(ends[0].text))
+
+
+@predicate(weight=0.55)
+def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
+    """The log of such a rank ends without an exception, and no launcher says how it ended."""
+    asked = f"the log of {context.in_words(of)} ends without a word on its end"
+    ranks = context.ranks_of(of)
+    read = sorted(set(ranks) & set(context.survey.logged))
+    if not read:
+        return NotCheckable(asked, f"a log of {context.in_words(of)}")
+    for told in (*_matching(context, ExceptionRaised, of), *_matching(context, ProcessExit, of)):
+        if not isinstance(told, ExceptionRaised) or not told.logged:
+            return Unmet(asked, excerpt(told.text))
+    return Met(asked, f"nothing that rank {read[0]} wrote tells of an error")
 
 
 @predicate(weight=0.9)

@@ -203,7 +203,7 @@ _DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
 }
 
 
-@predicate(weight=0.7)
+@predicate(weight=0.5)
 def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
     """The ranks differ in operation, size, dtype, order of groups, count of calls, or peer.
     Unlike *finding* this is the cause itself, and so carries a strong fit.

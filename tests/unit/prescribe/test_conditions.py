@@ -16,12 +16,14 @@ from nccldoctor.events import (
     GpuError,
     IbError,
     KernelEvent,
+    Note,
     OutOfMemory,
     Phase,
     ProcessExit,
     Progress,
 )
-from nccldoctor.model import SourceKind, Stalled
+from nccldoctor.identify.groups import Groups
+from nccldoctor.model import Group, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 from nccldoctor.prescribe import conditions
@@ -379,3 +381,72 @@ def test_suspects_stand_in_for_a_culprit_that_is_not_named():
     found = fixtures_conditions.finding(ranks=[], suspects=Ranks([3, 5]))
     case = fixtures_conditions.case([fixtures_conditions.stack(3, "save (torch/serialization.py:1)")])
     assert isinstance(look(case, found, "stack-frame", function=("save",)), Met)
+
+
+def test_a_possible_culprit_is_one_that_nothing_speaks_against():
+    prompt = Note(place=fixtures_conditions.at(), text="(Pdb)", what="debugger", rank=None)
+    asked = {"name": "event", "kind": "note", "what": ("debugger",), "of": "possible-culprit"}
+    unnamed = fixtures_conditions.finding("undetermined", ranks=())
+    assert isinstance(look(fixtures_conditions.case([prompt]), **asked), Met)
+    of_another = fixtures_conditions.case([dataclasses.replace(prompt, rank=2)])
+    assert isinstance(look(of_another, **asked), Unmet)
+    assert isinstance(look(of_another, unnamed, **asked), Met)
+
+
+def test_a_culprit_that_nobody_named_is_none():
+    raised = ExceptionRaised(place=fixtures_conditions.at(), text="ValueError: x", type="ValueError", origin="own")
+    unnamed = fixtures_conditions.finding("undetermined", ranks=())
+    assert isinstance(look(fixtures_conditions.case([raised]), unnamed, "exception", of="culprit"), Met)
+    assert isinstance(look(fixtures_conditions.case([raised]), unnamed, "exception", of="named-culprit"), NotCheckable)
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "holds"),
+    [(3, None, True), (1, None, True), (0, None, False), (-9, "SIGKILL", False), (137, None, False)],
+)
+def test_an_exit_by_itself_has_a_code_of_the_program(code, signal, holds):
+    end = ProcessExit(place=fixtures_conditions.at(), text="exit", rank=5, exitcode=code, signal=signal)
+    died = fixtures_conditions.finding("died")
+    assert isinstance(look(fixtures_conditions.case([end]), died, "exit-by-itself"), Met if holds else Unmet)
+    assert isinstance(look(fixtures_conditions.case(), died, "exit-by-itself"), NotCheckable)
+
+
+def test_an_end_is_silent_where_the_log_was_read_and_says_nothing():
+    died, step = (
+        fixtures_conditions.finding("died"),
+        Progress(place=fixtures_conditions.at(), text="step 5", rank=5, step=5),
+    )
+    raised = ExceptionRaised(
+        place=fixtures_conditions.at(), text="ValueError: x", rank=5, type="ValueError", origin="own"
+    )
+    assert isinstance(look(fixtures_conditions.case([step]), died, "ended-silently"), Met)
+    assert isinstance(look(fixtures_conditions.case([step, raised]), died, "ended-silently"), Unmet)
+    assert isinstance(look(fixtures_conditions.case(), died, "ended-silently"), NotCheckable)
+
+
+def test_between_steps_by_logs_asks_for_a_step_and_a_backward_pass_of_the_others():
+    step = Progress(place=fixtures_conditions.at(), text="step 5", rank=5, step=5)
+    backward = fixtures_conditions.stack(0, "_engine_run_backward (torch/autograd/graph.py:979)")
+    forward = fixtures_conditions.stack(0, "all_gather (torch/distributed/distributed_c10d.py:9)")
+    assert isinstance(look(fixtures_conditions.case([step, backward]), name="between-steps"), Met)
+    assert isinstance(look(fixtures_conditions.case([step, forward]), name="between-steps"), Unmet)
+    assert isinstance(look(fixtures_conditions.case([backward]), name="between-steps"), NotCheckable)
+
+
+@pytest.mark.parametrize(("stalled_at", "holds"), [(20, True), (21, False)])
+def test_between_steps_by_dumps_is_where_the_longest_pause_was(stalled_at, holds):
+    """Two buckets a step: before the even calls a rank works for 400 ms, before the odd ones for 10 ms."""
+    rows = [(rank, seq) for rank in (0, 5) for seq in range(1, stalled_at + (rank == 0))]
+    ranks, seqs = np.array(rows).T
+    created = 10**12 + (seqs // 2 * 410 + seqs % 2 * 10) * 10**6
+    columns = {"dump": ranks, "seq": seqs, "sizes": seqs % 2, "created_ns": created}
+    calls = Calls.build({**columns, "op": seqs * 0, "stack": seqs * 0})
+    head = DumpHead(0, "d", "dict", "", 0, False, "nccl", "", (), (), True)
+    case = fixtures_conditions.case(
+        batch=Batch((head,), calls, Vocabulary()),
+        call_rank=ranks.astype(np.int32),
+        call_group=(seqs * 0).astype(np.int32),
+        naming=Groups((Group(0, "0", "default_pg", Ranks(range(8)), "config"),), {}, {}),
+    )
+    found = fixtures_conditions.finding(stalled=Stalled("ALLREDUCE", stalled_at, group="default_pg (0)"))
+    assert isinstance(look(case, found, "between-steps"), Met if holds else Unmet)

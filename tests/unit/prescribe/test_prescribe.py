@@ -393,3 +393,33 @@ def test_progress_after_a_save_takes_the_blame_from_it():
     assert before.remedies[0].id == "checkpoint-save-slow"
     assert before.remedies[0].fit == "strong"
     assert all(r.fit != "strong" for r in after.remedies)
+
+
+def test_the_class_of_the_verdict_is_no_condition():
+    for advice in ask(fixtures_conditions.case([fixtures_conditions.stack(5, LOADER)])).remedies:
+        assert advice.conditions == len(advice.checks)
+        assert not any("the finding is" in check.text for check in advice.checks)
+
+
+def test_a_specific_sign_is_heard_where_the_class_is_open():
+    """A killed process is no condition of *undetermined* in the catalogue, yet the kernel names it."""
+    killed = kernel(OutOfMemory, "Killed process 1005 (python)", scope="host")
+    unknown = fixtures_conditions.finding("undetermined", ranks=(), confidence="cannot-tell")
+    offered = ask(fixtures_conditions.case([killed], kinds=BOTH), unknown).remedies
+    assert [advice.id for advice in offered][:1] == ["host-oom-kill"]
+    assert {advice.fit for advice in offered} == {"possible"}
+    assert ask(fixtures_conditions.case(kinds=BOTH), unknown).remedies == ()
+
+
+EAGER_FSDP = (
+    "all_gather_into_tensor (torch/distributed/distributed_c10d.py:9)",
+    "_fn (torch/_dynamo/eval_frame.py:929)",
+)
+
+
+def test_a_wrapper_of_the_compiler_in_a_stack_is_no_compilation():
+    """Every hook of FSDP goes through it, compiled or not."""
+    case = fixtures_conditions.case(
+        [fixtures_conditions.stack(0, *EAGER_FSDP), fixtures_conditions.stack(5, *EAGER_FSDP)]
+    )
+    assert not {"compile-divergence", "compile-skew"} & {advice.id for advice in ask(case).remedies}

@@ -1,0 +1,89 @@
+"""Questions about the steps of a job: where in a step a rank stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress, Stack
+from nccldoctor.model import Confidence
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import Calls
+from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, Who, excerpt, predicate
+from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of
+
+LOOKED_AT = 400
+"""Calls before the stalled one that are looked at."""
+LONGEST_PAUSE = 2.0
+"""How many times longer than the other pauses of a step the one between two steps is."""
+
+_BACKWARD = ("_engine_run_backward", "run_backward")
+
+
+@predicate(weight=0.4)
+def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
+    """Such a rank stopped between two steps, where a batch is loaded.
+
+    It made the stalled call after its longest pause in earlier steps. Without dumps: its last line is a step, and the others wait in
+    the backward pass.
+    """
+    asked = f"{context.in_words(of)} stopped between two steps"
+    ranks = context.ranks_of(of)
+    if context.finding.confidence not in (Confidence.HIGH, Confidence.MEDIUM):
+        return NotCheckable(asked, "that the rank is late, and did not leave the call out")
+    pauses = _pauses(context, ranks)
+    if pauses is not None:
+        before, others = pauses
+        says = f"the pause before this call was {before:.3g} s in earlier steps, other pauses {others:.3g} s"
+        return Met(asked, says) if before > LONGEST_PAUSE * others else Unmet(asked, says)
+    last = next((event for (rank, _), event in context.survey.last_activity.items() if rank in ranks), None)
+    if last is None:
+        return NotCheckable(asked, "flight-recorder dumps, or a log of the steps of each rank")
+    place = _backward_of_others(context, ranks)
+    if place is None or not isinstance(last, Progress | Heartbeat):
+        return Unmet(asked, f"its last line is: {excerpt(last.text)}")
+    return Met(asked, f"the others wait in the backward pass; its last line is: {excerpt(last.text)}", place)
+
+
+def _pauses(context: Context, ranks: Ranks) -> tuple[float, float] | None:
+    """The median pause before the stalled call and before other calls, in seconds, by the dump of the first culprit.
+
+    None where dumps do not show such a call in two earlier steps, or no call of another kind.
+    """
+    case, call = context.survey.case, context.finding.stalled
+    calls, culprit = case.calls, next(iter(ranks), None)
+    if call is None or call.seq is None or culprit is None or not len(calls):
+        return None
+    labels = np.array([g.label == call.group or g.uid == call.group for g in case.groups] + [False])
+    of_group = labels[case.call_group] & ~calls.is_p2p & (calls.created_ns > 0)
+    others = np.flatnonzero(of_group & (calls.seq == call.seq) & (case.call_rank != culprit))
+    own = np.flatnonzero(of_group & (case.call_rank == culprit) & (calls.seq < call.seq))
+    if not len(others) or len(own) < 4:
+        return None
+    own = own[np.argsort(calls.seq[own], kind="stable")][-LOOKED_AT:]
+    alike = _is_alike(calls, own[1:], int(others[0]))
+    gaps = np.diff(calls.created_ns[own]) / 1e9
+    if alike.sum() < 2 or alike.all():
+        return None
+    return float(np.median(gaps[alike])), float(np.median(gaps[~alike]))
+
+
+def _is_alike(calls: Calls, rows: npt.NDArray[np.intp], model: int) -> npt.NDArray[np.bool_]:
+    """Which calls have the operation, the sizes and the call site of ``model``."""
+    same: npt.NDArray[np.bool_] = (
+        (calls.op[rows] == calls.op[model])
+        & (calls.sizes[rows] == calls.sizes[model])
+        & (calls.stack[rows] == calls.stack[model])
+    )
+    return same
+
+
+def _backward_of_others(context: Context, culprits: Ranks) -> str | None:
+    """The place of a stack or traceback that shows a waiting rank in its backward pass."""
+    survey = context.survey
+    for kind in (Stack, ExceptionRaised, FailedStack):
+        for surveyed in survey.surveyed(kind):
+            frames = getattr(surveyed.event, "frames", ())
+            if surveyed.rank not in culprits and any(is_frame_of(f, _BACKWARD, ()) for f in frames[:DEPTH]):
+                return str(surveyed.event.place)
+    return None
