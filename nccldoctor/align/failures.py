@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nccldoctor.align.exits import (
     can_precede_alarm,
@@ -20,6 +20,7 @@ from nccldoctor.align.exits import (
     was_killed,
 )
 from nccldoctor.align.liveness import Liveness, RankActivity
+from nccldoctor.align.world.devices import ranks_in_slot, slots_of_hosts
 from nccldoctor.align.world.hosts import Hosts
 from nccldoctor.events import (
     CommInit,
@@ -55,7 +56,7 @@ class Failure:
 
     ``ranks`` are known to be hit; ``suspects`` may be (all ranks of a host where no rank is named). ``when`` is in seconds on the
     job's clock (NaN: unknown). ``events`` show the failure, the most telling one first. ``certain`` is false where the event could
-    also follow from the tear-down.
+    also follow from the tear-down. ``derived``: the ranks follow from the slots of the GPUs of other hosts.
     """
 
     cause: CauseClass
@@ -64,6 +65,7 @@ class Failure:
     when: float
     suspects: Ranks = Ranks()
     certain: bool = True
+    derived: bool = False
 
 
 def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...]:
@@ -106,9 +108,14 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
     for cuda in case.of(CudaError):
         if not cuda.software and can_precede_alarm(liveness, cuda):
             by_device[str(cuda.rank if cuda.rank is not None else (cuda.host, cuda.pid))].append(cuda)
+    slots = slots_of_hosts(case, hosts) if by_device else {}
     for events in by_device.values():
-        near = hosts.on(events[0].host) if events[0].rank is None else Ranks()
-        if len(near) == 1:
+        first = events[0]
+        near = hosts.on(first.host) if first.rank is None else Ranks()
+        in_slot = ranks_in_slot(case, hosts, slots, first) if first.rank is None else Ranks()
+        if in_slot:
+            yield replace(_failure(liveness, CauseClass.HARDWARE, *events, ranks=in_slot), derived=True)
+        elif len(near) == 1:
             yield _failure(liveness, CauseClass.HARDWARE, *events, ranks=near)
         else:
             yield _failure(liveness, CauseClass.HARDWARE, *events, suspects=near)

@@ -263,7 +263,9 @@ def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host:
         return file_rank
     if isinstance(event, InspectorRecord):
         return None  # its rank counts inside some communicator
-    return _default_group_rank(event)
+    rank = _default_group_rank(event)
+    own_host = processes.host.get(-1 if rank is None else rank, host)
+    return rank if own_host == host or host not in processes.hosts else None  # rank 2 of a group on another host
 
 
 def _default_group_rank(event: Event) -> int | None:

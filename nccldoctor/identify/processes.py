@@ -15,7 +15,8 @@ class ProcessTable:
     """The host, process id and GPU of each rank, and the way back from them to the rank.
 
     It grows while :func:`nccldoctor.identify.attribution.attribute` runs and is read-only afterwards. ``by_pid`` has keys (host,
-    pid) and (None, pid); ``shared_pids`` occur on several hosts. ``rank_tasks`` are Slurm task ids that are global ranks.
+    pid) and (None, pid); ``shared_pids`` occur on several hosts. ``hosts`` run at least one rank.
+    ``rank_tasks`` are Slurm task ids that are global ranks.
     """
 
     host: dict[int, str] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class ProcessTable:
     by_device: dict[tuple[str, str], int] = field(default_factory=dict)
     rank_tasks: set[int] = field(default_factory=set)
     shared_pids: set[int] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
 
     def rank_of(self, host: str | None, pid: int) -> int | None:
         """The rank of a process: by host and id, else by the id alone where only one rank has it."""
@@ -38,7 +40,7 @@ class ProcessTable:
         """Add what one line says of one rank; what an earlier line said is kept."""
         if host:
             host = short_host(host)
-            self.host.setdefault(rank, host)
+            self.hosts.add(self.host.setdefault(rank, host))
             if local is not None:
                 self.by_local.setdefault((host, local), rank)
             if device:
@@ -86,11 +88,21 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
     _read_slurm_tasks(events, processes)
     _read_ras([e for e in events if isinstance(e, RasStatus)], processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
+    sees_all = {e.host for e in inits if isinstance(e, CommInit) and e.cuda_dev}
     for event in inits:
         if event.nranks == biggest and event.group_rank is not None:
             rank = event.rank if event.rank is not None else event.group_rank
-            board = (event.nvml_dev, pci_address(event.bus_id)) if isinstance(event, CommInit) else (None, None)
+            board = _board_of(event, event.host in sees_all) if isinstance(event, CommInit) else (None, None)
             processes.learn(rank, event.host, event.pid, *board)
+
+
+def _board_of(init: CommInit, sees_all: bool) -> tuple[int | None, str | None]:
+    """The local rank and the PCI address of the GPU of an INIT line.
+
+    A process that sees all GPUs of its host takes the one of its local rank, in the order of CUDA_VISIBLE_DEVICES; one that sees a single
+    GPU calls it 0, whichever it is.
+    """
+    return init.cuda_dev if sees_all else init.nvml_dev, pci_address(init.bus_id)
 
 
 def _read_ras(events: list[RasStatus], processes: ProcessTable) -> None:

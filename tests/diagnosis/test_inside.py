@@ -168,6 +168,19 @@ def test_a_headline_says_each_thing_once() -> None:
     assert not any(text.endswith(" it") for text in says), says
 
 
+def test_the_only_rank_of_a_host_with_a_broken_board_that_did_not_give_up() -> None:
+    def pods(silent: set[int]) -> str:
+        steps = [(r, step_line(r, 7, "09:59:00").replace("01-01", "01-11")) for r in range(8)]
+        ends = [(r, gave_up(r, 50)) for r in range(8) if r not in silent]
+        return "".join(f"[pod/n{r // 4}/main] {line}\n" for r, text in steps + ends for line in text.splitlines())
+
+    fell = kernel(79, "GPU has fallen off the bus.", 99).replace("Thu Jan  1", "Sun Jan 11")
+    for silent, named, suspects in (({6}, "6", ""), ({5, 6}, "", "4-7")):
+        ruling = read({"kube.log": pods(silent), "n1.dmesg.txt": fell})
+        assert ruling.cause == "hardware", str(ruling)
+        assert (ruling.ranks, ruling.verdict["suspects"]) == (named, suspects), str(ruling)
+
+
 @pytest.mark.parametrize(
     ("xid", "text"),
     [(13, "Graphics SM Warp Exception on (GPC 0, TPC 0): Out Of Range Address"), (31, "MMU Fault: ENGINE GRAPHICS")],

@@ -57,7 +57,7 @@ def find_hosts(case: Case) -> Hosts:
         local = {e.rank: e.local_rank for e in case.of(ProcessExit) if e.local_rank is not None}
         spans = [_reach(ranks, local) for ranks in blocks]
         blocks = (_equal_blocks(len(case.world), spans, len(others)) or _logs_of_hosts(case, blocks)) if whole else []
-    names = [next((host for host, ranks in known.items() if ranks & block), "") for block in blocks]
+    names = [next((case.rank_host[r] for r in block if r in case.rank_host), "") for block in blocks]
     if names.count("") == len(others) == 1:
         names[names.index("")] = others.pop()
     placed = ((r, name) for block, name in zip(blocks, names, strict=True) if name for r in block)

@@ -8,6 +8,8 @@ What would refute it: the same error on boards of ranks that went on, or an erro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
@@ -16,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CudaError, GpuError
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
 CAUSE = CauseClass.HARDWARE
@@ -34,13 +36,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     named = [f for f in found if f.ranks]
     ranks = Ranks(r for f in named for r in f.ranks)
     suspects = Ranks(r for f in found for r in f.suspects) if not ranks else Ranks()
-    if (
-        not ranks
-        and len(stall.ranks) == 1
-        and stall.kind is StallKind.ABSENT
-        and (stall.ranks <= suspects or not suspects)
-    ):
-        ranks, suspects = stall.ranks, Ranks()
+    left = _left_of_host(facts, stall, suspects) if not ranks else Ranks()
+    if left:
+        ranks, suspects = left, Ranks()
     evidence: list[Citation] = [
         Line(e, f"{_board(e)}: {_what(e)}", observer=_observer(e)) for f in (named or found)[:4] for e in f.events[:3]
     ]
@@ -54,11 +52,32 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{who} failed: {_what(event)}{wait}",
         evidence,
-        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        _doubts_about_owner(ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named)),
         ranks=ranks,
         suspects=suspects,
         call=stall.call,
     )
+
+
+def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
+    """The one rank of a host with a broken board that is missing, or not known to wait.
+
+    Example: the kernel of the host of ranks 8-15 reports an Xid without saying whose GPU it is; all but rank 13 gave up on calls.
+    """
+    if stall.kind is StallKind.ABSENT and len(stall.ranks) == 1:
+        return stall.ranks if not near or stall.ranks <= near else Ranks()
+    left = facts.ledger.open & near
+    return left if len(left) == 1 and facts.ledger.is_closed and facts.ledger.waiting & near else Ranks()
+
+
+def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool) -> Sequence[Doubt] | Confidence:
+    if is_derived:
+        return [
+            Doubt.at_most(Confidence.MEDIUM, "the rank of that GPU follows from the slots of the GPUs of other hosts")
+        ]
+    if is_left:
+        return [Doubt(f"no line says that the GPU is that of {names(ranks)}", ranks=Confidence.MEDIUM)]
+    return Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM
 
 
 def _is_near_onset(facts: Facts, failure: Failure) -> bool:

@@ -107,6 +107,34 @@ def test_the_only_rank_of_the_host_is_no_mere_suspect() -> None:
     assert (found.ranks, found.suspects) == (Ranks([2]), Ranks())
 
 
+def on_two_hosts(addresses: tuple[str, ...], *events: Event) -> tuple[Failure, ...]:
+    """Eight ranks on two hosts; only those of the first one print INIT lines."""
+    start = [said(Heartbeat, r, 1.0, host=f"n{r // 4}") for r in range(8)]
+    inits = [
+        said(CommInit, r, 2.0, what="start", group_rank=r, nranks=8, host="n0", bus_id=address)
+        for r, address in enumerate(addresses)
+    ]
+    return facts(logs=[Log("all.log", [*start, *inits, *events, gave_up(0, 7, ALARM)])]).failures
+
+
+def test_a_board_of_a_host_without_init_lines_is_found_by_its_slot() -> None:
+    xid = said(GpuError, None, 100, xid=79, host="n1", device="0000:5d:00")
+    (found,) = on_two_hosts(("18000", "2a000", "5d000", "9a000"), xid)
+    assert (found.ranks, found.suspects, found.derived) == (Ranks([6]), Ranks(), True)
+
+
+def test_a_slot_that_no_other_host_has_suspects_the_host() -> None:
+    xid = said(GpuError, None, 100, xid=79, host="n1", device="0000:5d:00")
+    (found,) = on_two_hosts(("18000", "2a000", "3a000", "9a000"), xid)
+    assert (found.ranks, found.suspects) == (Ranks(), Ranks([4, 5, 6, 7]))
+
+
+def test_a_slot_of_an_unknown_host_is_nobodys() -> None:
+    xid = said(GpuError, None, 100, xid=79, host="n7", device="0000:5d:00")
+    (found,) = on_two_hosts(("18000", "2a000", "5d000", "9a000"), xid)
+    assert (found.ranks, found.suspects) == (Ranks(), Ranks())
+
+
 # ---- the network
 
 

@@ -158,6 +158,26 @@ def test_init_lines_tell_host_process_and_board() -> None:
     assert found.events[-1].rank == 3
 
 
+@pytest.mark.parametrize(
+    ("boards", "second"),
+    [
+        (((0, 3), (1, 2), (2, 1), (3, 0)), 1),
+        (((0, 0), (0, 1), (0, 2), (0, 3)), 1),
+        (((None, 3), (None, 2), (None, 1), (None, 0)), 2),
+    ],
+    ids=["reordered", "one-each", "before-2.19"],
+)
+def test_local_ranks_count_the_gpus_that_a_process_sees(
+    boards: tuple[tuple[int | None, int], ...], second: int
+) -> None:
+    inits = [
+        said(CommInit, r, group_rank=r, nranks=4, host="n0", pid=100 + r, cuda_dev=cuda, nvml_dev=nvml, what="start")
+        for r, (cuda, nvml) in enumerate(boards)
+    ]
+    exits = Log("agent.log", [said(ProcessExit, host="n0", local_rank=1, exitcode=-9)])
+    assert ranks_of(Log("all.log", inits), exits)[-1] == second
+
+
 def test_an_init_line_of_a_small_communicator_tells_no_global_rank() -> None:
     whole = said(CommInit, group_rank=6, nranks=8, host="n1", pid=6, bus_id="1a000", what="start")
     small = said(CommInit, group_rank=0, nranks=2, host="n1", pid=6, bus_id="1a000", what="start")
@@ -219,6 +239,13 @@ def test_two_lines_run_together_the_number_in_the_record_counts_and_not_the_pref
 
 def test_without_any_group_it_is_taken_as_it_stands() -> None:
     assert ranks_of(Log("all.log", [said(CollectiveTimeout, group_rank=3, seq=4)])) == [3]
+
+
+def test_without_any_group_it_is_not_the_rank_of_another_host() -> None:
+    start = [beat(r, host=f"n{r // 4}") for r in (2, 6)]
+    bare = {"group_rank": 2, "seq": 4}
+    found = ranks_of(Log("all.log", [*start, *(said(CollectiveTimeout, host=f"n{i}", **bare) for i in (0, 1, 7))]))
+    assert found[2:] == [2, None, 2], "nothing runs on n7: it may be another name of n0"
 
 
 def test_it_never_overrules_the_global_rank_of_the_line() -> None:
