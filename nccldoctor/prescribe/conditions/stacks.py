@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nccldoctor.align.stack_activity import activity_of, is_waiting, user_frame
-from nccldoctor.events import FailedStack, Stack
+from nccldoctor.events import FailedStack, ProcessState, Stack
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Group
 from nccldoctor.prescribe.conditions.base import (
@@ -123,6 +123,20 @@ def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
             says = activity_of(stack.frames) or f"stands in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
     return Unmet(asked, "it waits for a peer") if stacks else _no_stack(context, asked, of)
+
+
+@predicate(weight=0.95)
+def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culprit") -> Answer:
+    """The process of such a rank is in one of these states, by ``ps`` or a stack tool."""
+    asked = f"the process of {context.in_words(of)} is {listed(state)}"
+    ranks = context.ranks_of(of)
+    seen = [e for e in context.survey.events_of(ProcessState) if of == "anyone" or e.rank in ranks]
+    for event in seen:
+        if event.state in state:
+            return Met(asked, excerpt(event.text), str(event.place))
+    if not seen:
+        return NotCheckable(asked, "the state of its process: ps -o pid,stat,wchan,cmd while it hangs")
+    return Unmet(asked, f"it is {seen[0].state}")
 
 
 @predicate(weight=0.6)

@@ -25,6 +25,17 @@ def stopped(rank: int, logged: str = "") -> Job:
     return job.kernel(rank // 4, logged) if logged else job
 
 
+def looked_at() -> Job:
+    """Stacks of all ranks but rank 5, whose process is known, while seven stand in one call."""
+    job = Job(steps=0).raw("pids.log", "started rank 5 as pid 4005")
+    for rank in range(8):
+        if rank == 5:
+            job.stack(rank, "read_shard (shards.py:40)")
+        else:
+            job.stack(rank, "all_reduce (torch/distributed/distributed_c10d.py:2501)", "step (train.py:70)")
+    return job
+
+
 def started(*ranks: int, done: bool = False) -> Job:
     """NCCL's lines of a communicator that these ranks began to set up."""
     job = Job(steps=0)
@@ -111,6 +122,10 @@ CASES = {
     "killed-without-record": (
         lambda: Job().ends({5: -11}, 1),
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:92kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
+    ),
+    "process-stopped": (
+        lambda: looked_at().raw("ps.txt", "  PID STAT WCHAN          COMMAND", " 4005 T    do_signal_stop python train.py"),
+        lambda: looked_at().raw("ps.txt", "  PID STAT WCHAN          COMMAND", " 4005 S    pipe_read      python train.py"),
     ),
     "launch-blocking": (
         lambda: Job(steps=0).versions(nccl="2.14.3").launch("export CUDA_LAUNCH_BLOCKING=1").stuck(seq=5),

@@ -1,0 +1,168 @@
+"""Jobs that were looked at while they hung or ran: stacks alone, with quiet logs, and with steps that go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nccldoctor
+from nccldoctor.incident import Incident
+
+WAITS = (
+    "all_reduce (torch/distributed/distributed_c10d.py:3252)",
+    "wrapper (torch/distributed/c10d_logger.py:83)",
+    "sync (job.py:40)",
+    "main (job.py:90)",
+)
+BARRIER = (
+    "barrier (torch/distributed/distributed_c10d.py:5010)",
+    "wrapper (torch/distributed/c10d_logger.py:83)",
+    "main (job.py:95)",
+)
+BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (torch/_tensor.py:623)", "main (job.py:88)")
+READS = ("read_rows (job.py:12)", "main (job.py:85)")
+COMPUTES = ("augment (job.py:20)", "main (job.py:84)")
+NEW_GROUP = (
+    "_new_process_group_helper (torch/distributed/distributed_c10d.py:2100)",
+    "new_group (torch/distributed/distributed_c10d.py:5600)",
+    "main (job.py:60)",
+)
+LOADER = (
+    "Queue.get (multiprocessing/queues.py:113)",
+    "_MultiProcessingDataLoaderIter._try_get_data (torch/utils/data/dataloader.py:1291)",
+    "main (job.py:85)",
+)
+WORKER = (
+    "open_shard (job.py:7)",
+    "fetch (torch/utils/data/_utils/fetch.py:54)",
+    "_worker_loop (torch/utils/data/_utils/worker.py:374)",
+    "main (job.py:85)",
+)
+
+
+def stack(pid: int, frames: tuple[str, ...], state: str = "idle") -> str:
+    head = (
+        f'Process {pid}: python job.py\nPython v3.11.7 (/usr/bin/python3.11)\n\nThread {pid} ({state}): "MainThread"\n'
+    )
+    return head + "".join(f"    {frame}\n" for frame in frames)
+
+
+def look(folder: Path, *frames: tuple[str, ...], state: str = "idle") -> None:
+    folder.mkdir(parents=True)
+    for rank, own in enumerate(frames):
+        (folder / f"rank_{rank}.txt").write_text(stack(300 + rank, own, state))
+
+
+def steps(folder: Path, *seconds: int) -> None:
+    lines = [
+        f"2026-03-04 10:{at // 60:02d}:{at % 60:02d},000 INFO [rank 0] train: step {i} loss 0.5"
+        for i, at in enumerate(seconds)
+    ]
+    (folder / "train.log").write_text("\n".join([*lines, ""]))
+
+
+def told(incident: Incident) -> tuple[str, str, str]:
+    verdict = incident.verdict
+    return verdict.cause, str(verdict.ranks), verdict.confidence
+
+
+def test_the_rank_outside_is_named_from_one_look_with_little_confidence(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, READS, WAITS)
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident) == ("not-arrived", "2", "low")
+    assert "read_rows (job.py:12)" in incident.verdict.headline
+
+
+def test_two_equal_looks_raise_the_confidence(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, READS, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")
+
+
+def test_quiet_logs_never_turn_stacks_into_an_all_clear(tmp_path: Path) -> None:
+    look(tmp_path / "stacks" / "10-05-00", BACKWARD, BACKWARD, READS)
+    steps(tmp_path, 0, 1, 2, 3)
+    assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")
+
+
+def test_steps_after_the_look_are_progress(tmp_path: Path) -> None:
+    look(tmp_path / "stacks" / "10-00-02", WAITS, WAITS, READS)
+    steps(tmp_path, 0, 1, 2, 3, 4)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("none", "")
+
+
+def test_a_look_within_a_usual_step_accuses_nobody(tmp_path: Path) -> None:
+    look(tmp_path / "stacks" / "10-01-50", WAITS, WAITS, READS)
+    steps(tmp_path, 0, 30, 60, 90)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")
+
+
+def test_waits_that_ended_between_two_looks_are_progress(tmp_path: Path) -> None:
+    look(tmp_path / "stacks-1", BACKWARD, COMPUTES, COMPUTES)
+    look(tmp_path / "stacks-2", COMPUTES, BACKWARD, COMPUTES)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("none", "")
+
+
+def test_a_rank_that_arrives_between_two_looks_shows_a_job_in_motion(tmp_path: Path) -> None:
+    look(tmp_path / "stacks-1", WAITS, READS, READS, READS)
+    look(tmp_path / "stacks-2", WAITS, WAITS, READS, WAITS)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")
+
+
+def test_all_ranks_in_one_call_name_nobody(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, WAITS)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("unfinished", "")
+
+
+def test_one_rank_in_another_call_is_named(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, BARRIER, WAITS)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("missed-call", "2")
+
+
+def test_half_and_half_in_two_calls_name_nobody(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, BARRIER, BARRIER)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")
+
+
+def test_a_rank_that_never_came_to_a_new_group_is_an_init(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", NEW_GROUP, READS, NEW_GROUP)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("init", "1")
+
+
+def test_an_own_function_that_speaks_of_peers_is_taken_for_a_wait(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, ("tp_reduce (job.py:14)", "main (job.py:56)"), READS)
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("not-arrived", "2")
+
+
+def test_a_stopped_process_is_frozen_by_the_error_of_the_tool(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, READS)
+    error = "Caused by:\n    1: unexpected waitpid result PtraceEvent(Pid(302), SIGSTOP, 128) to 302\n"
+    (tmp_path / "stacks" / "rank_2.txt").write_text(
+        f"Process 302: python job.py\n\nError: Failed to get stack traces\n\n{error}"
+    )
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident)[:2] == ("frozen", "2")
+    assert incident.diagnosis.remedies[0].id == "process-stopped"
+
+
+@pytest.mark.parametrize("table", ["rank=1 pid=302 host=n1", "started rank 1 as pid 302"])
+def test_files_named_by_pid_get_their_ranks_from_the_log(tmp_path: Path, table: str) -> None:
+    (tmp_path / "stacks").mkdir()
+    for pid, frames in ((301, WAITS), (302, LOADER), (303, WAITS), (377, WORKER)):
+        (tmp_path / "stacks" / f"{pid}.txt").write_text(stack(pid, frames))
+    lines = [table, table.replace("1", "0", 1).replace("302", "301"), table.replace("1", "2", 1).replace("302", "303")]
+    (tmp_path / "train.log").write_text("\n".join([*lines, ""]))
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident)[:2] == ("not-arrived", "1")
+    assert any("worker process 377" in item.says for item in incident.verdict.evidence)
+
+
+def test_a_pid_without_a_rank_is_named_as_a_process(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    for pid, frames in ((4301, WAITS), (4302, READS), (4303, WAITS)):
+        (tmp_path / "stacks" / f"{pid}.txt").write_text(stack(pid, frames))
+    incident = nccldoctor.analyze(tmp_path)
+    assert told(incident) == ("not-arrived", "", "low")
+    assert "rocess 4302" in incident.verdict.headline
