@@ -40,7 +40,7 @@ from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.hosts import endpoint_address, short_host
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import failed_node, is_loader_worker_error
+from nccldoctor.parsers.event_details import failed_node, is_host_full, is_loader_worker_error
 
 WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
@@ -185,11 +185,19 @@ def _memory_errors(case: Case) -> list[OutOfMemory]:
     return [e for e in lines if (e.place.source, e.place.line) not in raised][:1]
 
 
+def _is_raised_by_rank(liveness: Liveness, event: OutOfMemory) -> bool:
+    """True when a line about full memory belongs to an exception of the rank: nobody killed it."""
+    if event.rank is None or event.process is not None:
+        return False
+    errors = liveness.activity(event.rank).own_exceptions
+    return any(e.type.endswith("MemoryError") or is_host_full(e.message) for e in errors)
+
+
 def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     """Ends that the tear-down did not cause: kills, crashes, early exits, lost nodes."""
     starved: dict[int | None, list[OutOfMemory]] = defaultdict(list)
     for event in case.of(OutOfMemory):
-        if event.scope == "host":
+        if event.scope == "host" and not _is_raised_by_rank(liveness, event):
             starved[event.rank].append(event)
     for rank, activity in sorted(liveness.by_rank.items()):
         own_exit = next((e for e in activity.exits if is_own_exit(case, liveness, activity, e)), None)

@@ -24,6 +24,7 @@ from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
 from nccldoctor.parsers.engine.window import REACH, Buffer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
+from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
 
 FIRST = 256 << 10
 """Bytes asked for at once while it is not known how large a file is: most files of a large job are small."""
@@ -220,6 +221,8 @@ class _Scan:
         lines = self.buffer.lines(start, end, number)
         owners = self.literals.owners(lines[0].raw) if lines else []
         for line in lines if owners else ():
+            if is_code_in_traceback(line):
+                continue
             events = self.offer(line, owners)
             if not events and len(lines) > 1 and not self.literals.owners(line.body):
                 continue  # a progress bar in front of the line that matters

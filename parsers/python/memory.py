@@ -22,7 +22,7 @@ _GPU = lazy(r"\bGPU (\d{1,3})\b")
 _HOST = lazy(
     r"DataLoader worker \(pid (?P<worker>\d{1,10})\) is killed by signal: Killed"
     r"|DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc"
-    r"|\[Errno 12\] Cannot allocate memory|(?:^|[\s.])MemoryError\b|_ArrayMemoryError\b|Unable to allocate "
+    r"|\[Errno 12\] Cannot allocate memory|(?:^|[\s.])MemoryError(?=:|\s*$)|_ArrayMemoryError\b|Unable to allocate "
     r".{1,60} for an array"
     r"|(?:killed|failed) due to (?:memory pressure|the node running low on memory)|fork: (?:retry: )?Cannot "
     r"allocate memory"

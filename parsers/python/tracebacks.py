@@ -69,6 +69,20 @@ def frame_in(text: str) -> Frame | None:
     return None
 
 
+_CODE_INDENT = "    "
+
+
+def is_code_in_traceback(line: Line) -> bool:
+    """True when a line is code that a traceback shows under a frame, and no output of it.
+
+    Example: ``    raise MemoryError("no room")`` under ``  File "/srv/load.py", line 7, in fill``.
+    """
+    if not line.body.startswith(_CODE_INDENT):
+        return False
+    above = next(iter(line.preceding(1)), None)
+    return above is not None and _FRAMES[0].search(above.body) is not None
+
+
 _TORCH = (
     r"(?:^|/)torch/(?:nn|distributed|utils|autograd|_\w{1,40}|optim|cuda|multiprocessing|serialization|storage|functional|fx"
     r"|amp|ao|jit|profiler|futures|__init__)\b"

@@ -287,6 +287,26 @@ def test_the_error_that_a_watchdog_throws_is_the_waiters_and_no_exception_of_its
     assert all(f["class"] != "raised" for f in ruling.document["findings"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("MemoryError", "no room for the features"),
+        ("RuntimeError", "[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+)
+def test_a_rank_that_raises_for_want_of_memory_was_not_killed(kind: str, message: str) -> None:
+    lost = "[/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:34028"
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": raised(r, "RuntimeError", lost) for r in (0, 1)}
+    ruling = read(files | {"logs/rank_2.log": raised(2, kind, message)})
+    assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
+
+
+def test_a_rank_that_the_kernel_kills_for_want_of_memory_has_died() -> None:
+    killed = "[rank3]: pid 4003\n[ 12.5] Out of memory: Killed process 4003 (python) total-vm:9kB, anon-rss:8kB\n"
+    ruling = read(waiting(0, 1, 2) | {"logs/rank_3.log": step_line(3, 7, "10:01:00"), "dmesg.txt": killed})
+    assert ruling.cause == "died", str(ruling)
+
+
 def test_the_echo_of_a_dead_peer_is_not_raised() -> None:
     refused = "NCCL error in: NCCLUtils.hpp:121, remote process exited or there was a network error, NCCL version 2.27"
     files: dict[str, str | bytes] = {

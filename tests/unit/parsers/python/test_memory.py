@@ -97,3 +97,17 @@ def test_no_sign_of_a_shortage(text: str) -> None:
 @settings(max_examples=30, deadline=None)
 def test_never_raises(pieces: list[str]) -> None:
     events_of(Memory(), "".join(pieces))
+
+
+def test_code_in_a_traceback_is_no_event_of_its_own() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/srv/load.py", line 7, in fill\n'
+        '    raise MemoryError("CUDA out of memory")\n'
+        "MemoryError: CUDA out of memory\n"
+    )
+    assert [e.place.line for e in events_of(Memory(), text) if isinstance(e, OutOfMemory)] == [4]
+
+
+def test_an_indented_line_that_no_frame_stands_above_is_read() -> None:
+    assert len(events_of(Memory(), "report:\n    MemoryError: no room\n")) == 1
