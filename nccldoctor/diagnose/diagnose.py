@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.passed_calls import unpassed_stalls
 from nccldoctor.align.nccl_counter_evidence import counters_of, has_lagging_coll_lines
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.confidence import strongest_first
@@ -13,7 +14,7 @@ from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.diagnose.signs.still_running import has_gone_on, has_open_call
+from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.events import CommInit, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -33,14 +34,18 @@ def diagnose(facts: Facts) -> Judgement:
 def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     """The stalls to judge: those of the wait-for graph, else one crash, else nothing.
 
-    While a job goes on, calls are in flight and hosts run ahead of each other. Where no log complains, only those stalls count that
-    stacks confirm, or whose call a dump holds as unfinished.
+    While a job goes on, calls are in flight and hosts run ahead of each other. Where no log complains, a stall counts unless later lines
+    show that it passed, and only if a dump holds its call as unfinished; stacks may confirm it against that.
     """
-    quiet = _has_no_complaint(facts)
-    if quiet and has_gone_on(facts):
-        stalls = [s for s in facts.stalls if _is_confirmed_by_stacks(facts, s)]
-    else:
-        stalls = [s for s in facts.stalls if not quiet or (has_open_call(facts, s) and not counters_of(facts, s.call))]
+    stalls: Sequence[Stall] = facts.stalls
+    if _has_no_complaint(facts):
+        standing = unpassed_stalls(facts)
+        stalls = [
+            s
+            for s in facts.stalls
+            if _is_confirmed_by_stacks(facts, s)
+            or (s in standing and has_open_call(facts, s) and not counters_of(facts, s.call))
+        ]
     if stalls:
         return stalls
     if facts.failures:

@@ -11,6 +11,7 @@ from nccldoctor.align.departures import Departure, find_departure
 from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
+from nccldoctor.align.health.proof import Health, observe_health
 from nccldoctor.align.mismatches import Mismatch
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
@@ -143,6 +144,11 @@ class ObservedStall(Stall):
     def has_connection_broken_first(self) -> bool:
         """True when a connection broke before anybody had waited until the limit."""
         return silence.has_connection_broken_first(self.facts)
+
+    @cached_property
+    def health(self) -> Health:
+        """What shows that the job is well, and what speaks against it."""
+        return observe_health(self.facts)
 
     @cached_property
     def is_scattered(self) -> bool:

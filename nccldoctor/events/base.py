@@ -136,6 +136,21 @@ class Event:
         """The verdicts that such an event can make true; empty where it is no trouble."""
         return self.causes
 
+    @property
+    def is_trouble(self) -> bool:
+        """True where the line may tell of a failure: only what comes after it can show that all is well."""
+        return self.is_complaint or bool(self.can_cause)
+
+    @property
+    def is_end_of_process(self) -> bool:
+        """True where another program recorded a failed process, host or job: steps of others do not answer it."""
+        return False
+
+    @property
+    def is_stop_by_person(self) -> bool:
+        """True where a person stopped the job."""
+        return False
+
     def phrase(self) -> str:
         """The line in a reader's words, for example ``ended by SIGKILL``; the line itself where the kind has no words."""
         return " ".join(self._phrase().split())[:CHARACTERS]

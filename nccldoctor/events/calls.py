@@ -102,6 +102,11 @@ class DumpNote(Event):
         """False: the timeout that it answers is the complaint."""
         return False
 
+    @property
+    def is_trouble(self) -> bool:
+        """False where the rank only writes its dump: a person, or the job itself, may have asked for it."""
+        return self.what not in ("by-the-job", "preparing", "writing", "written", "broadcast")
+
 
 @kind("tear-down")
 class TearDown(Event):
@@ -125,6 +130,16 @@ class TearDown(Event):
     def consequence(self) -> EventRole:
         """It is what takes a job down."""
         return EventRole.TEAR_DOWN
+
+    @property
+    def is_trouble(self) -> bool:
+        """True unless the workers of the launcher were done."""
+        return self.what != "exit-barrier"
+
+    @property
+    def is_stop_by_person(self) -> bool:
+        """True of a launcher that received SIGINT."""
+        return self.what == "death-signal" and self.detail == "SIGINT"
 
     def _phrase(self) -> str:
         return _TEAR_DOWN.get(self.what, f"tear-down: {self.what}" if self.what else "tear-down")
@@ -184,6 +199,11 @@ class CollectiveMismatch(Event):
     left_seq: int | None = None
     right_op: str | None = None
     right_seq: int | None = None
+
+    @property
+    def is_trouble(self) -> bool:
+        """Always true."""
+        return True
 
 
 @kind("monitored-barrier", wording="monitored barrier gave up", symbol="timeout", is_alarm=True)

@@ -51,6 +51,21 @@ class ProcessExit(Event):
         """An exit code of 0 is no trouble, nor is an end of which nothing is known."""
         return _ENDS | {C.NETWORK} if self.exitcode else _NONE
 
+    @property
+    def is_trouble(self) -> bool:
+        """True unless the process is known to have ended with 0."""
+        return self.exitcode != 0
+
+    @property
+    def is_end_of_process(self) -> bool:
+        """True of every end but that of a program that was done."""
+        return self.exitcode != 0
+
+    @property
+    def is_stop_by_person(self) -> bool:
+        """True of an end by SIGINT."""
+        return self.signal == "SIGINT" or self.exitcode in (-2, 130)
+
     def _phrase(self) -> str:
         if self.signal:
             return f"ended by {self.signal}"
@@ -92,6 +107,16 @@ class ExceptionRaised(Event):
         """The rank's own error, unless the process caught it."""
         return _ENDS if self.origin == "own" and not self.logged else _NONE
 
+    @property
+    def is_trouble(self) -> bool:
+        """Always true: whether the process went on after it, only later lines show."""
+        return True
+
+    @property
+    def is_stop_by_person(self) -> bool:
+        """True of Python's word for Ctrl-C."""
+        return self.type == "KeyboardInterrupt"
+
     def _phrase(self) -> str:
         name = self.type.rpartition(".")[2] or "an exception"
         place = f" in {innermost((self.frame,))}" if self.frame else ""
@@ -122,6 +147,11 @@ class OutOfMemory(Event):
         """The rank whose GPU is full, else the kernel that killed a process."""
         return Writer.RANK if self.scope == "device" else Writer.KERNEL
 
+    @property
+    def is_end_of_process(self) -> bool:
+        """True where the kernel killed a process."""
+        return self.scope != "device"
+
 
 @kind("nccl-error", symbol="trouble", wording="NCCL error", worded_by="code", is_reaction=True, moot_after_end=True)
 class NcclError(Event):
@@ -139,6 +169,11 @@ class NcclWarn(Event):
     message: str = ""
     file: str | None = None
     device: int | None = None
+
+    @property
+    def is_trouble(self) -> bool:
+        """Always true: NCCL warns where something failed or will not work."""
+        return True
 
 
 @kind("ib-error", symbol="trouble", host_matters=True, has_two_ends=True)
@@ -172,6 +207,11 @@ class IbError(Event):
     def can_cause(self) -> frozenset[CauseClass]:
         """Notices and flushes are no trouble of their own, and a slower link still works."""
         return _NONE if self.what in ("notice", "speed") or (self.what == "completion" and self.is_flush) else _LINKS
+
+    @property
+    def is_trouble(self) -> bool:
+        """False of a notice and of a slower link."""
+        return self.what not in ("notice", "speed")
 
     def _phrase(self) -> str:
         where = (f" on {self.hca}" if self.hca else "") + (f", status {self.status}" if self.status is not None else "")
@@ -291,6 +331,11 @@ class RendezvousError(Event):
     message: str = ""
     node: str | None = None
 
+    @property
+    def is_trouble(self) -> bool:
+        """Always true; at the end of a good job nothing is left that it could harm."""
+        return True
+
 
 @kind("scheduler", wording="scheduler", worded_by="what", causes=_ENDS, writer=Writer.SCHEDULER, symbol="trouble")
 class SchedulerEvent(Event):
@@ -314,6 +359,11 @@ class SchedulerEvent(Event):
         """Who cancels a job does so after it stood still."""
         return EventRole.TEAR_DOWN if self.what == "cancelled" else None
 
+    @property
+    def is_end_of_process(self) -> bool:
+        """Always true."""
+        return True
+
 
 @kind("kernel", wording="kernel", worded_by="what", writer=Writer.KERNEL, symbol="trouble", host_matters=True)
 class KernelEvent(Event):
@@ -331,6 +381,16 @@ class KernelEvent(Event):
     def can_cause(self) -> frozenset[CauseClass]:
         """By what it says of storage, links, memory and processes."""
         return _KERNEL.get(self.what, _NONE)
+
+    @property
+    def is_trouble(self) -> bool:
+        """False only of a link that came back and of a note about peer memory."""
+        return self.what not in ("link-up", "peermem")
+
+    @property
+    def is_end_of_process(self) -> bool:
+        """True where a process was killed or the host went down."""
+        return self.what in ("segfault", "panic", "reboot", "oom-invoked")
 
 
 _KERNEL = {

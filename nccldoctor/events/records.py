@@ -82,6 +82,11 @@ class RasStatus(Event):
     processes: tuple[tuple[int, str, int], ...] = ()
     table: int | None = None
 
+    @property
+    def is_trouble(self) -> bool:
+        """True of a process without an answer and of an error; counts differ in a running job as well."""
+        return self.what in ("DEAD", "ERROR", "TIMEOUT") or (self.what == "INCOMPLETE" and bool(self.missing))
+
 
 @kind("inspector", wording="finished a call that NCCL's Inspector saw")
 class InspectorRecord(Event):
@@ -140,6 +145,11 @@ class FrAnalysis(Event):
     seq: int | None = None
     detail: str = ""
 
+    @property
+    def is_trouble(self) -> bool:
+        """True where it names missing ranks."""
+        return bool(self.missing)
+
 
 @kind("note")
 class Note(Event):
@@ -158,8 +168,16 @@ class Note(Event):
         """What a full disk, a lost loader worker and the like can lead to; other notes are no trouble."""
         return _ANY_OF_A_PROCESS if self.what in _TROUBLE else frozenset()
 
+    @property
+    def is_trouble(self) -> bool:
+        """True also of what ends a call or a worker, whatever that leads to."""
+        return self.what in _TROUBLE or self.what in _FAILED
+
 
 _ANY_OF_A_PROCESS = frozenset(CauseClass) - {CauseClass.NONE, CauseClass.NETWORK, CauseClass.HARDWARE}
 _TROUBLE = frozenset(
     {"shm-exhausted", "fd-exhausted", "disk-full", "loader-died", "loader-timeout", "loss-nan", "zero3-trace"}
 )
+_FAILED = frozenset(
+    {"nccl-trail", "remote-error", "aborted-comm", "worker-gone", "worker-crashed", "ranks-missing"}
+) | {"store-barrier-waiting", "connect-retry", "process-limit", "iommu-fault", "port-down", "desync-failed"}

@@ -356,7 +356,7 @@ def test_more_than_belong_at_the_stores_barrier_are_of_another_run(line: str) ->
 
 
 def test_a_barrier_that_let_everybody_pass_is_no_trouble() -> None:
-    assert excerpt(*(BARRIER.format(r=r, world=2, here=2) for r in (0, 1))).cause == "none"
+    assert excerpt(*(BARRIER.format(r=r, world=2, here=2) for r in (0, 1))).cause == "undetermined"
 
 
 def test_steps_after_the_barrier_show_that_the_job_came_up() -> None:

@@ -45,12 +45,15 @@ def test_all_that_dumped_ended_in_one_call_so_the_one_without_a_dump_is_missed()
 
 def test_ranks_that_stand_in_different_calls_move() -> None:
     ruling = dumped(recorded(r).calls(6 + r) for r in range(3))
-    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+    assert not ruling.blamed, str(ruling)
+    assert ruling.cause == "undetermined", "rank 3 left no dump: nothing shows that it is well"
 
 
 def test_a_last_call_of_its_own_kind_is_the_end_of_a_job() -> None:
     ruling = dumped(recorded(r).calls(6).call("barrier", n=1) for r in range(3))
-    assert (ruling.cause, ruling.ranks) == ("none", ""), str(ruling)
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    whole = dumped(recorded(r).calls(6).call("barrier", n=1) for r in range(4))
+    assert (whole.cause, whole.verdict["confidence"]) == ("none", "low"), str(whole)
 
 
 def test_half_of_the_dumps_tell_nothing_of_the_other_half() -> None:
@@ -164,7 +167,7 @@ def test_standstills_that_have_nothing_in_common_are_calls_in_flight() -> None:
         if one.rank % 4 != 3:
             one.entries[-1]["retired"] = False
     ruling = dumped(recorded_ranks)
-    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("none", "", ""), str(ruling)
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), "open calls, and no log that shows an end"
 
 
 def late() -> list[RecordedRank]:
@@ -247,10 +250,10 @@ def test_a_checkpoint_that_failed_on_one_rank_is_raised_on_all_and_its_own() -> 
     assert (ruling.cause, ruling.ranks) == ("raised", "2"), str(ruling)
 
 
-def test_logs_that_just_stop_are_no_sure_sign_of_health() -> None:
+def test_logs_that_just_stop_are_no_sign_of_health() -> None:
     texts: dict[str, str | bytes] = {
         f"logs/rank_{r}.log": "".join(step(r, n, n) for n in range(1, 5)) for r in range(4)
     }
-    assert (read(texts).cause, read(texts).verdict["confidence"]) == ("none", "low")
+    assert read(texts).cause == "undetermined", "a job that stands leaves the same lines"
     done = {path: f"{text!s}2026-01-01 10:10:09,000 INFO training finished\n" for path, text in texts.items()}
     assert read({**done}).verdict["confidence"] != "low"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.passed_calls import has_gone_on
 from nccldoctor.align.lateness.call_times import Measure
 from nccldoctor.align.lateness.late_ranks import LateRank
 from nccldoctor.align.mismatches import rows_at
@@ -20,7 +21,6 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.diagnose.signs.still_running import has_gone_on
 from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb

@@ -1,7 +1,8 @@
-"""Something is wrong, and the input does not show what.
+"""Something is wrong and the input does not show what, or there is not enough to judge.
 
-What it means: somebody complained or failed, but the input does not show who is missing or what differs. Coverage says which file would.
-How we know: an alarm or a failure without the evidence that any other class needs.
+What it means: somebody complained or failed, but the input does not show who is missing or what differs. Or nothing failed in what was
+read, and nothing shows that the job ended well or goes on. Coverage says which file would.
+How we know: an alarm or a failure without the evidence that any other class needs, or no proof that the job is well.
 What would refute it: the dumps or logs that coverage lists as missing.
 """
 
@@ -12,15 +13,29 @@ from collections.abc import Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of
 from nccldoctor.align.stalls import StallKind
-from nccldoctor.diagnose.citations import Citation, Line, Waiting, written
+from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, written
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
-from nccldoctor.events import CallTimeout, DesyncReport, DumpSignal, Event, ProcessExit, Stack, WorkStatus
-from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Stalled
+from nccldoctor.events import (
+    CallTimeout,
+    DesyncReport,
+    DumpSignal,
+    Event,
+    ProcessExit,
+    Setting,
+    Stack,
+    Version,
+    WorkStatus,
+)
+from nccldoctor.model import CauseClass, Confidence, Evidence, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
+
+MOST = 3
+"""Lines of one kind that are quoted."""
 
 
 @rule(CauseClass.UNDETERMINED, refuted_by="the dumps or logs that coverage lists as missing")
@@ -29,15 +44,17 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     call, first = stall.call, facts.liveness.first_alarm
     trouble, lines = find_broken_end(facts)
     exits = list(facts.case.of(ProcessExit))[:2]
+    failed = [e for e in stall.health.troubles if e is not first]
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
     citations += [Line(first, "the first complaint")] if first is not None else []
     citations += [Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in exits]
     citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
+    citations += [line for e in failed[:MOST] if not is_cited(line := Line(e, "nothing answers it"), citations)]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     return Hypothesis(
-        _headline(stall, first, trouble, bool(stacks)),
+        _headline(facts, stall, trouble, bool(stacks)),
         citations or [_what_was_read(facts)],
         Confidence.CANNOT_TELL,
         suspects=stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts),
@@ -46,23 +63,42 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     )
 
 
-def _headline(stall: ObservedStall, first: Event | None, trouble: str, has_stacks: bool) -> str:
+def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool) -> str:
+    first, troubles = facts.liveness.first_alarm, stall.health.troubles
     if stall.call is not None:
         inside = stall.call.inside
         waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
-        return f"{waiting}; what was read does not tell for whom"
+        return f"{waiting}; no file shows whether it ended, or which rank it waits for"
     if isinstance(first, DumpSignal):
-        who = _whose_watchdog(first)
-        return f"{who} gave up on a call that no line names; what was read does not tell for whom it waits"
+        return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
     if isinstance(first, CallTimeout) and first.op:
-        return f"{_gave_up_on(first)}; what was read does not tell for whom it waited"
-    if first is not None:
-        return "Something went wrong, and what was read does not tell who caused it"
+        return f"{_gave_up_on(first)}; no file shows which rank it waited for"
     if trouble:
-        return f"{trouble}, and what was read does not tell why"
+        return f"{trouble}, and no file shows why"
+    if troubles:
+        more = f" and {len(troubles) - 1} more" if len(troubles) > 1 else ""
+        return f"Something failed ({troubles[0].phrase()}{more}), and no file shows what caused it"
     if has_stacks:
-        return "Stacks show where a process stands, and nothing that was read shows whether it still moves"
-    return "What was read does not tell whether anything is wrong"
+        return (
+            "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
+        )
+    return f"There is not enough to judge: {_missing(facts)}"
+
+
+def _missing(facts: Facts) -> str:
+    """Says what was looked for and not found."""
+    case, liveness = facts.case, facts.liveness
+    kinds = {
+        "log": any(s.kind is SourceKind.LOG for s in case.sources),
+        "recorder dump": bool(liveness.dumped),
+        "stack": any(case.of(Stack)),
+        "exit record": any(case.of(ProcessExit)),
+    }
+    absent = [f"no {kind}" for kind, is_there in kinds.items() if not is_there]
+    nothing = "no line tells of a failure, and none of a good end" if kinds["log"] else "no log tells of an end"
+    lost = loss_words([gap for gap in case.gaps if gap.lost])
+    more = f"; there is {' and '.join(absent)}" if absent else ""
+    return f"{nothing}{more}" + (f"; not everything could be read: {lost}" if lost else "")
 
 
 def _whose_watchdog(signal: DumpSignal) -> str:
@@ -106,8 +142,11 @@ def _is_one_group(found: Sequence[Event]) -> bool:
     return len({str(e.group) for e in found}) == 1
 
 
-def _what_was_read(facts: Facts) -> Evidence:
-    """Evidence that names what was read, where nothing else is known."""
+def _what_was_read(facts: Facts) -> Citation:
+    """The last line that was understood, else the name of what was read."""
+    said = [e for e in facts.case.events if not isinstance(e, Stack | Version | Setting)]
+    if said:
+        return Line(said[-1], "the last line that was understood: no complaint, and no end")
     if facts.case.sources:
         source = facts.case.sources[0]
         return Evidence(Place(source.id, source.path), "", _files_without_stall(len(facts.case.sources)))
@@ -115,8 +154,4 @@ def _what_was_read(facts: Facts) -> Evidence:
 
 
 def _files_without_stall(files: int) -> str:
-    return (
-        "the one file read does not tell of a stall"
-        if files == 1
-        else f"{files:,} files were read and none tells of a stall"
-    )
+    return "the one file read shows no stall" if files == 1 else f"{files:,} files were read and none shows a stall"

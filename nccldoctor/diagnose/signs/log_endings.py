@@ -6,7 +6,6 @@ from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
-from nccldoctor.identify.event_times import QUARTER
 
 MOST = 3
 
@@ -16,21 +15,6 @@ def has_clean_end(facts: Facts) -> bool:
     return any(p.what == "finished" for p in facts.case.of(Phase)) or any(
         e.exitcode == 0 for e in facts.case.of(ProcessExit)
     )
-
-
-def is_over(facts: Facts) -> bool:
-    """True when some process was done after the issue of every call that the dumps show open.
-
-    Those calls were merely in flight. The zone of a log without complaints is not known: an end counts where it follows
-    within half a quarter of an hour, or has no time.
-    """
-    ends: list[Event] = [p for p in facts.case.of(Phase) if p.what == "finished"]
-    ends += [e for e in facts.case.of(ProcessExit) if e.exitcode == 0]
-    times = [facts.liveness.time(e) for e in ends]
-    issued = [
-        facts.issued_at[key] for s in facts.stalls for c in s.calls if (key := c.key) in facts.issued_at and c.row >= 0
-    ]
-    return bool(times) and all(any(not (end - at) % QUARTER > QUARTER / 2 for end in times) for at in issued)
 
 
 def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:

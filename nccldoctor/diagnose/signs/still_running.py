@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
-from nccldoctor.diagnose.signs.log_endings import has_clean_end
-from nccldoctor.events import DumpNote, Heartbeat, Progress
-from nccldoctor.identify.event_times import QUARTER
 from nccldoctor.model.ranks import Ranks
-
-MARGIN = 1.0
-"""Seconds behind a call from which on a line of a rank in it shows that the call came to an end."""
 
 
 def has_only_gloo_dumps(facts: Facts) -> bool:
@@ -44,17 +36,6 @@ def _separate_parts(facts: Facts) -> list[Ranks]:
     return parts
 
 
-def has_gone_on(facts: Facts) -> bool:
-    """True when lines show that the job went on after the calls shown unfinished, or ended.
-
-    Dumps show these calls unfinished; lines report later steps.
-    """
-    lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
-    bars = [e for e in facts.case.of(Progress) if e.total]
-    done = bool(bars) and (bars[-1].step or 0) >= (bars[-1].total or 0)
-    return done or has_clean_end(facts) or any(_was_after_issue(facts, e) or _was_after_dump(facts, e) for e in lines)
-
-
 def has_open_call(facts: Facts, stall: Stall) -> bool:
     """True when a dump holds a call of the stall as unfinished.
 
@@ -67,23 +48,3 @@ def has_open_call(facts: Facts, stall: Stall) -> bool:
         if (f := facts.progress.by_group_rank.get((c.group, r))) is not None
     ]
     return any(row < 0 or not facts.case.calls.retired[row] for row in rows) or any(c.pair for c in stall.calls)
-
-
-def _was_after_dump(facts: Facts, line: Heartbeat | Progress) -> bool:
-    """True when a rank reported a step after its line about a dump."""
-    notes = facts.case.of(DumpNote) if line.rank is None else facts.case.of(DumpNote, line.rank)
-    return any(n.place.source == line.place.source and (n.place.line or 0) < (line.place.line or 0) for n in notes)
-
-
-def _was_after_issue(facts: Facts, line: Heartbeat | Progress) -> bool:
-    """True when a rank inside a stuck call reported a step after that call was issued.
-
-    The zone of a log without complaints is not known: times are compared within a quarter of an hour.
-    """
-    now = facts.liveness.time(line)
-    issued = [
-        facts.issued_at[key]
-        for key, call in facts.wait_graph.calls.items()
-        if call.row >= 0 and (line.rank is None or line.rank in call.inside)
-    ]
-    return bool(issued) and not math.isnan(now) and MARGIN < (now - max(issued)) % QUARTER < QUARTER / 2

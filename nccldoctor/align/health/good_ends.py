@@ -1,0 +1,59 @@
+"""Finds the lines that show work: steps, and the ends that programs and launchers call good."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nccldoctor.align.liveness import Liveness
+from nccldoctor.events import CommInit, Event, ExceptionRaised, Heartbeat, Note, Phase, ProcessExit, Progress
+from nccldoctor.identify.case import Case
+
+
+def is_step(event: Event) -> bool:
+    """True of a step, and of an epoch that ended."""
+    if isinstance(event, Heartbeat | Progress):
+        return event.step is not None or event.epoch is not None
+    return isinstance(event, Phase) and event.what == "epoch-end"
+
+
+def is_end(event: Event) -> bool:
+    """True where a program says that it is done, fills its bar, or ended with 0."""
+    if isinstance(event, Phase):
+        return event.what == "finished"
+    if isinstance(event, CommInit):
+        return event.what == "destroy"
+    if isinstance(event, Note):
+        return event.what == "exit-without-destroy"
+    if isinstance(event, Progress):
+        return is_bar(event) and event.step == event.total
+    return isinstance(event, ProcessExit) and event.exitcode == 0
+
+
+def is_bar(event: Event) -> bool:
+    """True of a progress bar of the steps; bars with a label count files, shards or samples."""
+    return isinstance(event, Progress) and bool(event.total) and event.label is None
+
+
+def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
+    """The ends of each writer (a rank, else a file) that no other phase and no bar follows.
+
+    A program that raised an exception leaves its groups open as well: that note counts only where nothing went wrong before.
+    """
+    last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
+    for event in case.events:
+        key = (event.rank, event.place.source if event.rank is None else None)
+        if is_end(event):
+            if not isinstance(event, Note) or not _is_troubled(case, liveness, event.rank):
+                last[key].append(event)
+        elif isinstance(event, Phase):
+            last.pop(key, None)
+        elif is_bar(event):
+            last[key] = [e for e in last[key] if not isinstance(e, Progress)]
+    return tuple(e for ends in last.values() for e in ends[:2])
+
+
+def _is_troubled(case: Case, liveness: Liveness, rank: int | None) -> bool:
+    if rank is None:
+        return any(e.rank is None and e.is_trouble for e in case.events)
+    own = liveness.activity(rank)
+    return bool(own.alarms or own.own_exceptions) or any(isinstance(e, ExceptionRaised) for e in own.secondary_errors)

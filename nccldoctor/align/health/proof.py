@@ -1,0 +1,156 @@
+"""Looks for the proof that a job is well, and for what speaks against it.
+
+Silence is no proof: a log that just stops is that of a job that stands as well. A job is shown to be well where every rank that was read
+ended well, where steps follow everything that stood open, where every recorded call completed on every rank, where the stacks of all
+ranks moved between two looks, or where a person stopped it before anything else went wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nccldoctor.align.exits import fatal_exceptions
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.good_ends import good_ends
+from nccldoctor.align.health.passed_calls import unpassed_stalls
+from nccldoctor.align.health.troubles import unanswered_troubles
+from nccldoctor.align.liveness import Liveness, RankActivity
+from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
+from nccldoctor.align.stack_activity import is_waiting
+from nccldoctor.events import CommInit, Event, ExceptionRaised, Phase, Progress
+from nccldoctor.model.ranks import Ranks
+
+LATER = 5.0
+"""Seconds by which a step may follow the end of the job: hosts differ, and lines are written late."""
+
+
+class Proof(StrEnum):
+    """What shows that a job is well."""
+
+    ENDED = "ended"
+    STOPPED = "stopped"
+    WENT_ON = "went on"
+    COMPLETED = "completed"
+    MOVED = "moved"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What shows that a job is well, and what speaks against it.
+
+    ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of, ``over`` also those that were at work until then.
+    ``troubles`` are lines that nothing answers. ``standing`` are ranks that wait in a call or have not come up, and are not seen to go on.
+    """
+
+    proof: Proof
+    ends: tuple[Event, ...]
+    ended: Ranks
+    over: Ranks
+    troubles: tuple[Event, ...]
+    standing: Ranks
+
+    @property
+    def is_proven(self) -> bool:
+        """True when something shows that the job is well and nothing speaks against it."""
+        return self.proof is not Proof.NOTHING and not self.troubles and not self.standing
+
+
+def observe_health(facts: Facts) -> Health:
+    """The health of the job; none of it where there is no proof."""
+    ends = good_ends(facts.case, facts.liveness)
+    ended = Ranks(
+        r for r in {e.rank for e in ends} if r is not None and not _is_hurt(facts.liveness, facts.liveness.activity(r))
+    )
+    over = ended | (_carried(facts, ends) if ends else Ranks())
+    troubles = unanswered_troubles(facts.case, facts.liveness, ends, ended, over)
+    seen = facts.liveness.logged | facts.liveness.dumped
+    moved = _has_moved(facts)
+    stand = _stuck_ranks(facts, moved)
+    if _was_stopped_by_person(facts, troubles):
+        proof, troubles = Proof.STOPPED, ()
+    elif ends and not seen - over:
+        proof = Proof.ENDED
+    elif facts.stalls and not stand:
+        proof = Proof.WENT_ON
+    elif _has_completed_everything(facts):
+        proof = Proof.COMPLETED
+    else:
+        proof = Proof.MOVED if moved else Proof.NOTHING
+    return Health(proof, ends, ended, over, troubles, stand)
+
+
+def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:
+    """True when a rank complains, ended by an exception or badly, or a stack shows it waiting."""
+    bad = own.alarms or own.waiting_stack or fatal_exceptions(liveness, own)
+    return bool(bad) or any(e.exitcode for e in own.exits)
+
+
+def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
+    """The ranks for which another one's good end speaks: they complain of nothing and do no step after it."""
+    done = [e for e in ends if not isinstance(e, Progress)] or list(ends)
+    done = [
+        e for e in done if e.rank is None or isinstance(e, Phase)
+    ]  # the exit of one rank says nothing of the others
+    if not done:
+        return Ranks()
+    end = max((t for e in done if not math.isnan(t := facts.liveness.time(e))), default=math.nan)
+    found = []
+    for rank, own in facts.liveness.by_rank.items():
+        late = [e for e in own.steps if facts.liveness.time(e) > end + LATER]
+        if not late and not _is_hurt(facts.liveness, own):
+            found.append(rank)
+    return Ranks(found)
+
+
+def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
+    """Ranks in a call that nothing shows to be over, by dump, stack or counts, or that never came up."""
+    found = Ranks(r for s in unpassed_stalls(facts) for c in s.calls for r in c.entered)
+    stances = () if moved else facts.looks.newest.values()
+    waiting = (s.rank or 0 for s in stances if s.posture.is_wait or s.posture.is_gone)
+    begun = {(e.comm_id, e.nranks): e for e in facts.case.of(CommInit) if e.what == "start"}
+    up = {(e.comm_id, e.nranks) for e in facts.case.of(CommInit) if e.what == "complete"}
+    unready = [e for key, e in begun.items() if key not in up] if not len(facts.case.calls) else []
+    uneven = any(uneven_communicators(facts, {one.comm for one in facts.case.nccl_counters}))
+    lagging = uneven or has_lagging_coll_lines(facts)
+    return found | waiting | (e.rank or 0 for e in unready) | (facts.case.world if lagging else Ranks())
+
+
+def _has_completed_everything(facts: Facts) -> bool:
+    """True when dumps of all ranks hold calls, all of them complete on every member."""
+    known = Ranks(r for g in facts.case.groups for r in g.members)
+    dumped = facts.liveness.dumped
+    is_idle = not facts.stalls and all(c.completed for c in facts.wait_graph.calls.values())
+    return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
+
+
+def _has_moved(facts: Facts) -> bool:
+    """True when steps follow the first look, or every wait in it had ended in the newest one."""
+    looks = facts.looks
+    waited = [s for s in looks.all[0].stances.values() if s.posture.is_wait] if len(looks.all) > 1 else []
+    return bool(looks.all) and (
+        bool(looks.later_steps) or (bool(waited) and all(looks.has_left(s.process) for s in waited))
+    )
+
+
+def _was_stopped_by_person(facts: Facts, troubles: tuple[Event, ...]) -> bool:
+    """True when all trouble follows from a person's SIGINT, which found nobody waiting for a peer."""
+    stops = [e for e in facts.case.events if e.is_stop_by_person]
+    if not stops or facts.failures:
+        return False
+    if any(is_waiting(e.frames) for e in stops if isinstance(e, ExceptionRaised)):
+        return False
+    return all(e.is_stop_by_person or (e.consequence is not None and _can_follow(facts, e, stops)) for e in troubles)
+
+
+def _can_follow(facts: Facts, event: Event, stops: Sequence[Event]) -> bool:
+    """True unless times, or lines of one file, show an event before all of these."""
+    when = facts.liveness.time(event)
+    times = [t for e in stops if not math.isnan(t := facts.liveness.time(e))]
+    if times and not math.isnan(when):
+        return when >= min(times) - LATER
+    lines = [e.place.line or 0 for e in stops if e.place.source == event.place.source]
+    return not lines or (event.place.line or 0) > min(lines)

@@ -1,0 +1,99 @@
+"""Finds the troubles of a job that no later step and no good end answers.
+
+A library warns, a server is gone when everybody leaves, an Xid is days old: a rank that goes on afterwards has answered it. Example:
+rank 3 logs a traceback at step 40 and reports step 50: it caught that error. Rank 5 logs one at step 40 and nothing more: that is open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nccldoctor.align.health.good_ends import is_step
+from nccldoctor.align.liveness import Liveness
+from nccldoctor.events import Event
+from nccldoctor.events.base import Writer
+from nccldoctor.identify.case import Case
+from nccldoctor.model.ranks import Ranks
+
+
+@dataclass(slots=True)
+class LastWork:
+    """When and where some ranks were last seen at work: the newest time, and the last line in each file."""
+
+    at: float = -math.inf
+    line: dict[int, int] = field(default_factory=dict)
+
+    def note(self, event: Event, when: float) -> None:
+        """Take a line of work into account."""
+        if not math.isnan(when):
+            self.at = max(self.at, when)
+        self.line[event.place.source] = max(self.line.get(event.place.source, 0), event.place.line or 0)
+
+    def is_after(self, event: Event, when: float) -> bool:
+        """True when work is seen after an event: further down in its file, else by time."""
+        if event.place.source in self.line:
+            return self.line[event.place.source] > (event.place.line or 0)
+        return not math.isnan(when) and self.at > when
+
+
+def work_of_ranks(case: Case, liveness: Liveness, ends: Sequence[Event]) -> Mapping[int | None, LastWork]:
+    """The last step, or good end, of each rank; of writers without a rank under None."""
+    found: dict[int | None, LastWork] = defaultdict(LastWork)
+    for event in (*filter(is_step, case.events), *ends):
+        found[event.rank].note(event, liveness.time(event))
+    return found
+
+
+def unanswered_troubles(
+    case: Case, liveness: Liveness, ends: Sequence[Event], ended: Ranks, over: Ranks
+) -> tuple[Event, ...]:
+    """The troubles that no later work answers, in input order.
+
+    ``ends`` are the good ends and ``ended`` the ranks that they speak of; ``over`` are also those that were at work when another one
+    said that the job was done. The complaint of a rank that gave up on a call is always open. So is the end of a process that somebody
+    else recorded, unless every rank is seen to end well.
+    """
+    troubles = [e for e in case.events if e.is_trouble]
+    if not troubles:
+        return ()
+    work = work_of_ranks(case, liveness, ends)
+    all_ended, all_over = (bool(case.world) and not case.world - ranks for ranks in (ended, over))
+
+    def is_answered(event: Event) -> bool:
+        if event.is_complaint and not event.moot_after_end:
+            return False
+        if (event.moot_after_end and all_over) or all_ended:
+            return True
+        when = liveness.time(event)
+        return not event.is_end_of_process and all(w.is_after(event, when) for w in _concerned(case, event, work))
+
+    return tuple(e for e in troubles if not is_answered(e))
+
+
+def _concerned(case: Case, event: Event, work: Mapping[int | None, LastWork]) -> Iterable[LastWork]:
+    """The work of those whom an event may have hit: its rank, its host, else everybody.
+
+    A warning of a rank that reports no steps is answered by those of the others, who cannot go on without it; its own error is not.
+    """
+    if event.rank in work and event.rank is not None:
+        return [work[event.rank]]
+    if event.rank is not None and event.can_cause:
+        return [LastWork()]
+    if event.written_by is Writer.RANK:
+        same_file = [w for w in work.values() if event.place.source in w.line]
+        return [_any_of_them(same_file or work.values())]
+    near = [work[r] for r, host in case.rank_host.items() if host == event.host and r in work]
+    return near or list(work.values()) or [LastWork()]
+
+
+def _any_of_them(parts: Iterable[LastWork]) -> LastWork:
+    """The last work of any of several writers."""
+    whole = LastWork()
+    for part in parts:
+        whole.at = max(whole.at, part.at)
+        for source, line in part.line.items():
+            whole.line[source] = max(whole.line.get(source, 0), line)
+    return whole
