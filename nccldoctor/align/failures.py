@@ -258,11 +258,13 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
 def _ranks_of_node(case: Case, hosts: Hosts, event: SchedulerEvent) -> Ranks:
     """The ranks that a scheduler's line takes down: the one it names, or all of its host.
 
-    Of a failed node that nothing else names, the ranks without a host where all other ranks have one.
+    Of a failed node that nothing else names, the ranks without a host where all other ranks have one. A notice that a job or a step ends
+    is printed on its first host, whichever failed.
     """
     if event.rank is not None:
         return Ranks([event.rank])
-    host = event.host or failed_node(event.detail)
+    is_notice = event.what == "node-failure" and event.job is not None
+    host = failed_node(event.detail) or (None if is_notice else event.host)
     without = case.world - case.rank_host
     is_rest = event.what == "node-failure" and 0 < len(without) < len(case.world)
     return hosts.on(host) or (without if is_rest else Ranks())

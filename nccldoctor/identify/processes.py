@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nccldoctor.events import CommInit, Event, InspectorRecord, Phase, ProcessExit, RasStatus, Writer
+from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, RasStatus, Writer
 from nccldoctor.model.hosts import short_host
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank
 
 
@@ -85,6 +86,7 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host, event.pid, local_rank(event.text), None)
         elif event.rank is not None and (event.pid is not None or event.host) and event.written_by is Writer.RANK:
             processes.learn(event.rank, event.host, event.pid, None, None)
+    _read_slurm_launch([e for e in events if isinstance(e, Note) and e.what == "tasks-on-host"], processes)
     _read_slurm_tasks(events, processes)
     _read_ras([e for e in events if isinstance(e, RasStatus)], processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
@@ -114,6 +116,14 @@ def _read_ras(events: list[RasStatus], processes: ProcessTable) -> None:
         if event.comm_id is not None and size == total:
             for rank, host, pid in event.processes:
                 processes.learn(rank, host, pid, None, None)
+
+
+def _read_slurm_launch(table: Sequence[Note], processes: ProcessTable) -> None:
+    """Slurm says which tasks each host starts: they are ranks where a host has several."""
+    placed = {rank: note.host for note in table for rank in Ranks.parse(note.detail)}
+    if len(placed) > len({note.host for note in table}):
+        for rank, host in placed.items():
+            processes.learn(rank, host, None, None, None)
 
 
 def _read_slurm_tasks(events: Iterable[Event], processes: ProcessTable) -> None:

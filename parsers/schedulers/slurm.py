@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from nccldoctor.events import Event, ProcessExit, SchedulerEvent
+from nccldoctor.events import Event, Note, ProcessExit, SchedulerEvent
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
@@ -36,6 +36,9 @@ _SLURM_OOM = lazy(
     r"|killed by the cgroup out-of-memory handler"
 )
 _KILLING = lazy(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
+_LAUNCH = lazy(
+    r"srun: launching \S{1,60} on host (?P<host>[\w.-]{1,200}), \d{1,7} tasks: \[?(?P<tasks>\d[\d,-]{0,2000})"
+)
 _NODE_FAILURE = lazy(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
 
 _TABLE = Table(__file__)
@@ -61,6 +64,9 @@ class Scheduler(LineParser):
         body = line.raw  # "srun:" looks like a prefix and may have been peeled off
         if match := _TASK.search(body):
             yield from _tasks(line, match)
+        elif match := _LAUNCH.search(body):
+            tasks = str(_task_set(match["tasks"]))
+            yield Note(**_common(line, host=match["host"], rank=None, pid=None), what="tasks-on-host", detail=tasks)
         elif match := _CANCELLED.search(body):
             why = match["why"].strip()
             what = _TABLE.first(why) or "cancelled"

@@ -346,3 +346,28 @@ def test_silent_ranks_that_are_no_host_are_not_named_together() -> None:
 def test_a_host_of_which_no_log_was_collected_is_a_suspect() -> None:
     ruling = read({"train.log": "".join(str(GONE_NODE[f"logs/rank_{r}.log"]) for r in range(4)) + "WORLD_SIZE=8\n"})
     assert ruling.ranks == "", str(ruling)
+
+
+FAILED_NODE = (
+    "srun: error: Node failure on gpu3\n"
+    "slurmstepd: error: *** STEP 4711.0 ON gpu0 CANCELLED AT 2026-04-04T02:33:10 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n"
+    "srun: error: gpu0: tasks 0-3: Exited with exit code 1\nsrun: error: gpu1: tasks 4-7: Terminated\n"
+)
+
+
+def test_the_tasks_of_a_failed_node_are_known_from_the_launch() -> None:
+    launch = "".join(
+        f"srun: launching StepId=4711.0 on host gpu{n}, 4 tasks: [{4 * n}-{4 * n + 3}]\n" for n in range(4)
+    )
+    ruling = read({"slurm-4711.out": launch + FAILED_NODE})
+    assert (ruling.cause, ruling.ranks) == ("died", "12-15"), str(ruling)
+
+
+def test_the_host_that_prints_the_notice_is_not_the_one_that_failed() -> None:
+    ruling = read({"slurm-4711.out": FAILED_NODE})
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+
+
+def test_one_task_for_each_host_is_a_launcher_and_no_rank() -> None:
+    launch = "".join(f"srun: launching StepId=4711.0 on host gpu{n}, 1 tasks: [{n}]\n" for n in range(4))
+    assert read({"slurm-4711.out": launch + FAILED_NODE}).ranks == ""
