@@ -119,6 +119,14 @@ CASES = {
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:91kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
         lambda: Job().ends({5: -9}, 1).kernel(1, "audit: type=1400 audit(1.2:3): apparmor=STATUS"),
     ),
+    "hccl-timeout": (
+        lambda: crash("RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507048"),
+        lambda: crash("RuntimeError: NPU function error: aclnnMatmul, error code is 561002"),
+    ),
+    "jax-barrier": (
+        lambda: crash("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Timed out task names: /job:w/task:4"),
+        lambda: crash("jaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: shapes do not match"),
+    ),
     "killed-without-record": (
         lambda: Job().ends({5: -11}, 1),
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:92kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
