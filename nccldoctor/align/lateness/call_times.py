@@ -146,20 +146,20 @@ def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     return replace(times, at=at, behind=at - _medians(times.call, at)[times.call])
 
 
-def parts_from_end(times: CallTimes) -> Ints:
-    """The part of its rank's calls to which each row belongs; 0 is the newest part."""
-    total = np.bincount(times.pair)
-    order = np.lexsort((times.order, times.pair))
-    place = np.empty(len(times), dtype=np.int64)
-    place[order] = np.arange(len(times)) - np.repeat(np.cumsum(total) - total, total)
+def parts_from_end(pair: Ints, order: Ints) -> Ints:
+    """The part of its pair's calls to which each row belongs; 0 is the newest part."""
+    total = np.bincount(pair)
+    rows = np.lexsort((order, pair))
+    place = np.empty(len(pair), dtype=np.int64)
+    place[rows] = np.arange(len(pair)) - np.repeat(np.cumsum(total) - total, total)
     parts = np.minimum(total, PARTS)
-    return np.asarray((total[times.pair] - 1 - place) * parts[times.pair] // total[times.pair], dtype=np.int64)
+    return np.asarray((total[pair] - 1 - place) * parts[pair] // total[pair], dtype=np.int64)
 
 
 def _second_earliest(times: CallTimes) -> Floats:
     """How far behind each pair is at its earliest, in the second best of its parts."""
     earliest = np.full((int(times.pair.max()) + 1, PARTS), np.inf)
-    np.minimum.at(earliest, (times.pair, parts_from_end(times)), times.behind)
+    np.minimum.at(earliest, (times.pair, parts_from_end(times.pair, times.order)), times.behind)
     earliest.sort(axis=1)
     return np.asarray(np.where(np.isfinite(earliest[:, 1]), earliest[:, 1], earliest[:, 0]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ LEAST = 0.010
 APART = 3
 """A late rank is behind by so many times what its peers usually are."""
 
-LATE_PARTS = 5
+LATE_PARTS = 4
 """Newest parts in a row in which a straggler is late: a checkpoint or a slow start fills one or two."""
 
 SIGMAS = 4.0
@@ -46,6 +46,9 @@ SHARE = 0.1
 
 FEW = 4
 """One in so many members of a group may be late; if more are, lateness is by the design of the job."""
+
+MANY = 8
+"""Ranks of a group from which on a host of one rank is unusual."""
 
 CANDIDATES = 64
 """Pairs that are looked at one by one, the dearest first."""
@@ -62,7 +65,8 @@ class LateRank:
     """A rank that is late again and again in one group.
 
     It was late by ``seconds`` (the median) in ``late_calls`` of ``compared`` calls, by ``measure``, which cost ``share`` of the
-    time. ``rows`` are its newest late calls in the table of recorded calls.
+    time. ``rows`` are its newest late calls in the table of recorded calls. ``may_be_clock``: it is as late in all calls, and no host is
+    known that it shares with others, so that its clock would explain it.
     """
 
     rank: int
@@ -73,6 +77,7 @@ class LateRank:
     compared: int
     share: float
     rows: tuple[int, ...]
+    may_be_clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +106,9 @@ def measure_lateness(case: Case, progress: ProgressTable) -> Lateness:
         if not len(times):
             continue
         compared = max(compared, int(times.call[-1]) + 1)
-        if measure is not Measure.DURATION:
-            times = without_clocks(case, times)
-        found += _late_pairs(case, times, measure)
+        own = times if measure is Measure.DURATION else without_clocks(case, times)
+        here = _late_pairs(case, own, measure)
+        found += here or _alone_behind(case, times, _late_pairs(case, times, measure))
     first: dict[int, LateRank] = {}
     for late in _origins(case, found):
         first.setdefault(late.rank, late)
@@ -112,12 +117,13 @@ def measure_lateness(case: Case, progress: ProgressTable) -> Lateness:
 
 def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank]:
     """The ranks of each group that are late up to the newest calls, often and at a noticeable cost."""
-    late = _is_late(times, measure)
+    fresh = _is_fresh(times, measure)
+    late = fresh & _is_behind(times, measure)
     first = times.row[first_rows(times)]
     group = case.call_group[first]
     cost: Floats = np.bincount(times.pair, weights=np.where(late, times.behind, 0.0)).astype(np.float64)
     share = cost / np.maximum(_span(case, times), LEAST)
-    found = _is_late_to_the_end(times, late) & (share >= SHARE)
+    found = _is_late_to_the_end(times, fresh, late) & (share >= SHARE)
     dearest = np.flatnonzero(found)[np.argsort(-cost[found], kind="stable")][:CANDIDATES]
     seconds = {pair: float(np.median(times.behind[late & (times.pair == pair)])) for pair in dearest.tolist()}
     found[:] = False
@@ -140,6 +146,21 @@ def _late_pairs(case: Case, times: CallTimes, measure: Measure) -> list[LateRank
     return out
 
 
+def _alone_behind(case: Case, times: CallTimes, found: list[LateRank]) -> list[LateRank]:
+    """Late ranks by uncorrected clocks, where a clock of its own is less likely than lateness.
+
+    That holds of a single rank of a large group whose host is not known, while the clocks of all others agree.
+    """
+    out: list[LateRank] = []
+    for late in found:
+        is_other = (case.call_group[times.row] == late.group) & (case.call_rank[times.row] != late.rank)
+        calls = np.bincount(times.pair[is_other])
+        apart = np.bincount(times.pair[is_other], np.abs(times.behind[is_other]))[calls > 0] / calls[calls > 0]
+        if len(apart) + 1 >= MANY and apart.max() * APART < late.seconds and late.rank not in case.rank_host:
+            out.append(replace(late, may_be_clock=True))
+    return out
+
+
 def _is_more_often(times: CallTimes, group: npt.NDArray[np.int32], pair: int, typical: float) -> bool:
     """True when a rank is behind by half its typical lateness more often than its group is."""
     as_late = times.behind >= typical / 2
@@ -150,32 +171,43 @@ def _is_more_often(times: CallTimes, group: npt.NDArray[np.int32], pair: int, ty
     return own >= calls * usual + SIGMAS * math.sqrt(calls * usual * (1 - usual))
 
 
-def _is_late(times: CallTimes, measure: Measure) -> Mask:
-    """Marks where a rank fell behind by more than noise, in this call and not in the one before.
-
-    Hosts issue calls without waiting for them. A rank that was late to the first of four calls is as late to the rest, which costs
-    nobody anything: a call counts where the others had waited for the last rank in the call before.
-    """
-    calls = int(times.call[-1]) + 1
-    starts = np.searchsorted(times.call, np.arange(calls))
+def _is_behind(times: CallTimes, measure: Measure) -> Mask:
+    """Marks where a rank was behind by more than noise."""
+    starts = _starts(times)
     apart = np.abs(times.behind)
     members = np.diff(np.append(starts, len(times)))
     usual = apart[np.lexsort((apart, times.call))][starts + (members - 1) // 2]
     least = POLL if measure is Measure.STARTED else LEAST
-    late = times.behind >= np.maximum(least, APART * usual)[times.call]
-    if measure is not Measure.ISSUED:
-        return np.asarray(late, dtype=bool)
-    middle = (times.at - times.behind)[starts]
-    last = np.maximum.reduceat(times.at, starts)
-    fresh = np.ones(calls, dtype=bool)
-    fresh[1:] = (times.order[starts][1:] == 0) | (middle[1:] >= last[:-1] - LEAST)
-    return np.asarray(late & fresh[times.call], dtype=bool)
+    return np.asarray(times.behind >= np.maximum(least, APART * usual)[times.call], dtype=bool)
 
 
-def _is_late_to_the_end(times: CallTimes, late: Mask) -> Mask:
-    """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their calls."""
+def _is_fresh(times: CallTimes, measure: Measure) -> Mask:
+    """Marks the calls to which a rank cannot be late only because it was late to the one before.
+
+    Hosts issue calls without waiting for them. A rank that was late to the first of four calls is as late to the rest, which costs
+    nobody anything: a call counts where the others had waited for the last rank in the call before.
+    """
+    starts = _starts(times)
+    fresh = np.ones(len(starts), dtype=bool)
+    if measure is Measure.ISSUED:
+        middle = (times.at - times.behind)[starts]
+        last = np.maximum.reduceat(times.at, starts)
+        fresh[1:] = (times.order[starts][1:] == 0) | (middle[1:] >= last[:-1] - LEAST)
+    return np.asarray(fresh[times.call], dtype=bool)
+
+
+def _starts(times: CallTimes) -> npt.NDArray[np.int64]:
+    """The first row of each call."""
+    return np.asarray(np.searchsorted(times.call, np.arange(int(times.call[-1]) + 1)), dtype=np.int64)
+
+
+def _is_late_to_the_end(times: CallTimes, fresh: Mask, late: Mask) -> Mask:
+    """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their fresh calls."""
     pairs = int(times.pair.max()) + 1
-    counts = np.bincount(times.pair * PARTS + parts_from_end(times), weights=late, minlength=pairs * PARTS)
+    pair = times.pair[fresh]
+    counts = np.bincount(
+        pair * PARTS + parts_from_end(pair, times.order[fresh]), weights=late[fresh], minlength=pairs * PARTS
+    )
     return np.asarray((counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).all(axis=1), dtype=bool)
 
 

@@ -77,6 +77,8 @@ def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> 
     if not is_moving:
         why = "no line shows that the job went on after its newest call"
         yield Doubt(why, Confidence.MEDIUM, Confidence.LOW)
+    if any(one.may_be_clock for one in late):
+        yield Doubt.at_most(Confidence.LOW, "its host is not known: a clock that is ahead looks the same")
     on_gloo = all(dump.backend == "gloo" for dump in facts.case.dumps)
     if not on_gloo and any(one.measure is Measure.ISSUED for one in late):
         yield Doubt.at_most(

@@ -96,6 +96,13 @@ def test_a_rank_that_was_early_once_is_not_late_ever_after() -> None:
     assert not measured(late).late
 
 
+def test_always_as_late_alone_among_many_may_be_a_clock() -> None:
+    found = measured(and_late(2, 0.4, 1, noise(1, 0.0005)), size=16)
+    assert found.late_ranks == {2}
+    assert found.late[2].may_be_clock
+    assert not measured(noise(1, 0.0005), size=16, clock=dict.fromkeys(range(8, 16), 0.4)).late
+
+
 def test_durations_need_no_clock() -> None:
     always = and_late(2, 0.4, 1, noise(1, 0.002))
     found = measured(always, durations=True, clock={1: 9.0, 3: -9.0})
@@ -141,7 +148,7 @@ def test_calls_issued_without_waiting_count_once() -> None:
         return 0.1 * (rank == 1)
 
     hosts = dict.fromkeys(range(4), "a")
-    assert measured(late, calls=200, at_once=50, hosts=hosts).late == {}, "four steps are too few"
+    assert measured(late, calls=150, at_once=50, hosts=hosts).late == {}, "three steps are too few"
     found = measured(late, calls=200, at_once=10, hosts=hosts)
     assert found.late[1].late_calls == 20
 
