@@ -217,7 +217,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
-        if line.what == "time-limit" and can_precede_alarm(liveness, line):
+        if line.what in ("time-limit", "oom") and line.rank is None and can_precede_alarm(liveness, line):
             yield _failure(liveness, CauseClass.DIED, line, ranks=Ranks(), certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
         if line.what == "node-failure" or evicted:

@@ -1,0 +1,72 @@
+"""A job is well only where that is proved: take the proof away, or add one failure, and it is not."""
+
+from __future__ import annotations
+
+import pytest
+from builders.verdicts import job, read, step_line
+
+DONE = "2026-01-11 09:01:00,000 INFO training finished\n"
+
+STEPS = {f"logs/rank_{r}.log": "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, 30)) for r in range(4)}
+
+FINISHED: dict[str, str | bytes] = {name: text + DONE for name, text in STEPS.items()}
+
+FAILURES = {
+    "xid": "[Sun Jan 11 09:02:00 2026] NVRM: Xid (PCI:0000:5d:00): 79, pid=88214, GPU has fallen off the bus.\n",
+    "oom of the step": "slurmstepd: error: Detected 2 oom_kill events in StepId=8841207.0. "
+    "Some of the step tasks have been OOM Killed.\n",
+    "lost node": "srun: error: Node failure on node001\n",
+    "kill": "srun: error: node001: task 3: Killed\n",
+    "nccl": "node7:8123:8199 [1] NCCL WARN Error: failed to extend /dev/shm/nccl-AbCdEf to 9637892 bytes, "
+    "error: No space left on device (28)\n",
+}
+
+
+def test_every_rank_that_says_that_it_is_done_is_proof() -> None:
+    assert read(FINISHED).cause == "none"
+
+
+def test_the_same_steps_without_an_end_prove_nothing() -> None:
+    ruling = read({**STEPS})
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("undetermined", "cannot-tell"), str(ruling)
+    assert ruling.verdict["headline"].startswith("There is not enough to judge"), str(ruling)
+
+
+@pytest.mark.parametrize("failure", ["oom of the step", "lost node", "kill", "nccl"])
+def test_one_failure_after_the_last_step_forbids_it(failure: str) -> None:
+    ruling = read({**STEPS, "slurm.out": FAILURES[failure]})
+    assert ruling.cause != "none", str(ruling)
+    assert "There is not enough" not in ruling.verdict["headline"], "it says what failed"
+
+
+@pytest.mark.parametrize("failure", sorted(FAILURES))
+def test_a_failure_alone_is_never_an_all_clear(failure: str) -> None:
+    assert read({"messages.log": FAILURES[failure]}).cause != "none"
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_healthy_job_without_its_last_words_is_not_shown_to_be_well(seed: int) -> None:
+    files = {k: v for k, v in job("healthy", seed).files.items() if isinstance(v, str)}
+    assert read({**files}).cause == "none"
+    words = ("finished", "destroy_process_group", "exit")
+    cut = {k: "".join(s for s in v.splitlines(True) if not any(w in s for w in words)) for k, v in files.items()}
+    assert read({**cut}).cause == "undetermined"
+
+
+CTRL_C = (
+    "[rank{r}]: Traceback (most recent call last):\n"
+    '[rank{r}]:   File "/opt/train/train.py", line {n}, in {where}\n'
+    "[rank{r}]:     {code}\n"
+    "[rank{r}]: KeyboardInterrupt\n"
+)
+
+
+def test_a_job_that_a_person_stopped_ended_well() -> None:
+    stop = CTRL_C.format(r=1, n=44, where="on_step_end", code="time.sleep(0.4)")
+    assert read({"train.log": STEPS["logs/rank_1.log"] + stop}).cause == "none"
+
+
+def test_a_person_who_stops_a_job_after_a_complaint_stopped_a_sick_one() -> None:
+    killed = FAILURES["kill"]
+    stop = CTRL_C.format(r=1, n=44, where="on_step_end", code="time.sleep(0.4)")
+    assert read({"train.log": STEPS["logs/rank_1.log"] + killed + stop}).cause != "none"
