@@ -105,7 +105,8 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
             numel_out=int(calls.numel_out[row]) if calls.numel_out[row] >= 0 else None,
             dtype=next(iter(dtypes[0] or dtypes[1]), None),
             entered=call.entered,
-            missing=call.missing | call.unknown,
+            missing=call.missing,
+            unseen=call.unknown,
             timeout_ms=timeout if timeout > 0 else _printed_limit(facts, call),
         )
     counts = counters_of(facts, call)
@@ -119,7 +120,8 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
         numel_in=line.numel_in if line else None,
         numel_out=line.numel_out if line else None,
         entered=call.entered,
-        missing=call.missing | call.unknown,
+        missing=call.missing,
+        unseen=call.unknown,
         timeout_ms=line.timeout_ms if line else None,
     )
 

@@ -44,7 +44,8 @@ def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> S
         numel_in=line.numel if line else None,
         dtype=line.dtype if line else None,
         entered=call.entered,
-        missing=call.missing | call.unknown,
+        missing=call.missing,
+        unseen=call.unknown,
     )
 
 

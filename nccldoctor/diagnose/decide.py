@@ -16,7 +16,7 @@ from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
 from nccldoctor.diagnose.why import reasons, runner_up
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal, Stalled
 from nccldoctor.model.ranks import Ranks
 
 NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
@@ -129,6 +129,7 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
 
 def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conclusion]) -> Finding:
     stalled = draft.stalled if draft.stalled is not None else stalled_of(facts, draft.call)
+    stalled = _with_absentees(stalled, draft)
     evidence = _without_repeats(draft.evidence)
     victims = Ranks(r for c in facts.wait_graph.calls.values() for r in c.inside) - draft.ranks
     if not victims and stalled is not None:
@@ -150,6 +151,16 @@ def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conc
         doubts=draft.doubts,
         runner_up=runner_up(facts, draft, rivals),
     )
+
+
+def _with_absentees(stalled: Stalled | None, draft: Conclusion) -> Stalled | None:
+    """The call with those named as absent among its missing; where they are but a guess they stay unseen."""
+    if stalled is None or draft.cause.family not in (Family.ABSENT, Family.SLOW):
+        return stalled
+    if draft.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM):
+        return stalled
+    absent = stalled.unseen & draft.ranks
+    return replace(stalled, missing=stalled.missing | absent, unseen=stalled.unseen - absent)
 
 
 def _without_repeats(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

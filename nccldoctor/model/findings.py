@@ -29,6 +29,8 @@ class Evidence:
 class Stalled:
     """The call that somebody waits in: the root of the chain (see the contract, *Which call*).
 
+    ``missing`` did not enter it: they are shown outside, or named as those who did not. Nothing shows of ``unseen`` whether they did.
+
     ``since`` and ``until`` are when the first member entered it and when the first of them gave up, None where
     unknown: aware where the input names a zone, year 1900 where it has no year.
     """
@@ -42,9 +44,15 @@ class Stalled:
     dtype: str | None = None
     entered: Ranks = field(default_factory=Ranks)
     missing: Ranks = field(default_factory=Ranks)
+    unseen: Ranks = field(default_factory=Ranks)
     timeout_ms: int | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def members(self) -> Ranks:
+        """All known members of its group."""
+        return self.entered | self.missing | self.unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,7 @@ class Finding:
     @property
     def members(self) -> Ranks:
         """All ranks that take part in the stalled call, and those that should."""
-        return self.stalled.entered | self.stalled.missing if self.stalled is not None else Ranks()
+        return self.stalled.members if self.stalled is not None else Ranks()
 
 
 @dataclass(frozen=True, slots=True)

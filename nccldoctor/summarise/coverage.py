@@ -23,7 +23,7 @@ from nccldoctor.events import (
     StoreError,
 )
 from nccldoctor.identify.case import Case
-from nccldoctor.model import CauseClass, Condition, Coverage, Family, Finding, SourceKind
+from nccldoctor.model import CauseClass, Condition, Confidence, Coverage, Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
 
 MOST_PROBLEMS = 12
@@ -92,26 +92,49 @@ def _unparsed(case: Case) -> Iterator[str]:
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     """The hypotheses that the input rules out, and those that it lacks the files to check."""
     case = facts.case
-    kernel = any(s.kind is SourceKind.KERNEL_LOG for s in case.sources)
-    # Where it is not known why a call does not end, silence about the network proves nothing without lines of NCCL.
-    explained = verdict.cause not in (CauseClass.UNFINISHED, CauseClass.UNDETERMINED) or any(case.of(CommInit))
-    nccl = bool(facts.liveness.logged) and explained
-    dumps = len(facts.progress.recorded_ranks) > 1  # a dump without entries agrees with nobody
+    kernel = _has_all_kernel_logs(case)
+    nccl = _has_warnings_of_nccl(facts)
+    explained = verdict.confidence_in.cause in (Confidence.HIGH, Confidence.MEDIUM)
+    dumps = explained and _has_comparable_dumps(facts)
     has_gpu_fault = any(not e.software and e.weight == "fault" for e in case.of(GpuError))
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     rows = [
         _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), nccl,
-             "no transport error in the logs", "logs of the ranks with NCCL_DEBUG=WARN, or a kernel log, would tell"),
+             "no transport error in the logs, where NCCL prints its warnings", "logs of all ranks with NCCL_DEBUG=WARN would tell"),
         _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault, kernel,
-             "no device error in the kernel log", "the kernel log of each host would tell (dmesg -T)"),
-        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case), kernel or bool(facts.liveness.exited),
+             "no device error in the kernel logs of all hosts", "the kernel log of each host would tell (dmesg -T)"),
+        _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case), kernel or _has_all_exits(facts),
              "no process was killed for memory", "the kernel log or the launcher's exit table would tell"),
         _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)), dumps,
-             "the recorded calls of all dumped ranks agree", "flight-recorder dumps of the ranks would tell"),
+             "the calls that all ranks recorded agree", "flight-recorder dumps of the ranks would tell"),
         _hypothesis("storage stall", CauseClass.NOT_ARRIVED, verdict, is_storage_slow, kernel,
-             "no blocked task or file server in the kernel log", "the kernel log of each host would tell"),
+             "no blocked task or file server in the kernel logs of all hosts", "the kernel log of each host would tell"),
     ]  # fmt: skip
     return tuple(r for r in rows if r is not None)
+
+
+def _has_all_kernel_logs(case: Case) -> bool:
+    """True where the kernel log of every host of the job was read: one of them says nothing about another host."""
+    logs = [s for s in case.sources if s.kind is SourceKind.KERNEL_LOG]
+    hosts = {case.rank_host.get(rank) for rank in case.world}
+    return bool(logs) and case.world_size is not None and hosts <= {s.host for s in logs} - {None}
+
+
+def _has_warnings_of_nccl(facts: Facts) -> bool:
+    """True where every rank's log was read and NCCL prints there: with its warnings off silence proves nothing."""
+    world = facts.case.world
+    prints = Ranks(e.rank for e in facts.case.of(CommInit) if e.rank is not None)
+    return facts.case.world_size is not None and bool(world) and world <= (facts.liveness.logged & prints)
+
+
+def _has_all_exits(facts: Facts) -> bool:
+    """True where the end of every rank is on record."""
+    return facts.case.world_size is not None and facts.case.world <= facts.liveness.exited
+
+
+def _has_comparable_dumps(facts: Facts) -> bool:
+    """True where every rank of the job left a record of its calls, so that the calls of all groups were compared."""
+    return facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
 
 
 def _has_transport_error(case: Case) -> bool:

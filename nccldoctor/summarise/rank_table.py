@@ -8,7 +8,7 @@ from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.events import CommInit
 from nccldoctor.identify.event_times import YEARLESS
-from nccldoctor.model import Alarm, Finding, Job, Place, RankState, Role
+from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
 
 NOTICES = 3
@@ -23,16 +23,29 @@ def rank_table(facts: Facts, findings: tuple[Finding, ...]) -> tuple[RankState, 
     for own in facts.progress.by_group_rank.values():
         progress.setdefault(own.rank, []).append(own)
     unread = Ranks(r for r, dump in zip(case.dump_rank, case.dumps, strict=True) if r is not None and dump.problem)
-    uncertain = unread | (call.missing if call is not None else Ranks())
+    uncertain = unread | (call.missing | call.unseen if call is not None else Ranks())
     stalled = call.group if call is not None and case.groups else None
     texts: dict[Key, str] = {}
+    is_clear = findings[0].cause is CauseClass.NONE and findings[0].confidence is not Confidence.LOW
     rows = []
     for rank in case.world:
-        known = rank in progress or facts.liveness.activity(rank).logged
-        unseen = rank in uncertain or not known
-        role = roles.get(rank, Role.UNKNOWN if unseen else Role.UNINVOLVED)
-        rows.append(_rank_state(facts, rank, role, progress.get(rank, []), stalled, texts))
+        counts = progress.get(rank, [])
+        idle = _is_well(facts, rank, counts) if is_clear else _is_idle(facts, rank, counts)
+        role = roles.get(rank, Role.UNINVOLVED if idle and rank not in uncertain else Role.UNKNOWN)
+        rows.append(_rank_state(facts, rank, role, counts, stalled, texts))
     return tuple(rows)
+
+
+def _is_well(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
+    """True for a rank of a job that is well: anything of its own was read."""
+    return bool(progress) or facts.liveness.activity(rank).logged
+
+
+def _is_idle(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
+    """True where a rank is shown to wait for nobody: it ended well, or every call that it recorded is complete."""
+    activity = facts.liveness.activity(rank)
+    recorded = bool(progress) and all(p.known_by == "dump" and p.pending is None for p in progress)
+    return activity.has_finished or (recorded and not activity.alarms)
 
 
 def _roles(findings: tuple[Finding, ...]) -> dict[int, Role]:

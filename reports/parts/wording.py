@@ -17,7 +17,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
 
     Without the 4 where the group's size is unknown; "" where it has no known member.
     """
-    members, world = call.entered | call.missing, diagnosis.job.world_size
+    members, world = call.members, diagnosis.job.world_size
     if not members:
         return ""
     learned = next((group.learned for group in diagnosis.job.groups if group.label == call.group), "")
@@ -25,7 +25,8 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
         return f"{plural(len(call.entered), 'rank')} arrived, of how many is not known"
     guessed = diagnosis.job.world_guessed and len(members) == world
     noun = "known rank" if guessed else "rank"
-    return f"{len(call.entered):,} of {plural(len(members), noun)} arrived"
+    seen = "are seen to have arrived" if call.unseen else "arrived"
+    return f"{len(call.entered):,} of {plural(len(members), noun)} {seen}"
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
@@ -314,6 +315,6 @@ def situation(diagnosis: Diagnosis) -> str:
         return "A crash, not a hang"
     if finding.cause in (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
         return "Mismatch: the calls differ"
-    if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing:
+    if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing | call.unseen:
         return f"Everybody {'' if diagnosis.job.world_size is not None else 'heard of '}is in the call"
     return ""

@@ -1,102 +1,305 @@
-"""Measures how reliable the confidence is: ``calibrate.py [--seeds A-B] [FOLDER…]`` prints the table of docs/calibration.md.
+"""Measures how far the confidences can be believed: ``calibrate.py [--seeds A-B] [--staged A-B] [--write] [FOLDER…]``.
 
-Runs simulated jobs (``tests/simulator/jobs.py``), the bundled samples, and any folder of labelled jobs (``truth.json``
-beside evidence), and counts for each confidence how many verdicts named exactly the culprits with an accepted class.
+Judges jobs of both generators, the bundled samples, and any folder of labelled jobs (``truth.json`` beside the evidence), and prints
+the page ``docs/calibration.md``; ``--write`` writes it. Nothing is fitted: the page measures the doubts that stand in the rules.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 import tempfile
 import tomllib
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
-from scoring import score_simulator
-from simulator import jobs
+from scoring.score_simulator import AUTHORS, ranks
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "calibration.md"
+LEVELS = ("high", "medium", "low", "cannot-tell")
+PROMISED = {"high": 98, "medium": 85, "low": 60}
+ENOUGH = 150
+"""Judged jobs that a kind of evidence needs before a band is promised for it."""
 
 OTHER_NAMES = {
     "rank_exception": "raised",
     "rank_dead": "died",
     "rank_frozen": "frozen",
     "rank_not_arrived": "not-arrived",
+    "p2p_unmatched": "unmatched-p2p",
 }
 """Classes of labelled recordings that are not spelled as ours; the others differ in ``_`` alone."""
 
-LEVELS = ("high", "medium", "low", "cannot-tell")
+
+@dataclass(frozen=True)
+class Judged:
+    """One labelled job: who made it, what it is, what was said, and which places of the rules spoke."""
+
+    author: str
+    evidence: str
+    truth: dict[str, Any]
+    verdict: dict[str, Any]
+    proposals: tuple[tuple[str, str], ...]
+    reached: frozenset[tuple[str, int]]
+
+    @property
+    def sets(self) -> list[set[int]]:
+        """The right answers to *which ranks*."""
+        sets = [set(self.truth["culprit_ranks"]), *map(set, self.truth.get("acceptable_rank_sets", []))]
+        if "acceptable_ranks" in self.truth:
+            sets.append(set(self.truth["acceptable_ranks"]))
+        return sets if self.told("ranks") else [*sets, set()]
+
+    @property
+    def classes(self) -> set[str]:
+        """The right answers to *why*."""
+        return {_ours(c) for c in (self.truth["class"], *self.truth.get("acceptable_classes", []))}
+
+    @property
+    def is_right_in_ranks(self) -> bool:
+        """Exactly the culprits are named; nobody is right too where the files cannot tell."""
+        return ranks(self.verdict["ranks"]) in self.sets
+
+    @property
+    def is_right_in_class(self) -> bool:
+        """The class is accepted."""
+        return self.verdict["class"] in self.classes
+
+    @property
+    def is_proposed(self) -> bool:
+        """The right answer is among the hypotheses."""
+        return any(cause in self.classes and ranks(named) in self.sets for cause, named in self.proposals)
+
+    def told(self, what: str) -> bool:
+        """Can the files tell the ``ranks``, or the ``class``?"""
+        return bool(self.truth.get(f"determinable_{what}", self.truth.get("determinable", True)))
 
 
-def simulated(first: int, last: int) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Simulated jobs: (set, truth, verdict)."""
-    for seed in range(first, last + 1):
-        with tempfile.TemporaryDirectory() as scratch:
-            job = jobs.make(seed)
-            job.write(Path(scratch))
-            yield "simulated jobs", job.truth, score_simulator.analyse(Path(scratch))
+def _ours(name: str) -> str:
+    return OTHER_NAMES.get(name, name.replace("_", "-"))
 
 
-def bundled() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
+    """Analyse the files of a job, and note which hypotheses were built and where."""
+    from nccldoctor import pipeline
+    from nccldoctor.diagnose.hypothesis import Hypothesis
+
+    reached: set[tuple[str, int]] = set()
+    built = Hypothesis.__init__
+
+    def noted(self: Hypothesis, *args: Any, **fields: Any) -> None:
+        frame = sys._getframe(1)
+        reached.add((frame.f_code.co_filename, frame.f_lineno))
+        built(self, *args, **fields)
+
+    Hypothesis.__init__ = noted  # type: ignore[method-assign]
+    try:
+        incident = pipeline.analyze(shown)
+    finally:
+        Hypothesis.__init__ = built  # type: ignore[method-assign]
+    kinds = {source.kind.value for source in incident.case.sources}
+    evidence = " + ".join(name for name, kind in KINDS.items() if kind in kinds) or "other files"
+    proposals = tuple((p.cause.value, str(p.ranks)) for p in incident.diagnosis.proposals)
+    verdict = json.loads(incident.to_json())["verdict"]
+    return Judged(author, evidence, truth, verdict, proposals, frozenset(reached))
+
+
+KINDS = {"dumps": "flight recorder", "logs": "log", "stacks": "stacks"}
+
+
+def made(author: str, seed: int) -> Judged:
+    """One job of a generator."""
+    with tempfile.TemporaryDirectory() as scratch:
+        job = AUTHORS[author].make(seed)
+        job.write(Path(scratch))
+        return judge(f"tests/{author}", job.truth, [scratch])
+
+
+def bundled() -> Iterator[Judged]:
     """The sample incidents, as their expected.toml has them."""
     from nccldoctor.cli import demo
 
     for sample in demo.samples():
-        name = sample.name
         with tempfile.TemporaryDirectory() as scratch:
-            demo.write(name, Path(scratch) / name)
-            wanted = tomllib.loads(demo.expected(name))["verdict"]
+            demo.write(sample.name, Path(scratch) / sample.name)
+            wanted = tomllib.loads(demo.expected(sample.name))["verdict"]
             truth = {
                 "class": wanted["class"][0],
-                "culprit_ranks": sorted(score_simulator.ranks(wanted.get("ranks", ""))),
+                "scenario": sample.name,
+                "culprit_ranks": sorted(ranks(wanted.get("ranks", ""))),
                 "acceptable_classes": wanted["class"],
             }
-            yield "bundled samples", truth, score_simulator.analyse(Path(scratch) / name)
+            yield judge("bundled samples", truth, [str(Path(scratch) / sample.name)])
 
 
-def labelled(folders: list[Path]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def labelled(folder: Path) -> Iterator[Judged]:
     """Jobs with a truth.json of their own; the truth is not shown to the tool."""
-    for folder in folders:
-        for truth in sorted(folder.rglob("truth.json")):
-            shown = [str(p) for p in sorted(truth.parent.iterdir()) if p != truth]
-            from nccldoctor import pipeline
-
-            verdict = json.loads(pipeline.analyze(shown).to_json())["verdict"]
-            yield folder.name, json.loads(truth.read_text()), verdict
+    for path in sorted(folder.rglob("truth.json")):
+        shown = [str(p) for p in sorted(path.parent.iterdir()) if p != path]
+        yield judge(folder.name, {"scenario": path.parent.name, **json.loads(path.read_text())}, shown)
 
 
-def right(truth: dict[str, Any], verdict: dict[str, Any]) -> bool:
-    """Exactly the culprits, and an accepted class."""
-    named = score_simulator.ranks(verdict["ranks"])
-    sets = [set(truth["culprit_ranks"]), *map(set, truth.get("acceptable_rank_sets", []))]
-    if not truth.get("determinable_ranks", True):
-        sets.append(set())
-    accepted = {truth["class"], *truth.get("acceptable_classes", [])}
-    return named in sets and verdict["class"] in {OTHER_NAMES.get(c, c.replace("_", "-")) for c in accepted}
+def share(hits: int, total: int) -> str:
+    """``98 / 100 (98 %)``."""
+    return f"{hits} / {total} ({100 * hits / total:.0f} %)" if total else "-"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table of Markdown."""
+    cells = [list(head), *([str(cell) for cell in row] for row in rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
+    return "\n".join([lines[0], "| " + " | ".join("---" for _ in cells[0]) + " |", *lines[1:]])
+
+
+def by_level(jobs: list[Judged], level: Callable[[Judged], str], right: Callable[[Judged], bool]) -> list[str]:
+    """For each level how many of those given it are right."""
+    out = []
+    for name in LEVELS:
+        given = [job for job in jobs if level(job) == name]
+        out.append(share(sum(map(right, given)), len(given)))
+    return out
+
+
+def _is_right(job: Judged) -> bool:
+    return job.is_right_in_ranks and job.is_right_in_class
+
+
+def reliability(jobs: list[Judged]) -> str:
+    """The verdict, and its two halves."""
+    rows = [
+        ("verdict", *by_level(jobs, lambda j: j.verdict["confidence"], _is_right)),
+        ("ranks", *by_level(jobs, lambda j: j.verdict["confidence_in"]["ranks"], lambda j: j.is_right_in_ranks)),
+        ("class", *by_level(jobs, lambda j: j.verdict["confidence_in"]["class"], lambda j: j.is_right_in_class)),
+        ("promised", *(f"{PROMISED[level]} %" if level in PROMISED else "-" for level in LEVELS)),
+    ]
+    return table(("confidence in", *LEVELS), rows)
+
+
+def split(jobs: list[Judged], key: Callable[[Judged], str], head: str) -> str:
+    """Reliability of the verdict and what is given, for each part of the jobs."""
+    parts: dict[str, list[Judged]] = defaultdict(list)
+    for job in jobs:
+        parts[key(job)].append(job)
+    rows = []
+    for name, mine in sorted(parts.items(), key=lambda part: -len(part[1])):
+        settled = [j for j in mine if j.told("ranks") and j.told("class")]
+        who = [j for j in mine if j.told("ranks")]
+        given = sum(j.verdict["confidence"] == "high" for j in settled)
+        named = sum(j.verdict["confidence_in"]["ranks"] == "high" for j in who)
+        row = by_level(mine, lambda j: j.verdict["confidence"], _is_right)
+        rows.append((name, len(mine), *row, share(given, len(settled)), share(named, len(who))))
+    return table((head, "jobs", *LEVELS, "high where settled", "ranks high where settled"), rows)
+
+
+def recall(jobs: list[Judged]) -> str:
+    """How often the right answer is among the hypotheses, by class and author."""
+    authors = list(dict.fromkeys(job.author for job in jobs))
+    settled = [j for j in jobs if j.told("ranks") and j.told("class") and j.truth.get("hang", True)]
+    rows = []
+    for cause in [*sorted({_ours(j.truth["class"]) for j in settled}), "all"]:
+        cells = []
+        for author in authors:
+            mine = [j for j in settled if j.author == author and cause in ("all", _ours(j.truth["class"]))]
+            cells.append(share(sum(j.is_proposed for j in mine), len(mine)))
+        rows.append((cause, *cells))
+    return table(("class", *authors), rows)
+
+
+def unreached(jobs: list[Judged]) -> list[str]:
+    """The places that build a hypothesis and that no judged job comes to, as ``rules/died.py:77``."""
+    seen = {place for job in jobs for place in job.reached}
+    out = []
+    folder = ROOT / "nccldoctor" / "diagnose"
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Hypothesis":
+                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                if not any((str(path), line) in seen for line in lines):
+                    out.append(f"`{path.relative_to(folder)}:{node.lineno}`")
+    return out
+
+
+def wrong(jobs: list[Judged]) -> str:
+    """Scenarios with wrong verdicts, and how sure those were."""
+    count: Counter[tuple[str, str, str, str]] = Counter()
+    for job in jobs:
+        if not _is_right(job):
+            verdict = job.verdict
+            count[job.author, job.truth.get("scenario", ""), verdict["class"], verdict["confidence"]] += 1
+    rows = [(*key, number) for key, number in sorted(count.items(), key=lambda row: (-row[1], row[0]))]
+    return table(("author", "scenario", "said", "confidence", "jobs"), rows)
+
+
+def page(jobs: list[Judged], command: str) -> str:
+    """The whole page."""
+    counts = Counter(job.evidence for job in jobs)
+    few = [f"{kind} ({number})" for kind, number in counts.most_common() if number < ENOUGH]
+    sizes = [len(job.proposals) for job in jobs]
+    clear = sum(j.verdict["class"] == "none" and bool(j.truth.get("hang", j.truth["class"] != "none")) for j in jobs)
+    blamed = sum(bool(ranks(j.verdict["ranks"])) and not j.truth["culprit_ranks"] for j in jobs)
+    silent = unreached(jobs)
+    text = (ROOT / "tests" / "scoring" / "calibration.md.txt").read_text(encoding="utf-8")
+    return text.format(
+        command=command,
+        jobs=len(jobs),
+        reliability=reliability(jobs),
+        authors=split(jobs, lambda j: j.author, "author"),
+        evidence=split(jobs, lambda j: j.evidence, "evidence"),
+        few=", ".join(few) or "none",
+        enough=ENOUGH,
+        recall=recall(jobs),
+        mean=f"{sum(sizes) / len(sizes):.1f}",
+        most=max(sizes),
+        clear=clear,
+        blamed=blamed,
+        silent="\n".join(f"- {place}" for place in silent) or "none",
+        wrong=wrong(jobs),
+    )
+
+
+def _span(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def collect(args: argparse.Namespace) -> list[Judged]:
+    """Every labelled job there is, each judged."""
+    jobs: list[Judged] = []
+    with ProcessPoolExecutor(args.processes) as pool:
+        for author, text in (("simulator", args.seeds), ("staged", args.staged)):
+            jobs += pool.map(partial(made, author), _span(text), chunksize=8)
+    jobs += bundled()
+    for folder in args.folders:
+        jobs += labelled(folder)
+    return jobs
 
 
 def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-599")
+    """Print the page, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0-399", help="of tests/simulator, both included")
+    parser.add_argument("--staged", default="1000-1399", help="of tests/staged, both included")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="write docs/calibration.md")
     parser.add_argument("folders", nargs="*", type=Path)
     args = parser.parse_args()
-    first, _, last = args.seeds.partition("-")
-    hits: Counter[tuple[str, str]] = Counter()
-    total: Counter[tuple[str, str]] = Counter()
-    for source in (simulated(int(first), int(last or first)), bundled(), labelled(args.folders)):
-        for name, truth, verdict in source:
-            total[name, verdict["confidence"]] += 1
-            hits[name, verdict["confidence"]] += right(truth, verdict)
-    names = list(dict.fromkeys(name for name, _ in total))
-    print("| set | " + " | ".join(LEVELS) + " |\n| --- |" + " --- |" * len(LEVELS))
-    for name in names:
-        cells = [f"{hits[name, c]} / {total[name, c]}" if total[name, c] else "-" for c in LEVELS]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+    more = "".join(f" {folder.name}" for folder in args.folders)
+    text = page(
+        collect(args), f"python tests/scoring/calibrate.py --seeds {args.seeds} --staged {args.staged} --write{more}"
+    )
+    print(text)
+    if args.write:
+        PAGE.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -26,7 +26,7 @@ from simulator.recorder import Dumps
 from simulator.sequence_numbers import count_before, number
 from simulator.steps import make_model, programs
 from simulator.truth.determinable import judge
-from simulator.truth.truth import describe, stalled_works
+from simulator.truth.truth import Kept, describe, stalled_works
 from simulator.watchdogs import Story, watch
 
 __all__ = ["SCENARIOS", "Job", "make", "seeds"]
@@ -43,6 +43,9 @@ class Job:
     truth: dict[str, Any]
     knobs: Knobs
     files: dict[str, str | bytes]
+    story: Story
+    dumps: Dumps
+    kept: Kept
 
     @property
     def about(self) -> str:
@@ -117,7 +120,7 @@ def make(seed: int, *, scenario: str | None = None, cls: str | None = None, **kn
         "hosts": {h: [r for r in range(job.knobs.world) if job.host(r) == h] for h in job.hosts},
         "exits": {str(f.rank): f.code for f in story.fates if f.code is not None},
     }
-    return Job(seed, truth, job.knobs, files.content)
+    return Job(seed, truth, job.knobs, files.content, story, dumps, files.kept)
 
 
 def seeds(cls: str, count: int = 20) -> Iterator[int]:

@@ -18,7 +18,7 @@ from staged.plan import Plan, draw, healthy
 from staged.play import Played, open_works, run
 from staged.scenes import absent, disagree, inside, others
 from staged.scenes.stage import SCENES, Stage
-from staged.writing.layouts import Files, collect
+from staged.writing.layouts import Files, Kept, collect
 
 FAULTS = (absent, disagree, inside, others)
 """The modules whose scenes register themselves."""
@@ -33,6 +33,7 @@ class Job:
     plan: Plan
     played: Played
     files: Files
+    kept: Kept
 
     @property
     def about(self) -> str:
@@ -89,7 +90,7 @@ def make(seed: int, *, scenario: str | None = None, cls: str | None = None) -> J
         "hosts": {h: [r for r in range(plan.world) if plan.host(r) == h] for h in plan.hosts},
         "waits": {str(r): sorted({w.call.group.uid for w in open_works(played.works[r])}) for r in range(plan.world)},
     }
-    return Job(seed, known, plan, played, files)
+    return Job(seed, known, plan, played, files, kept)
 
 
 def _of_class(cls: str) -> list[str]:

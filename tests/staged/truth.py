@@ -81,7 +81,7 @@ def judge(plan: Plan, played: Played, scene: Scene, kept: Kept, works: list[Work
     everybody, culprits = set(range(plan.world)), set(scene.culprits)
     until = kept.cut_at if kept.cut_at is not None else float("inf")
     printed = {r for r, f in enumerate(played.fates) if r in kept.logs and f.fires and f.fires[0][0] <= until}
-    if not kept.labelled and plan.number < (2, 2):
+    if not kept.labelled and plan.number < (2, 2) and plan.shape in ("tp_dp", "pp_dp"):
         printed = set()
     direct = _direct(plan, scene, kept)
     if scene.cls == "none":
@@ -110,11 +110,14 @@ def judge(plan: Plan, played: Played, scene: Scene, kept: Kept, works: list[Work
             culprits <= seen
             or (members - culprits <= inside and len(culprits) == 1 and _world_known(plan, kept, printed))
         )
-        return outside and bool(works), False
+        written = scene.cls == "hardware" and scene.named_by == "log" and culprits <= kept.logs
+        return outside and bool(works), outside and bool(works) and written
     others = members - culprits <= inside and bool(members)
     silent = kept.cut_at is None and everybody - printed == culprits and kept.logs >= everybody - culprits
     known = _world_known(plan, kept, printed)
     ranks = culprits <= seen or (known and (silent or (others and len(culprits) == 1)))
+    if scene.named_by == "log" and culprits <= kept.logs:
+        return ranks, ranks  # the text is there, and nobody else can have written it
     return ranks, ranks and _absent_class(plan, played, scene, kept, culprits, until)
 
 
@@ -165,8 +168,9 @@ def _absent_class(plan: Plan, played: Played, scene: Scene, kept: Kept, culprits
         }
         return culprits <= alive | spoke
     if scene.cls == "frozen":
-        answered = len(kept.dumps) == plan.world - len(culprits)
-        return answered and bool(kept.exits) and kept.cut_at is None and not scene.lost_hosts
+        others = set(range(plan.world)) - culprits
+        answered = others <= kept.dumps or all(played.fates[r].fires for r in others & kept.logs)
+        return answered and culprits <= kept.exits and kept.cut_at is None and not scene.lost_hosts
     return False
 
 

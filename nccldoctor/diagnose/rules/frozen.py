@@ -70,7 +70,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     if not (has_records and len(spoke) >= 2 and (exits or connected)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
         doubts.append(Doubt("no launcher's record shows whether its process ended", known, Confidence.MEDIUM))
-    shows = f"{verb(ranks, 'shows', 'show')} no sign of life since before {stall.what}"
+    shows = f"{verb(ranks, 'shows', 'show')} no sign of life while others wait in {stall.what}"
     return Hypothesis(
         f"{names(ranks).capitalize()} {shows}, and no exit is recorded",
         citations,

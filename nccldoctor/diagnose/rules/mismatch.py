@@ -161,9 +161,10 @@ def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
     )
     made = stalled_of(facts, replace(call, row=row))
     assert made is not None
+    recorded = Ranks(found.rows)  # a record of it is an entry
     return replace(
-        made, entered=made.entered | found.rows, missing=made.missing - found.rows
-    )  # a record of it is an entry
+        made, entered=made.entered | recorded, missing=made.missing - recorded, unseen=made.unseen - recorded
+    )
 
 
 def _entry_words(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:

@@ -98,8 +98,10 @@ def waiting(context: Context, *, are: Literal["all-but-one", "some", "all"]) -> 
     is_known = bool(context.finding.ranks) or context.finding.family is Family.INSIDE
     if call is None or not call.entered or not is_known:
         return NotCheckable(asked, "who is in the stalled call and who is not: dumps or logs of all ranks")
-    seen = "all-but-one" if len(call.missing) == 1 else "some" if call.missing else "all"
-    says = f"in it: {call.entered}; missing: {call.missing or 'nobody'}"
+    absent = call.missing | call.unseen
+    seen = "all-but-one" if len(absent) == 1 else "some" if absent else "all"
+    unseen = f"; not seen: {call.unseen}" if call.unseen else ""
+    says = f"in it: {call.entered}; missing: {call.missing or 'nobody'}{unseen}"
     return Met(asked, says) if seen == are else Unmet(asked, says)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from staged.play import Scene
 from staged.scenes.stage import Stage, scene
 
+LATER = ["2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9"]  # whose dumps name the members of a group
 RECORDED: dict[str, object] = {
     "release": ["2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9"],
     "sources": ["all", "all", "dumps", "logs+dumps", "logs"],
@@ -76,7 +77,7 @@ def one_call_more(stage: Stage) -> Scene:
     return Scene("extra-call", (rank,), group=more.group)
 
 
-@scene(**{**RECORDED, "sources": ["all", "dumps"]}, shape="tp_dp", mean=True, hosts=[1, 2, 4])
+@scene(**{**RECORDED, "sources": ["all", "dumps"], "release": LATER}, shape="tp_dp", mean=True, hosts=[1, 2, 4])
 def other_order(stage: Stage) -> Scene:
     """One rank takes the mean over all before it has synchronised its shard."""
     rank = stage.someone()

@@ -91,7 +91,8 @@ def _logs(plan: Plan, played: Played, scene: Scene, files: Files, kept: Kept) ->
         r for r, (a, b, c) in marks.items() for *_, x in own if a in x or b in x or ("Node" in x and x.endswith(c))
     }
     kept.spoke = {rank for _, rank, _ in rows}
-    kept.labelled = plan.layout in ("per_rank", "tagged")
+    whole = plan.launcher == "srun" or len(plan.hosts) == 1  # torchrun tags with the rank inside the host
+    kept.labelled = plan.layout == "per_rank" or (plan.layout == "tagged" and whole)
     _LAYOUTS[plan.layout](plan, rows, own, files)
 
 
@@ -170,14 +171,15 @@ def _dumps(plan: Plan, played: Played, scene: Scene, files: Files, kept: Kept) -
 
 def _stacks(plan: Plan, played: Played, scene: Scene, files: Files, kept: Kept) -> None:
     rng, well = plan.rng, scene.cls == "none"
-    style = rng.choice(["stacks-{n}/rank_{r}.txt", "stacks/{t}/rank{r}.txt", "pyspy_{n}/{r}.txt"])
+    timed = "stacks/{t}/rank{r}.txt"
+    style = timed if well else rng.choice(["stacks-{n}/rank_{r}.txt", timed, "pyspy_{n}/{r}.txt"])
     late = played.stall + min(40.0, (played.first_fire or played.stall + 80) - played.stall - 20)
     begin = played.works[0][-1].created + 2 if well else late
     for number in (1, 2):
         when = begin + 10 * number
         for rank in range(plan.world):
             gone = played.fates[rank].gone_at
-            if scene.doing.get(rank) == "gone" or (gone is not None and gone < when):
+            if scene.doing.get(rank) in ("gone", "stopped") or (gone is not None and gone < when):
                 continue
             name = style.format(n=number, r=rank, t=f"{at(when):%H-%M-%S}")
             files[name] = stack(plan, played, scene, rank, number if well else None)

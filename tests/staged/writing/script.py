@@ -14,7 +14,7 @@ def progress(plan: Plan, played: Played, more: int) -> Iterator[tuple[float, int
     """(time, rank, line) for the steps before the played ones, the played ones that ended, and ``more`` after them."""
     rng = plan.rng
     every, who = rng.choice([1, 1, 2, 5]), rng.choice(["first", "first", "all", "last"])
-    stamped = rng.random() < 0.7
+    stamped = rng.random() < 0.7 or more > 0  # else nothing shows that the job went on
     total = plan.first_step + rng.choice([900, 20_000])
     ranks = {"first": [0], "last": [plan.world - 1], "all": list(range(plan.world))}[who]
     for rank in ranks:

@@ -28,7 +28,6 @@ PLACES = {
         "fetch (data/remote.py:45)",
     ],
     "lock": ["acquire (filelock/_api.py:344)", "prepare (data/cache.py:22)"],
-    "stopped": ["blocks (main.py:205)"],
     "driver": ["synchronize (torch/cuda/__init__.py:985)"],
     "lingers": ["_shutdown (threading.py:1568)"],
 }

@@ -107,7 +107,7 @@ def test_the_schemas_refuse_what_no_document_holds():
             schema("analyze").validate(document | change)
     event = {"kind": "phase", "rank": None, "group_rank": None, "group": None, "time": None, "where": "a.log:3"}
     inspected = {"schema_version": "1.0", "sources": [], "gaps": []}
-    schema("inspect").validate(inspected | {"events": [event | {"what": "data", "detail": ""}]})
+    schema("inspect").validate(inspected | {"events": [event | {"what": "data", "detail": "", "seconds": None}]})
     schema("inspect").validate(inspected | {"events": [event | {"kind": "of another release"}]})
     with pytest.raises(jsonschema.ValidationError):
         schema("inspect").validate(inspected | {"events": [event]})

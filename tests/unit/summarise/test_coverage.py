@@ -5,13 +5,23 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from builders.cases import Log, RecordedRank, facts, said
+from builders.cases import Log, RecordedRank, facts, gave_up, said
 from builders.lines import watchdog
 
 from nccldoctor import analyze
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import GpuError, Heartbeat, IbError, KernelEvent, OutOfMemory, ProcessExit, SocketError, Stack
+from nccldoctor.events import (
+    CommInit,
+    GpuError,
+    Heartbeat,
+    IbError,
+    KernelEvent,
+    OutOfMemory,
+    ProcessExit,
+    SocketError,
+    Stack,
+)
 from nccldoctor.model import Coverage, Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.summarise.coverage import MOST_PROBLEMS, coverage, ruled_out
@@ -30,7 +40,7 @@ def stalled(*logs: Log, without: tuple[int, ...] = ()) -> Facts:
 
 def verdicts(found: Facts) -> dict[str, bool | None]:
     """What was ruled out (False) or not checked (None)."""
-    return {c.text: c.met for c in ruled_out(found, diagnose(found)[0])}
+    return {c.text: c.met for c in ruled_out(found, diagnose(found).findings[0])}
 
 
 # ---- rows
@@ -118,7 +128,11 @@ def test_dumps_without_an_entry_agree_about_nothing() -> None:
 
 
 def test_what_an_input_would_have_shown_is_ruled_out() -> None:
-    own = [Log(f"rank_{r}.log", [said(Heartbeat, r, 1, host="n0")], rank=r) for r in range(4)]
+    own = [
+        Log(f"rank_{r}.log", [said(Heartbeat, r, 1, host="n0"), said(CommInit, r, host="n0", nranks=4)], rank=r)
+        for r in range(4)
+    ]
+    own[0] = dataclasses.replace(own[0], events=[*own[0].events, gave_up(0, 3)])
     kernel = Log("n0.dmesg", [said(KernelEvent, what="link-up")], host="n0", kind=SourceKind.KERNEL_LOG)
     found = verdicts(stalled(*own, kernel))
     assert found == dict.fromkeys(("network", "GPU fault", "out of memory", "mismatched calls", "storage stall"), False)

@@ -25,7 +25,7 @@ def recorded(
 
 def found(*recorded_ranks: RecordedRank) -> Lateness | None:
     aligned = facts(*recorded_ranks)
-    return lateness(aligned, diagnose(aligned))
+    return lateness(aligned, diagnose(aligned).findings)
 
 
 def test_lateness_is_behind_the_first_of_the_group() -> None:
@@ -88,7 +88,7 @@ def test_sister_groups_stand_in_one_picture_each_measured_against_itself() -> No
 def test_no_recorded_time_no_picture() -> None:
     assert found() is None
     aligned = facts(logs=(Log("a.log", (gave_up(0, 7),), rank=0),))
-    assert lateness(aligned, diagnose(aligned)) is None
+    assert lateness(aligned, diagnose(aligned).findings) is None
 
 
 def test_a_large_job_is_bounded_and_its_odd_rank_stays() -> None:
@@ -130,7 +130,7 @@ def test_of_a_transfer_the_collectives_of_both_ends_show_who_was_late() -> None:
     recorded_ranks = [recorded(rank, late=0.4 if rank == 1 else 0.0, stalls=False) for rank in range(4)]
     recorded_ranks[2].call()  # one rank goes on alone: what the others did not issue is not held against them
     aligned = facts(recorded_ranks[0].recv(1, done=False), *recorded_ranks[1:])
-    findings = diagnose(aligned)
+    findings = diagnose(aligned).findings
     assert findings[0].stalled is not None
     assert findings[0].stalled.kind == "p2p"
     picture = lateness(aligned, findings)

@@ -21,7 +21,7 @@ TP_LOW, TP_HIGH = Team("1", "tp", (0, 1)), Team("2", "tp", (2, 3))
 
 
 def states(found: Facts) -> dict[int, RankState]:
-    return {s.rank: s for s in rank_table(found, diagnose(found))}
+    return {s.rank: s for s in rank_table(found, diagnose(found).findings)}
 
 
 def late(*logs: Log) -> Facts:
@@ -33,7 +33,7 @@ def late(*logs: Log) -> Facts:
 
 
 def test_one_row_for_each_rank_in_order() -> None:
-    found = rank_table(late(), diagnose(late()))
+    found = rank_table(late(), diagnose(late()).findings)
     assert [s.rank for s in found] == [0, 1, 2, 3]
 
 
@@ -56,9 +56,30 @@ def test_a_rank_that_left_nothing_is_unknown_not_uninvolved() -> None:
     assert found[3].role is Role.UNKNOWN
 
 
+def test_a_log_that_merely_ends_shows_nobody_uninvolved() -> None:
+    recorded_ranks = [RecordedRank(r, WORLD, TP_LOW if r < 2 else TP_HIGH).call() for r in range(3)]
+    recorded_ranks[0].call(team=TP_LOW, done=False)
+    found = states(facts(*recorded_ranks, logs=[Log("rank_3.log", [said(Heartbeat, 3, 1)], rank=3)]))
+    assert found[3].role is Role.UNKNOWN
+    assert found[2].role is Role.UNINVOLVED, "every call that it recorded is complete"
+
+
+def test_a_member_of_which_nothing_is_known_is_unseen_not_missing() -> None:
+    recorded_ranks = [RecordedRank(r).calls(2) for r in range(3)]
+    recorded_ranks[0].call(done=False)
+    recorded_ranks[1].call(done=False)
+    (verdict, *_) = diagnose(facts(*recorded_ranks, RecordedRank(3).other(entries=[], pg_status={}))).findings
+    assert verdict.stalled is not None
+    assert (str(verdict.stalled.entered), str(verdict.stalled.missing), str(verdict.stalled.unseen)) == (
+        "0-1",
+        "2",
+        "3",
+    )
+
+
 def test_who_is_missing_in_the_stalled_call_and_not_blamed_is_not_uninvolved() -> None:
     found = facts(*[RecordedRank(r).calls(2) for r in range(4)])
-    (verdict, *_) = diagnose(found)
+    (verdict, *_) = diagnose(found).findings
     call = Stalled("ALLREDUCE", 3, entered=Ranks([0]), missing=Ranks([1, 2, 3]))
     named = replace(verdict, ranks=Ranks([1, 3]), victims=Ranks([0]), stalled=call)
     assert [s.role for s in rank_table(found, (named,))] == [

@@ -28,7 +28,7 @@ def logs() -> list[Log]:
 
 def found(*more: Log) -> Timeline:
     aligned = facts(*recorded_ranks(), logs=[*logs(), *more])
-    picture = timeline(aligned, diagnose(aligned))
+    picture = timeline(aligned, diagnose(aligned).findings)
     assert picture is not None
     return picture
 
@@ -76,7 +76,7 @@ def test_what_was_long_before_or_has_no_time_is_left_out() -> None:
 def test_times_without_a_zone_are_not_called_utc() -> None:
     local = [gave_up(r, 7, None, time=gave_up(r, 7, 30.0).time.replace(tzinfo=None)) for r in (0, 1)]
     aligned = facts(logs=[Log(f"{e.rank}.log", (e,), rank=e.rank) for e in local])
-    picture = timeline(aligned, diagnose(aligned))
+    picture = timeline(aligned, diagnose(aligned).findings)
 
     assert picture is not None
     assert picture.zone == ""
@@ -85,7 +85,7 @@ def test_times_without_a_zone_are_not_called_utc() -> None:
 
 def test_nothing_with_a_time_no_picture() -> None:
     aligned = facts(logs=[Log("0.log", (said(Heartbeat, 0, None, step=1),), rank=0)])
-    assert timeline(aligned, diagnose(aligned)) is None
+    assert timeline(aligned, diagnose(aligned).findings) is None
 
 
 def test_a_large_job_has_few_rows_and_counts_the_rest() -> None:
@@ -99,7 +99,7 @@ def test_a_large_job_has_few_rows_and_counts_the_rest() -> None:
             one.pause(1.0).call()
         out.append(one if rank == 77 else one.call(done=False))
     aligned = facts(*out)
-    picture = timeline(aligned, diagnose(aligned))
+    picture = timeline(aligned, diagnose(aligned).findings)
 
     assert picture is not None
     assert len(picture.rows) <= ROWS + 1
@@ -110,7 +110,7 @@ def test_a_large_job_has_few_rows_and_counts_the_rest() -> None:
 def test_a_timeout_without_a_time_does_not_stretch_the_picture() -> None:
     exits = Log("launcher.log", (said(ProcessExit, 0, 40.0, exitcode=1), said(ProcessExit, 1, 41.0, exitcode=-6)))
     aligned = facts(logs=[Log("1.log", (gave_up(1, 668, None, WORLD),), rank=1), exits])
-    picture = timeline(aligned, diagnose(aligned))
+    picture = timeline(aligned, diagnose(aligned).findings)
 
     assert picture is not None
     assert START - 60 <= picture.start <= picture.end <= START + 60
