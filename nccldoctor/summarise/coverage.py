@@ -114,7 +114,7 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
 
 
 def _has_all_kernel_logs(case: Case) -> bool:
-    """True where the kernel log of every host of the job was read: one of them says nothing about another host."""
+    """True where the kernel log of every host of the job was read."""
     logs = [s for s in case.sources if s.kind is SourceKind.KERNEL_LOG]
     hosts = {case.rank_host.get(rank) for rank in case.world}
     return bool(logs) and case.world_size is not None and hosts <= {s.host for s in logs} - {None}
@@ -133,7 +133,7 @@ def _has_all_exits(facts: Facts) -> bool:
 
 
 def _has_comparable_dumps(facts: Facts) -> bool:
-    """True where every rank of the job left a record of its calls, so that the calls of all groups were compared."""
+    """True where every rank recorded its calls, so that those of all groups were compared."""
     return facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
 
 

@@ -42,7 +42,7 @@ def _is_well(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
 
 
 def _is_idle(facts: Facts, rank: int, progress: list[GroupProgress]) -> bool:
-    """True where a rank is shown to wait for nobody: it ended well, or every call that it recorded is complete."""
+    """True where a rank is shown to wait for nobody: it ended well, or all its recorded calls are complete."""
     activity = facts.liveness.activity(rank)
     recorded = bool(progress) and all(p.known_by == "dump" and p.pending is None for p in progress)
     return activity.has_finished or (recorded and not activity.alarms)

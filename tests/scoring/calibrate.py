@@ -76,6 +76,11 @@ class Judged:
         return self.verdict["class"] in self.classes
 
     @property
+    def is_well(self) -> bool:
+        """Nothing is wrong with the job."""
+        return "none" in self.classes
+
+    @property
     def is_proposed(self) -> bool:
         """The right answer is among the hypotheses."""
         return any(cause in self.classes and ranks(named) in self.sets for cause, named in self.proposals)
@@ -204,7 +209,7 @@ def split(jobs: list[Judged], key: Callable[[Judged], str], head: str) -> str:
 def recall(jobs: list[Judged]) -> str:
     """How often the right answer is among the hypotheses, by class and author."""
     authors = list(dict.fromkeys(job.author for job in jobs))
-    settled = [j for j in jobs if j.told("ranks") and j.told("class") and j.truth.get("hang", True)]
+    settled = [j for j in jobs if j.told("ranks") and j.told("class") and not j.is_well]
     rows = []
     for cause in [*sorted({_ours(j.truth["class"]) for j in settled}), "all"]:
         cells = []
@@ -245,7 +250,7 @@ def page(jobs: list[Judged], command: str) -> str:
     counts = Counter(job.evidence for job in jobs)
     few = [f"{kind} ({number})" for kind, number in counts.most_common() if number < ENOUGH]
     sizes = [len(job.proposals) for job in jobs]
-    clear = sum(j.verdict["class"] == "none" and bool(j.truth.get("hang", j.truth["class"] != "none")) for j in jobs)
+    clear = sum(j.verdict["class"] == "none" and not j.is_well for j in jobs)
     blamed = sum(bool(ranks(j.verdict["ranks"])) and not j.truth["culprit_ranks"] for j in jobs)
     silent = unreached(jobs)
     text = (ROOT / "tests" / "scoring" / "calibration.md.txt").read_text(encoding="utf-8")
