@@ -5,7 +5,9 @@ Every pattern on the text of a log stands in this package: where a release words
 
 from __future__ import annotations
 
-from nccldoctor.events import Event, ExceptionRaised
+import re
+
+from nccldoctor.events import Event, ExceptionRaised, Progress
 from nccldoctor.patterns import lazy
 
 _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
@@ -27,6 +29,9 @@ _GROUP = lazy(r"\bgroup\b")
 _OF_ALL_RANKS = lazy(
     r"\bdist(?:ributed)?\.(?:all_\w{1,30}|barrier|broadcast\w{0,20}|reduce_scatter\w{0,20})\((?!.{0,300}\bgroup\b).{0,300}\)"
 )
+
+_NUMBER = lazy(r"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|\b(?:nan|inf)\b)", re.IGNORECASE)
+_BAR = lazy(r"%\||\[\d{1,3}:\d\d")
 
 
 _GLOO_PEER_ENDED = lazy("Connection closed by peer|Connection reset by peer|Application timeout caused pair closure")
@@ -145,3 +150,10 @@ def is_call_of_all_ranks(code: str) -> bool:
 def has_group(code: str) -> bool:
     """True of a line of code that names a group."""
     return _GROUP.search(code) is not None
+
+
+def wording_of(event: Event) -> str:
+    """The wording of a line that comes again and again: its text without numbers, and of a bar its label."""
+    if isinstance(event, Progress) and _BAR.search(event.text):
+        return f"bar {_NUMBER.sub('#', event.label or '')}"
+    return " ".join(_NUMBER.sub("#", event.text).split())

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TypeVar
 
-from nccldoctor.align.departures import Departure, find_departure
 from nccldoctor.align.descriptions import describe, describe_missing, stalled_of
+from nccldoctor.align.divergence.departures import Departure, find_departure
+from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.health.proof import Health, observe_health
-from nccldoctor.align.mismatches import Mismatch
 from nccldoctor.align.nccl_counter_evidence import counters_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall

@@ -8,8 +8,8 @@ What would refute it: a later snapshot in which its completions moved on.
 
 from __future__ import annotations
 
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Entry, Waiting

@@ -7,7 +7,7 @@ What would refute it: a record of the same call on its peers.
 
 from __future__ import annotations
 
-from nccldoctor.align.departures import Way
+from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Entry, Waiting

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.passed_calls import has_gone_on
 from nccldoctor.align.lateness.call_times import Measure
 from nccldoctor.align.lateness.late_ranks import LateRank
-from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Entry
 from nccldoctor.diagnose.hypothesis import Hypothesis

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nccldoctor.align.departures import Way
 from nccldoctor.align.descriptions import stalled_of
+from nccldoctor.align.divergence.departures import Way
+from nccldoctor.align.divergence.mismatches import Mismatch, compare_calls
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, compare_calls
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis

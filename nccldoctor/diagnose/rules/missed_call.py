@@ -9,10 +9,11 @@ What would refute it: a record of the call on that rank, or the same order of ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from nccldoctor.align.departures import Departure, Way
 from nccldoctor.align.descriptions import stalled_of
+from nccldoctor.align.divergence.departures import Departure, Way
+from nccldoctor.align.divergence.step_counters import StepCount, comparable_counts, only_rank_ahead, ranks_past_loop
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
@@ -22,7 +23,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
-from nccldoctor.events import CollectiveMismatch
+from nccldoctor.events import CollectiveMismatch, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 
@@ -211,35 +212,32 @@ def _one_step_ahead(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
     Example: rank 3 logged step 41 and gave up on a call, all others logged step 40 and wait in ALLREDUCE #18: rank 3 skipped it.
     """
-    liveness = facts.liveness
-    steps = {rank: activity.step for rank, activity in liveness.by_rank.items() if activity.step is not None}
-    if stall.kind is StallKind.CYCLE or len(steps) < 3:
+    if stall.kind is StallKind.CYCLE:
         return None
-    candidates = _candidates(stall) if stall.kind in (StallKind.ABSENT, StallKind.FULL) else Ranks(steps)
-    ahead = [
-        rank
-        for rank in candidates
-        if rank in steps and all(steps[rank] > step for other, step in steps.items() if other != rank)
+    candidates = _candidates(stall) if stall.kind in (StallKind.ABSENT, StallKind.FULL) else facts.case.world
+    for counts in comparable_counts(facts.liveness.by_rank):
+        rank = only_rank_ahead(counts)
+        if rank in candidates and rank is not None and _has_complained(facts, rank):
+            return _step_ahead(facts, stall, rank, counts)
+    return None
+
+
+def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[int, StepCount]) -> Hypothesis:
+    own, peer = counts[rank].newest, min(r for r in counts if r != rank)
+    behind = counts[peer].newest
+    citations: list[Citation] = [
+        Line(own, f"rank {rank} already finished step {own.step}"),
+        Line(behind, f"rank {peer} and all others only finished step {behind.step}"),
     ]
-    if not ahead or not _has_complained(facts, ahead[0]):
-        return None
-    (rank,) = ahead
-    if len({step for other, step in steps.items() if other != rank}) != 1:
-        return None
-    own = liveness.activity(rank)
-    peer = next(a for r, a in sorted(liveness.by_rank.items()) if r != rank and a.step_event is not None)
-    citations: list[Citation] = []
-    if own.step_event is not None:
-        citations.append(Line(own.step_event, f"rank {rank} already finished step {own.step}"))
-    if peer.step_event is not None:
-        citations.append(Line(peer.step_event, f"rank {peer.rank} and all others only finished step {peer.step}"))
-    complaints = (own.secondary_errors + own.alarms)[:1]
+    activity = facts.liveness.activity(rank)
+    complaints = (activity.secondary_errors + activity.alarms)[:1]
     citations += [Line(e, f"rank {rank} waits too, in a call of the next step") for e in complaints]
     what = stall.what if stall.call is not None else "a collective of the step before"
+    unknown = Doubt.at_most(Confidence.MEDIUM, "no line and no dump names the call")
     return Hypothesis(
         f"Rank {rank} skipped {what}: it is one step ahead of everybody",
         [*citations, Waiting(stall.call)],
-        Confidence.HIGH if stall.call is not None else Confidence.MEDIUM,
+        [] if stall.call is not None else [unknown],
         ranks=Ranks([rank]),
         call=stall.call,
     )
@@ -258,20 +256,23 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """
     if stall.kind not in (StallKind.ABSENT, StallKind.FULL):
         return None
-    done = {
-        rank: activity.phases[-1]
-        for rank, activity in facts.liveness.by_rank.items()
-        if activity.phases and activity.phases[-1].what in ("epoch-end", "finished")
-    }
+    done = ranks_past_loop(facts.liveness.by_rank)
     ranks = Ranks(rank for rank in _candidates(stall) if rank in done)
     if not ranks or Ranks(done) - ranks:
         return None
+    alone = all(done[r].what == "epoch-end" and _has_printed_alone(facts, r, done) for r in ranks)
     citations: list[Citation] = [Line(done[r], f"rank {r} says that it is done with the loop") for r in ranks]
     citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
         f"{names(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
         [*citations, Waiting(stall.call)],
-        Confidence.HIGH,
+        [Doubt("no other rank ever printed the end of an epoch", cause=Confidence.MEDIUM)] if alone else [],
         ranks=ranks,
         call=stall.call,
     )
+
+
+def _has_printed_alone(facts: Facts, rank: int, done: Mapping[int, Phase]) -> bool:
+    """True when no rank but these ever reported the end of an epoch: the others may merely print none."""
+    own = Ranks(r for r in done if done[r].what == done[rank].what)
+    return not any(p.rank not in own for p in facts.case.of(Phase) if p.what == done[rank].what)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from nccldoctor.align.descriptions import describe
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
+from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import rows_at
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks, names

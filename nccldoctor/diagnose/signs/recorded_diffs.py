@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from nccldoctor.align.divergence.mismatches import Mismatch, first_mismatch
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.mismatches import Mismatch, first_mismatch
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.align.call_sequences import CallSequences
-from nccldoctor.align.departures import Departure, Way, find_departure
-from nccldoctor.align.mismatches import first_mismatch
+from nccldoctor.align.divergence.departures import Departure, Way, find_departure
+from nccldoctor.align.divergence.mismatches import first_mismatch
 from nccldoctor.align.progress.table import build_progress_table
 
 Call = tuple[str, int, int]

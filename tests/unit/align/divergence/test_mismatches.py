@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders.cases import WORLD, RecordedRank, Team, case, world
 
-from nccldoctor.align.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
+from nccldoctor.align.divergence.mismatches import Mismatch, compare_calls, first_mismatch, rows_at
 from nccldoctor.align.progress.table import build_progress_table
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.call_sequences import ROLE_BITS, CallSequences
-from nccldoctor.align.mismatches import Mismatch
+from nccldoctor.align.divergence.mismatches import Mismatch
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
 from nccldoctor.model.operations import has_varying_sizes, plain_op
