@@ -123,6 +123,10 @@ CASES = {
         lambda: crash("RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507048"),
         lambda: crash("RuntimeError: NPU function error: aclnnMatmul, error code is 561002"),
     ),
+    "vllm-worker-stall": (
+        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] TimeoutError: RPC call to execute_model timed out."),
+        lambda: Job().late(5).raw("engine.log", "(EngineCore_DP0 pid=61) ERROR 02-21 19:02:48 [core.py:845] ValueError: unknown model"),
+    ),
     "jax-barrier": (
         lambda: crash("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Timed out task names: /job:w/task:4"),
         lambda: crash("jaxlib.xla_extension.XlaRuntimeError: INVALID_ARGUMENT: shapes do not match"),
