@@ -72,7 +72,7 @@ def main() -> None:
         profile.enable()
     case = clock.time("identify", lambda: identify(read))
     facts = clock.time("align", lambda: align(case))
-    findings = clock.time("diagnose", lambda: diagnose(facts))
+    findings = clock.time("diagnose", lambda: diagnose(facts).findings)
     spent = sum(clock.took.values())
     with patch("nccldoctor.pipeline.discover"), patch("nccldoctor.pipeline.ingest", lambda *_, **__: read):
         incident = clock.time("analyze", lambda: analyze("job"))
