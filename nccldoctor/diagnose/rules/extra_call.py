@@ -17,7 +17,7 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.missed_call import moved_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
 
@@ -45,12 +45,16 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     call = extra[0][2]
     ranks = Ranks(rank for rank, _, _ in extra)
-    is_sure = len(ranks) == 1 and facts.case.groups[call.group].learned != "assumed"
+    doubts = []
+    if len(ranks) > 1:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "several ranks are one call ahead"))
+    if facts.case.groups[call.group].learned == "assumed":
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     entries = [Entry(row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in extra[:3]]
     return Hypothesis(
         f"{names(ranks).capitalize()} issued one call too many{' before' if breaks else ':'} {stall.texts[call.key]}",
         [*entries, Waiting(call)],
-        Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        doubts,
         ranks=ranks,
         call=call,
     )

@@ -70,14 +70,17 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
     return left if len(left) == 1 and facts.ledger.is_closed and facts.ledger.waiting & near else Ranks()
 
 
-def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool) -> Sequence[Doubt] | Confidence:
+def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool) -> Sequence[Doubt]:
     if is_derived:
         return [
             Doubt.at_most(Confidence.MEDIUM, "the rank of that GPU follows from the slots of the GPUs of other hosts")
         ]
     if is_left:
         return [Doubt(f"no line says that the GPU is that of {names(ranks)}", ranks=Confidence.MEDIUM)]
-    return Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM
+    if len(ranks) == 1:
+        return []
+    says = "boards of several ranks failed" if ranks else "no line says whose GPU it is"
+    return [Doubt.at_most(Confidence.MEDIUM, says)]
 
 
 def _is_near_onset(facts: Facts, failure: Failure) -> bool:

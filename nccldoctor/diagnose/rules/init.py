@@ -36,7 +36,7 @@ from nccldoctor.events import (
     TearDown,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, is_set_up_error
 
@@ -80,7 +80,11 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"The job did not come up as far as was read: {who} had not joined",
         tuple(Line(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
-        Confidence.MEDIUM if absent else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, "the log may end before the last ones joined")
+            if absent
+            else Doubt.at_most(Confidence.LOW, "no line says who had not joined, and the log may end before they did"),
+        ),
         ranks=absent,
         refuted_by=REFUTED,
     )
@@ -103,7 +107,11 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}",
         evidence,
-        Confidence.MEDIUM if is_cause_known else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, "the first error may follow from one that was not read")
+            if is_cause_known
+            else Doubt.at_most(Confidence.LOW, "no line says why the communicator failed"),
+        ),
         ranks=Ranks(
             [first.rank] if is_cause_known and first.rank is not None and not isinstance(first, SocketError) else []
         ),
@@ -185,7 +193,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
         "communicator may not have come up",
         (Waiting(call, 4),),
-        Confidence.LOW,
+        (Doubt.at_most(Confidence.LOW, "any member may be late to its first call"),),
         suspects=call.unknown,
         call=call,
     )
@@ -210,7 +218,11 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
         evidence,
-        Confidence.MEDIUM if few else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, "the other ranks may still be on their way")
+            if few
+            else Doubt.at_most(Confidence.LOW, "most ranks are not seen to make the group"),
+        ),
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         call=stall.call,
@@ -282,16 +294,20 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
         if len(begun) > 1:
             others = f"{len(begun)} others did, and none completed it"
         headline = f"{names(absent).capitalize()} {never} a communicator of {size} ranks; {others}"
-        ceiling = Confidence.HIGH if has_log else Confidence.MEDIUM
+        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, "no line of the missing rank was read")]
     else:
         unread = f"; of {names(absent)} no start is on record" if is_world and absent else ""
         headline = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unread}"
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
-        ceiling = Confidence.LOW if is_cut else Confidence.MEDIUM
+        doubts = [
+            Doubt.at_most(Confidence.LOW, "the log may end in the middle of a start")
+            if is_cut
+            else Doubt("no line says who did not start it", Confidence.MEDIUM, Confidence.MEDIUM)
+        ]
     return Hypothesis(
         headline,
         citations,
-        ceiling,
+        doubts,
         ranks=absent if is_few else Ranks(),
         suspects=absent if is_world and not is_few else Ranks(),
         victims=Ranks(begun) if is_world else Ranks(),
@@ -323,7 +339,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"The job never came up: {what}",
         [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, "the store says that somebody is missing, and not why"),),
         ranks=absent or (unjoined if too_many is None else Ranks()),
         victims=waiting,
     )
@@ -357,7 +373,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
         (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
-        Confidence.LOW,
+        (Doubt.at_most(Confidence.LOW, "no line ties that process to the call"),),
         stalled=line.stalled(waiting),
         refuted_by="a line of that process from after it had joined",
     )

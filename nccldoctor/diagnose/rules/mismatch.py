@@ -84,7 +84,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
             return Hypothesis(
                 f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
                 (*_size_complaints(facts), *shown),
-                Confidence.MEDIUM,
+                (Doubt.at_most(Confidence.MEDIUM, "its own dump is missing: the size is inferred from all others'"),),
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
             )
@@ -113,7 +113,7 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         return Hypothesis(
             f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
             evidence,
-            Confidence.MEDIUM,
+            (Doubt.at_most(Confidence.MEDIUM, "as many ranks are on either side"),),
             suspects=Ranks(found.rows),
             stalled=stalled,
         )

@@ -18,7 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import endpoint_address
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.parsers.event_details import is_unresponsive_peer
@@ -66,11 +66,23 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
     who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
-    ceiling = Confidence.HIGH if ports and len(first.ranks) == 1 else Confidence.MEDIUM
+    doubts = (
+        []
+        if ports
+        else [
+            Doubt(
+                "no port reports an error: either end, or the path, may be at fault",
+                Confidence.MEDIUM,
+                Confidence.MEDIUM,
+            )
+        ]
+    )
+    if len(first.ranks) != 1:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "the errors do not single out one end"))
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {verb} {what}{wait}",
         evidence,
-        ceiling,
+        doubts,
         ranks=first.ranks,
         suspects=first.suspects,
         call=stall.call,
@@ -94,7 +106,7 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
     return Hypothesis(
         f"{names(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
         evidence,
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, "the adapter, the path or the whole host may be at fault"),),
         ranks=failure.suspects,
         call=stall.call,
         refuted_by="an end of the peer's process before the first error, or the same errors towards other hosts",

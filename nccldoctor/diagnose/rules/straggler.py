@@ -73,7 +73,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
         f"{names(late).capitalize()} came to {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
         f"late; the limit is {limit:.0f} s",
         evidence,
-        Confidence.HIGH,
+        (),
         ranks=late,
         call=call,
     )
@@ -158,7 +158,11 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
                     Line(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
                     *(Line(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
                 ),
-                Confidence.MEDIUM if len(waiting) > 1 else Confidence.LOW,
+                (
+                    Doubt.at_most(Confidence.MEDIUM, "lines without numbers do not say that it is the same call")
+                    if len(waiting) > 1
+                    else Doubt.at_most(Confidence.LOW, "only one rank is seen to wait"),
+                ),
                 ranks=Ranks([0]),
                 stalled=Stalled(
                     op=first.op, seq=None, entered=waiting, missing=Ranks([0]), timeout_ms=first.timeout_ms
@@ -196,7 +200,7 @@ def _still_preparing_data(facts: Facts) -> Hypothesis | None:
                 f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
                 "raised an error that is cut off: it most likely waited for the first",
                 (Line(bar, "the data is not ready yet"), *(Line(e, "an error without its end") for e in cut[:2])),
-                Confidence.LOW,
+                (Doubt.at_most(Confidence.LOW, "the error is cut off: that it waited for the first is a guess"),),
                 refuted_by="the end of that error",
             )
     return None

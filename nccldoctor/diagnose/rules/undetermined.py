@@ -31,7 +31,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
 MOST = 3
@@ -56,10 +56,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     return Hypothesis(
         _headline(facts, stall, trouble, bool(stacks)),
         citations or [_what_was_read(facts)],
-        Confidence.CANNOT_TELL,
+        (Doubt.at_most(Confidence.CANNOT_TELL, _missing_proof(stall)),),
         suspects=stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts),
         call=call,
         stalled=None if call is not None else stalled_line(facts),
+    )
+
+
+def _missing_proof(stall: ObservedStall) -> str:
+    """What no file shows: who is missing from a stuck call, what caused a failure, or that the job is well."""
+    if stall.call is not None:
+        return "no file shows which member is missing from the call, or what differs"
+    return (
+        "no file shows what caused it"
+        if stall.health.troubles
+        else "no file shows that the job stands, or that it is well"
     )
 
 

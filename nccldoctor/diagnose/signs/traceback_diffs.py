@@ -14,7 +14,7 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
-from nccldoctor.model import Confidence
+from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
 
@@ -49,7 +49,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     return Hypothesis(
         f"{names(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
         evidence,
-        Confidence.MEDIUM,
+        (Doubt("the place where it waited shows the last call, not the one that was due", cause=Confidence.MEDIUM),),
         ranks=odd,
         refuted_by=REFUTED,
     )

@@ -11,7 +11,7 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
-from nccldoctor.model import CauseClass, Confidence, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
 REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
@@ -67,7 +67,13 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
         tuple(Line(e, "both ends were compared: they differ") for e in found[:4]),
-        Confidence.MEDIUM if is_specific else Confidence.LOW,
+        (
+            Doubt("nobody but the library that compared both ends shows it", cause=Confidence.MEDIUM)
+            if is_specific and odd
+            else Doubt.at_most(Confidence.MEDIUM, "both ends differ, and no majority says which of them is right")
+            if is_specific
+            else Doubt.at_most(Confidence.LOW, "the line does not say in what the two ends differ"),
+        ),
         ranks=odd,
         suspects=pair - odd,
         stalled=Stalled(op=op, seq=seq, entered=pair) if op or seq is not None else None,
@@ -84,7 +90,7 @@ def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
     return Hypothesis(
         f"PyTorch's analyser found ranks that differ in #{first.seq}",
         tuple(Line(e, e.detail[:160] or "a mismatch") for e in found[:4]),
-        Confidence.LOW,
+        (Doubt.at_most(Confidence.LOW, "the analyser compares each rank with the first one only"),),
         stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
     )
 
@@ -159,7 +165,14 @@ def _differing_timeouts(
         tuple(
             Line(e, f"rank {e.rank} waits in {e.op} with {_element_count(e.numel_in)} under #{seq}") for e in events[:6]
         ),
-        Confidence.LOW if batch else Confidence.MEDIUM,
+        (
+            Doubt.at_most(Confidence.LOW, "a batch of transfers has one number for calls that may differ")
+            if batch
+            else Doubt.at_most(
+                Confidence.MEDIUM,
+                "lines of watchdogs name one call of each rank, and no dump shows the calls around it",
+            ),
+        ),
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=first.stalled(ranks, _group_name(facts, first)),
@@ -217,7 +230,7 @@ def _completed_by_others(facts: Facts) -> Hypothesis | None:
                 Line(other, f"rank {other.rank} is already in #{other.seq}"),
                 *(Line(e, f"rank {e.rank} counts #{e.last_completed} as completed") for e in counters),
             ],
-            Confidence.LOW,
+            (Doubt.at_most(Confidence.LOW, "counters of two ranks are compared, and no dump shows their calls"),),
             suspects=Ranks([rank]) | ahead,
             stalled=Stalled(
                 line.op,
