@@ -17,10 +17,10 @@ from nccldoctor.version import __version__
 
 EXIT_CODES = """\b
 Exit codes:
-  0  nothing wrong found
+  0  the job is shown to be well
   1  a stall or failure was diagnosed
   2  usage error, or nothing readable
-  3  something is wrong, cause unknown"""
+  3  not enough to judge, or the cause is open"""
 
 
 @click.group(

@@ -32,7 +32,7 @@ _ANYTHING = (SourceKind.LOG, SourceKind.JSON)
 
 
 def exit_code(diagnosis: Diagnosis) -> int:
-    """0 nothing wrong found, 1 diagnosed, 2 nothing readable, 3 something is wrong, cause unknown."""
+    """0 shown to be well, 1 diagnosed, 2 nothing readable, 3 not enough to judge or cause open."""
     cause = diagnosis.verdict.cause
     if cause is CauseClass.NONE:
         return NOTHING_WRONG
