@@ -199,7 +199,16 @@ def _wait_chain(facts: Facts, draft: Conclusion) -> tuple[Link, ...]:
             )
         )
     links.sort(key=lambda pair: (-pair[0], pair[1].seq or 0, str(pair[1].waiting)))
-    return tuple(link for _, link in links[-24:])
+    return tuple(link for _, link in links[-24:]) or _seen_wait(draft)
+
+
+def _seen_wait(draft: Conclusion) -> tuple[Link, ...]:
+    """The one link of a call that no dump and no numbered line shows, as stacks do."""
+    call = draft.stalled
+    waiting = call.entered - draft.ranks if call is not None else Ranks()
+    if call is None or not waiting or not draft.ranks or draft.call is not None:
+        return ()
+    return (Link(waiting, draft.ranks, call.group or "", call.op, call.seq),)
 
 
 def _waits_to_culprit(facts: Facts, draft: Conclusion) -> dict[tuple[str, int, int, int], int]:

@@ -64,7 +64,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
 
 
 def _missing_proof(stall: ObservedStall) -> str:
-    """What no file shows: who is missing from a stuck call, what caused a failure, or that the job is well."""
+    """The proof that no file gives: of the missing member, of the cause, or of the health."""
     if stall.call is not None:
         return "no file shows which member is missing from the call, or what differs"
     return (
