@@ -1,0 +1,115 @@
+"""Findings say why: weighted observations, doubts, and the best other explanation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builders.cases import Log, RecordedRank, case, gave_up, said, world
+
+from nccldoctor.align.facts import align
+from nccldoctor.diagnose import rank_observations
+from nccldoctor.diagnose.confidence import strongest_first, weighed
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
+from nccldoctor.events import DumpSignal, Phase, Progress
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence
+from nccldoctor.model.ranks import Ranks
+
+NOTHING = align(case())
+
+
+def conclusion(
+    cause: CauseClass, *doubts: Doubt, observers: tuple[str, ...] = ("dump:2", "log:0"), supports: bool = True
+) -> Conclusion:
+    """A conclusion about rank 2 with one piece of evidence for each observer; the last one may contradict."""
+    evidence = tuple(Evidence(None, "", who, supports or who != observers[-1], who) for who in observers)
+    return Conclusion("rank 2", (), doubts=doubts, ranks=Ranks([2]), cause=cause, evidence=evidence)
+
+
+def absent(*more: Log) -> tuple[RecordedRank, ...]:
+    return tuple(
+        RecordedRank(r, world(4)).calls(8) if r == 2 else RecordedRank(r, world(4)).calls(8).call(done=False)
+        for r in range(4)
+    )
+
+
+def test_every_class_has_a_row_and_every_row_weighs_real_observations() -> None:
+    source = re.findall(r'"([\w-]+)"', Path(rank_observations.__file__).read_text(encoding="utf-8"))
+    assert set(cause_table()) == set(CauseClass)
+    for row in cause_table().values():
+        for key in row.weights:
+            name, _, value = key.partition("=")
+            assert {name, value} <= set(source), key
+        assert not set(row.siblings) & {CauseClass.NONE}
+
+
+def test_a_rank_that_is_proven_absent_and_alive_says_so() -> None:
+    logs = [
+        Log(f"rank_{r}.log", [said(Progress, r, 10.0, step=8), *([] if r == 2 else [gave_up(r, 9, 600.0)])], rank=r)
+        for r in range(4)
+    ]
+    logs[2].events.append(said(DumpSignal, 2, 601.0))
+    verdict = diagnose(align(case(*absent(), logs=logs))).findings[0]
+    weights = {f"{r.observation}={r.value}": r.weight for r in verdict.why}
+    assert weights["position=before"] > weights["alive=yes"] > 0
+    assert [abs(r.weight) for r in verdict.why] == sorted((abs(r.weight) for r in verdict.why), reverse=True)
+    shown = next(r for r in verdict.why if r.observation == "position")
+    assert shown.evidence is not None and verdict.evidence[shown.evidence - 1].observer == "dump:2"
+    assert any(r.value == "unknown" and r.weight == 0 for r in verdict.why), "no stack was taken"
+
+
+def test_doubts_leave_the_lower_of_two_confidences() -> None:
+    found = conclusion(CauseClass.FROZEN, Doubt("a", cause=Confidence.MEDIUM), Doubt("b", ranks=Confidence.LOW))
+    assert found.confidence_in == ConfidenceIn(Confidence.LOW, Confidence.MEDIUM)
+    assert found.confidence is Confidence.LOW
+    assert [doubt.says for doubt in strongest_first(found.doubts)] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("observers", "supports", "level"),
+    [
+        (("dump:2", "log:0"), True, "high"),
+        (("dump:2",), True, "medium"),
+        (("dump:0", "dump:1"), True, "medium"),
+        (("dump:2", "log:0", "ras"), False, "low"),
+    ],
+)
+def test_high_needs_independent_observers_and_none_that_contradicts(
+    observers: tuple[str, ...], supports: bool, level: str
+) -> None:
+    found = conclusion(CauseClass.NOT_ARRIVED, observers=observers, supports=supports)
+    left = Conclusion("", (), doubts=weighed(NOTHING, found), cause=found.cause, evidence=found.evidence)
+    assert left.confidence is Confidence(level)
+
+
+def test_the_runner_up_is_what_no_observation_contradicts() -> None:
+    """A rank that dumped is alive: it is not frozen, so the sibling after that is named."""
+    facts = align(case(*absent()))
+    doubted = conclusion(CauseClass.NOT_ARRIVED, Doubt("its stack is missing", cause=Confidence.MEDIUM))
+    found = runner_up(facts, doubted, (conclusion(CauseClass.FROZEN),))
+    assert cause_table()[CauseClass.FROZEN].weights["alive=yes"] <= CONTRADICTS
+    assert found is not None and found.cause is CauseClass.STRAGGLER
+    assert found.separated_by == cause_table()[CauseClass.NOT_ARRIVED].siblings[CauseClass.STRAGGLER]
+    other = runner_up(facts, doubted, (conclusion(CauseClass.MISSED_CALL),))
+    assert other is not None and other.cause is CauseClass.MISSED_CALL
+
+
+def test_a_class_that_is_certain_has_no_sibling_left() -> None:
+    assert runner_up(NOTHING, conclusion(CauseClass.RAISED), ()) is None
+
+
+def test_all_hypotheses_are_kept_with_their_fate() -> None:
+    found = diagnose(
+        align(
+            case(
+                *absent(),
+                logs=[Log("a.log", [gave_up(0, 9, 600.0), said(Phase, 2, 500.0, what="checkpoint", detail="saving")])],
+            )
+        )
+    )
+    fates = {(p.cause, p.fate) for p in found.proposals}
+    assert sum(fate == "verdict" for _, fate in fates) == 1
+    assert (CauseClass.UNDETERMINED, f"{found.findings[0].cause} explains the same stall and comes first") in fates
