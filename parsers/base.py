@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from nccldoctor.events import Event
-from nccldoctor.model import Gap, Place, Source
+from nccldoctor.model import Gap, Place, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
@@ -111,7 +111,7 @@ class Parsed:
     """The content of one file: its events, calls and gaps.
 
     ``lines`` were read, ``understood`` of the ``candidates`` led to an event; ``first_unknown`` is the first candidate
-    that did not, with its place.
+    that did not, with its place. ``unexplained`` are the last of those that look like failures.
     """
 
     source: Source
@@ -123,6 +123,7 @@ class Parsed:
     understood: int = 0
     first_unknown: str = ""
     first_unknown_at: Place | None = None
+    unexplained: tuple[Unexplained, ...] = ()
 
 
 class FileParser(ABC):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.nccl_counters import NcclCounters
-from nccldoctor.model import Gap, Group, Source
+from nccldoctor.model import Gap, Group, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
 
@@ -22,7 +22,10 @@ _E = TypeVar("_E", bound=Event)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How one source was read, as ``inspect`` shows it: numbers of lines, and the span of their times."""
+    """How one source was read, as ``inspect`` shows it: numbers of lines, and the span of their times.
+
+    ``unexplained`` are the last lines that look like failures and were not understood.
+    """
 
     source: int
     lines: int
@@ -32,6 +35,7 @@ class Reading:
     first_unknown_at: str
     first_time: str | None
     last_time: str | None
+    unexplained: tuple[Unexplained, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.ingest.ingest import Ingested
-from nccldoctor.model import Gap
+from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
@@ -178,6 +178,7 @@ def _reading(parsed: Parsed, recorded: list[datetime]) -> Reading:
         first_unknown_at=str(parsed.first_unknown_at or ""),
         first_time=_moment(min(span)) if span else None,
         last_time=_moment(max(span)) if span else None,
+        unexplained=parsed.unexplained if parsed.source.kind is SourceKind.LOG else (),
     )
 
 

@@ -124,6 +124,7 @@ def _settings_only(parsed: Parsed) -> Parsed:
         understood=len(events),
         first_unknown="",
         first_unknown_at=None,
+        unexplained=(),
     )
 
 

@@ -32,7 +32,7 @@ from nccldoctor.model.findings import (
     RunnerUp,
     Stalled,
 )
-from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind, SourceRole
+from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind, SourceRole, Unexplained
 
 __all__ = [
     "Action",
@@ -65,4 +65,5 @@ __all__ = [
     "SourceKind",
     "SourceRole",
     "Stalled",
+    "Unexplained",
 ]

@@ -121,6 +121,18 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Unexplained:
+    """A line that looks like a failure and that no parser understood.
+
+    ``rank`` is the global rank that its prefix names; None where it names none.
+    """
+
+    place: Place
+    text: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """Something that is not known, and why: a missing dump, a cut file, a wrapped ring.
 

@@ -7,6 +7,7 @@ for the parsers whose literals are common in healthy logs.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import BinaryIO
@@ -22,6 +23,7 @@ from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitio
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
+from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
@@ -82,6 +84,7 @@ def _with_original_lines(parsed: Parsed, mended: rejoin.Mended) -> Parsed:
         events=tuple(replace(e, place=moved(e.place)) for e in parsed.events),
         lines=int(numbers[-1]) - mended.content.endswith(b"\n"),
         first_unknown_at=moved(parsed.first_unknown_at) if parsed.first_unknown_at else None,
+        unexplained=tuple(replace(u, place=moved(u.place)) for u in parsed.unexplained),
     )
 
 
@@ -133,6 +136,7 @@ class _Scan:
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
         self.candidates = self.understood = 0
         self.unknown: Line | None = None
+        self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
 
     def run(self, reader: Reader) -> Parsed:
         """Read block after block to the end of the stream."""
@@ -228,8 +232,10 @@ class _Scan:
                 continue  # a progress bar in front of the line that matters
             self.candidates += 1
             self.understood += bool(events)
-            if not events and self.unknown is None:
-                self.unknown = line
+            if not events:
+                self.unknown = self.unknown or line
+                if is_failure_like(line):
+                    self.failure_like.append(line)
             if events:
                 self.events.extend(events)
                 self.sampler.note_events(self.buffer, start, number, events)
@@ -264,4 +270,5 @@ class _Scan:
             understood=self.understood,
             first_unknown=self.unknown.raw.strip()[:300] if self.unknown else "",
             first_unknown_at=unknown,
+            unexplained=tuple(unexplained(self.failure_like, events)),
         )

@@ -16,11 +16,12 @@ from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.good_ends import good_ends
 from nccldoctor.align.health.passed_calls import unpassed_stalls
-from nccldoctor.align.health.troubles import unanswered_troubles
+from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.nccl_counter_evidence import has_lagging_coll_lines, uneven_communicators
 from nccldoctor.align.stack_activity import is_waiting
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Phase, Progress
+from nccldoctor.model import Unexplained
 from nccldoctor.model.ranks import Ranks
 
 LATER = 5.0
@@ -43,7 +44,8 @@ class Health:
     """What shows that a job is well, and what speaks against it.
 
     ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of, ``over`` also those that were at work until then.
-    ``troubles`` are lines that nothing answers. ``standing`` are ranks that wait in a call or have not come up, and are not seen to go on.
+    ``troubles`` are lines that nothing answers, ``unexplained`` those among them that were not understood. ``standing`` are ranks that
+    wait in a call or have not come up, and are not seen to go on.
     """
 
     proof: Proof
@@ -52,11 +54,12 @@ class Health:
     over: Ranks
     troubles: tuple[Event, ...]
     standing: Ranks
+    unexplained: tuple[Unexplained, ...] = ()
 
     @property
     def is_proven(self) -> bool:
         """True when something shows that the job is well and nothing speaks against it."""
-        return self.proof is not Proof.NOTHING and not self.troubles and not self.standing
+        return self.proof is not Proof.NOTHING and not (self.troubles or self.standing or self.unexplained)
 
 
 def observe_health(facts: Facts) -> Health:
@@ -80,7 +83,8 @@ def observe_health(facts: Facts) -> Health:
         proof = Proof.COMPLETED
     else:
         proof = Proof.MOVED if moved else Proof.NOTHING
-    return Health(proof, ends, ended, over, troubles, stand)
+    unexplained = unanswered_lines(facts.case, facts.liveness, ends, ended)
+    return Health(proof, ends, ended, over, troubles, stand, unexplained)
 
 
 def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:

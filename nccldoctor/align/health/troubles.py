@@ -16,6 +16,7 @@ from nccldoctor.align.liveness import Liveness
 from nccldoctor.events import Event
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
+from nccldoctor.model import Unexplained
 from nccldoctor.model.ranks import Ranks
 
 
@@ -71,6 +72,29 @@ def unanswered_troubles(
         return not event.is_end_of_process and all(w.is_after(event, when) for w in _concerned(case, event, work))
 
     return tuple(e for e in troubles if not is_answered(e))
+
+
+def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ended: Ranks) -> tuple[Unexplained, ...]:
+    """The lines that look like failures, were not understood, and that no later work of their writer answers.
+
+    The later work is that of the rank that the line names, else any in the same file. All are answered where every rank ended well, and
+    those behind the line in which a person stopped the job.
+    """
+    lines = [line for reading in case.readings for line in reading.unexplained]
+    if not lines or (bool(case.world) and not case.world - ended):
+        return ()
+    work = work_of_ranks(case, liveness, ends)
+    stopped: dict[int, int] = {}
+    for event in case.events:
+        if event.is_stop_by_person:
+            stopped.setdefault(event.place.source, event.place.line or 0)
+
+    def is_answered(line: Unexplained) -> bool:
+        own = [work[line.rank]] if line.rank in work else list(work.values())
+        at, source = line.place.line or 0, line.place.source
+        return any(w.line.get(source, -1) > at for w in own) or stopped.get(source, at + 1) <= at
+
+    return tuple(line for line in lines if not is_answered(line))
 
 
 def _concerned(case: Case, event: Event, work: Mapping[int | None, LastWork]) -> Iterable[LastWork]:

@@ -31,7 +31,7 @@ from nccldoctor.events import (
     Version,
     WorkStatus,
 )
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled
+from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled, Unexplained
 from nccldoctor.model.ranks import Ranks, names, verb
 
 MOST = 3
@@ -51,6 +51,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
     citations += [line for e in failed[:MOST] if not is_cited(line := Line(e, "nothing answers it"), citations)]
+    citations += [_unexplained(line) for line in stall.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
     citations += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
     return Hypothesis(
@@ -89,11 +90,20 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if troubles:
         more = f" and {len(troubles) - 1} more" if len(troubles) > 1 else ""
         return f"Something failed ({troubles[0].phrase()}{more}), and no file shows what caused it"
+    if stall.health.unexplained:
+        return f"A line that looks like a failure was not understood: {stall.health.unexplained[0].text[:120]}"
     if has_stacks:
         return (
             "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
         )
     return f"There is not enough to judge: {_missing(facts)}"
+
+
+def _unexplained(line: Unexplained) -> Evidence:
+    observer = f"log:{line.rank}" if line.rank is not None else f"file:{line.place.path}"
+    return Evidence(
+        line.place, line.text, "looks like a failure; it was not understood, and nothing answers it", True, observer
+    )
 
 
 def _missing(facts: Facts) -> str:

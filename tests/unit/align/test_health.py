@@ -70,3 +70,28 @@ def test_a_person_who_stops_a_job_after_a_complaint_stopped_a_sick_one() -> None
     killed = FAILURES["kill"]
     stop = CTRL_C.format(r=1, n=44, where="on_step_end", code="time.sleep(0.4)")
     assert read({"train.log": STEPS["logs/rank_1.log"] + killed + stop}).cause != "none"
+
+
+STRANGE = "[rank2]:[E111 09:00:40.000000000 ProcessGroupNCCL.cpp:9] [Rank 2] a message of a release to come\n"
+
+ONE_IS_DONE: dict[str, str | bytes] = {**STEPS, "logs/rank_0.log": STEPS["logs/rank_0.log"] + DONE}
+
+
+def test_an_error_that_was_not_understood_forbids_it_and_is_quoted() -> None:
+    assert read(ONE_IS_DONE).cause == "none", "rank 0 speaks for the others"
+    ruling = read({**ONE_IS_DONE, "logs/rank_2.log": STEPS["logs/rank_2.log"] + STRANGE})
+    assert ruling.cause == "undetermined", str(ruling)
+    assert "a release to come" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**ONE_IS_DONE, "logs/rank_2.log": STRANGE + STEPS["logs/rank_2.log"]},
+        {**FINISHED, "logs/rank_2.log": STEPS["logs/rank_2.log"] + DONE + STRANGE},
+        {**ONE_IS_DONE, "logs/rank_2.log": STEPS["logs/rank_2.log"] + STRANGE.replace(":[E111", ":[I111")},
+    ],
+    ids=["steps follow it", "every rank is done", "it is a note"],
+)
+def test_an_error_that_was_not_understood_is_answered(files: dict[str, str | bytes]) -> None:
+    assert read(files).cause == "none"

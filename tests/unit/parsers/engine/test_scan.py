@@ -15,7 +15,7 @@ from builders.log_reading import Probe, events, lines, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nccldoctor.events import CollectiveTimeout, Heartbeat, Progress
+from nccldoctor.events import CollectiveTimeout, Event, Heartbeat, Progress
 from nccldoctor.model import Source, SourceKind
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser
@@ -406,3 +406,52 @@ def test_a_file_of_one_rank_is_sampled_thinner_than_one_of_many() -> None:
     assert len(merged) == 2_000
     assert 400 <= len(own) <= 510
     assert [own[0].place.line, own[-1].place.line] == [1, 2_000]
+
+
+class Deaf(LineParser):
+    """Asks for lines and understands none."""
+
+    literals = ("ProcessGroupNCCL",)
+
+    def parse(self, line: Line) -> list[Event]:
+        return []
+
+
+def unexplained(text: str) -> list[tuple[int | None, int | None, str]]:
+    return [(u.place.line, u.rank, u.text) for u in parsed(text).unexplained]
+
+
+STRANGE = "[rank{r}]:[{level} ProcessGroupNCCL.cpp:9] [Rank {r}] ncclRemoteError of another kind\n"
+
+
+def test_the_last_errors_that_are_not_understood_are_kept() -> None:
+    text = "".join(STRANGE.format(r=r, level="E") for r in range(9))
+    found = unexplained("healthy\n" + text)
+    assert [(line, rank) for line, rank, _ in found] == [(7, 5), (8, 6), (9, 7), (10, 8)]
+    assert "of another kind" in found[-1][2]
+
+
+def test_a_note_that_is_not_understood_is_no_failure() -> None:
+    assert unexplained(STRANGE.format(r=1, level="I")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_failure"),
+    [
+        ("ProcessGroupNCCL: the lease of the fabric failed", True),
+        ("ProcessGroupNCCL: 0 errors, nothing failed in attempt 2 of 3", False),
+        ("ProcessGroupNCCL: note that a timeout is set", False),
+    ],
+)
+def test_lines_without_a_level_are_failures_by_their_words(line: str, is_failure: bool) -> None:
+    assert bool(parsed(line + "\n", [Deaf()]).unexplained) is is_failure
+
+
+def test_the_end_of_a_traceback_that_was_understood_is_no_riddle() -> None:
+    text = (
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/opt/train/train.py", line 3, in main\n'
+        "[rank1]:     step()\n"
+        "[rank1]: KeyboardInterrupt: killed\n"
+    )
+    assert (unexplained(text), parsed(text).understood > 0) == ([], True)
