@@ -96,15 +96,14 @@ def ingest(
 def _heard(parsed: list[Parsed], *, has_dumps: bool) -> list[Parsed]:
     """What was read, with no word of people about what happened.
 
-    A write-up that quotes a log is heard only where the job itself left nothing: then the quoted lines are all there is.
+    A write-up that quotes a log is heard only where nothing else was given: then somebody asks about the quoted lines. Beside code or
+    output it may tell of another day.
     """
-    has_testimony = has_dumps or any(
-        event.is_testimony for one in parsed if one.source.kind.role is SourceRole.OUTPUT for event in one.events
-    )
+    is_alone = not has_dumps and all(one.source.kind.role is SourceRole.PROSE for one in parsed if one.source.size)
     out = []
     for one in parsed:
         role = one.source.kind.role
-        if role is SourceRole.PROSE and not has_testimony:
+        if role is SourceRole.PROSE and is_alone:
             out.append(replace(one, source=replace(one.source, kind=_kind_by_events(one))))
         else:
             out.append(one if role is SourceRole.OUTPUT else _settings_only(one))
