@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 from nccldoctor.align.liveness import Liveness
+from nccldoctor.align.standing.interrupts import interrupted_stacks
 from nccldoctor.align.standing.stances import Posture, Stance, stance_of
 from nccldoctor.events import Event, Heartbeat, ProcessState, Progress, Stack
 from nccldoctor.identify.case import Case
@@ -40,12 +41,14 @@ class Look:
 class Looks:
     """All looks, the oldest first, and the lines about steps.
 
-    ``helpers`` are the newest stacks of processes that are no ranks.
+    ``helpers`` are the newest stacks of processes that are no ranks. ``interrupted`` is true where the only look are the tracebacks
+    of a Ctrl-C.
     """
 
     all: tuple[Look, ...] = ()
     helpers: tuple[Stack, ...] = ()
     steps: tuple[tuple[float, Event], ...] = ()
+    interrupted: bool = False
 
     @cached_property
     def newest(self) -> Mapping[Hashable, Stance]:
@@ -123,7 +126,7 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     """All looks of a case; without stacks there are none, and no steps are read."""
     taken = [e for e in case.of(Stack) if e.main] + [e for e in case.of(ProcessState) if e.state in _TELLING]
     if not taken:
-        return Looks()
+        return _interrupted(case, liveness)
     by_number: dict[int, list[Stack | ProcessState]] = {}
     for event in taken:
         by_number.setdefault(event.look, []).append(event)
@@ -132,6 +135,16 @@ def collect_looks(case: Case, liveness: Liveness) -> Looks:
     if always:
         looks = [_with_states(look, always) for look in looks] or [_look(1, always, liveness)]
     return Looks(tuple(looks), _helpers(case), tuple(_timed_steps(case, liveness)))
+
+
+def _interrupted(case: Case, liveness: Liveness) -> Looks:
+    """The look that a Ctrl-C leaves, where steps had stopped before it: a job that ran stands anywhere."""
+    at, stacks = interrupted_stacks(case, liveness)
+    if not stacks:
+        return Looks()
+    look = replace(_look(1, stacks, liveness), at=at)
+    looks = Looks((look,), (), tuple(_timed_steps(case, liveness)), interrupted=True)
+    return looks if looks.is_quiet else Looks()
 
 
 _TELLING = ("stopped", "gone", "zombie")

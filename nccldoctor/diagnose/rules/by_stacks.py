@@ -97,6 +97,8 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     yield Doubt("stacks do not number the calls", cause=Confidence.MEDIUM)
     if standing.is_guessed:
         yield Doubt.at_most(Confidence.LOW, "no frame shows a wait: most ranks stand idle at one line")
+    if facts.looks.interrupted:
+        yield Doubt.at_most(Confidence.MEDIUM, "only the tracebacks of the Ctrl-C show where the ranks stood")
     if any(s.rank is None for s in culprits):
         yield Doubt.at_most(Confidence.LOW, "nothing says which rank the process is")
     if facts.looks.is_quiet or all(s.posture.is_gone for s in culprits):

@@ -24,7 +24,9 @@ MOST = 3
 
 def is_all_there_is(facts: Facts, stall: Stall) -> bool:
     """True where stacks are all that shows how the job stands: no rank complains, fails or waits by another record."""
-    quiet = facts.liveness.first_alarm is None and not facts.failures and not _has_ended(facts)
+    quiet = (
+        (facts.liveness.first_alarm is None or facts.looks.interrupted) and not facts.failures and not _has_ended(facts)
+    )
     return stall.kind is StallKind.NOTHING and quiet and bool(facts.looks.all)
 
 

@@ -95,3 +95,37 @@ def test_an_error_that_was_not_understood_forbids_it_and_is_quoted() -> None:
 )
 def test_an_error_that_was_not_understood_is_answered(files: dict[str, str | bytes]) -> None:
     assert read(files).cause == "none"
+
+
+RECEIVED = (
+    "W0101 09:{at}.180000 27587 torch/distributed/elastic/agent/server/api.py:753] Received 2 death signal, "
+    "shutting down workers\n"
+)
+BACKWARD = (
+    "[rank{r}]: Traceback (most recent call last):\n"
+    '[rank{r}]:   File "/opt/train/train.py", line 83, in train_epoch\n'
+    "[rank{r}]:     loss.backward()\n"
+    '[rank{r}]:   File "/opt/env/lib/python3.11/site-packages/torch/autograd/graph.py", line 979, in _engine_run_backward\n'
+    "[rank{r}]:     return Variable._execution_engine.run_backward(\n"
+    "[rank{r}]: KeyboardInterrupt\n"
+)
+
+
+def interrupted(at: str, before: str = "") -> str:
+    steps = "".join(f"[rank{r}]: " + step_line(r, s, f"09:00:{s:02d}") for s in range(1, 20) for r in range(4))
+    tracebacks = "".join(BACKWARD.format(r=r) for r in (0, 1, 3))
+    late = CTRL_C.format(r=2, n=14, where="open_shard", code='with open(path, "rb") as f:')
+    return steps + before + RECEIVED.format(at=at) + late + tracebacks
+
+
+def test_a_person_who_stops_a_job_that_stands_leaves_a_look_at_every_rank() -> None:
+    ruling = read({"train.log": interrupted("05:40")})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "2", "medium"), str(ruling)
+
+
+def test_a_person_who_stops_a_job_that_runs_finds_its_ranks_anywhere() -> None:
+    assert read({"train.log": interrupted("00:20")}).cause == "none"
+
+
+def test_the_look_of_a_person_who_came_after_a_complaint_is_not_taken() -> None:
+    assert read({"train.log": interrupted("05:40", FAILURES["kill"])}).cause != "not-arrived"
