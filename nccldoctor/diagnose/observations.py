@@ -18,7 +18,7 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
-from nccldoctor.diagnose.signs import absence, call_order, recorded_diffs, silence, still_running
+from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
@@ -176,8 +176,14 @@ class ObservedStall(Stall):
 
     @cached_property
     def order_breaks(self) -> list[call_order.OrderBreak]:
-        """The places at which ranks of a circle left the order of calls."""
-        return call_order.find_order_breaks(self.facts, self.calls)
+        """The places at which ranks of a circle left the order; ranks shown in order left none."""
+        found = call_order.find_order_breaks(self.facts, self.calls)
+        return [item for item in found if item.call.pair is not None or item.rank not in self.issue_orders.in_order]
+
+    @cached_property
+    def issue_orders(self) -> issue_order.IssueOrders:
+        """How the orders of the calls of the ranks in a circle compare, over all recorded steps."""
+        return issue_order.compare_orders(self.facts, self.calls)
 
     @cached_property
     def one_ended(self) -> tuple[StuckCall, ...]:

@@ -23,6 +23,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
+from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
 from nccldoctor.events import CollectiveMismatch, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
@@ -132,6 +133,9 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.kind is not StallKind.CYCLE:
         return None
     breaks = [b for b in stall.order_breaks if b.call.pair is None and b.is_skip]
+    fewer = [change for change in stall.issue_orders.departed.values() if change.change is Change.FEWER]
+    if fewer:
+        return _fewer_than_peers(facts, stall, fewer)
     if not breaks:
         return _one_call_fewer(facts, stall)
     ranks = Ranks(b.rank for b in breaks)
@@ -146,6 +150,30 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
         ranks=ranks,
         call=call,
+    )
+
+
+def _fewer_than_peers(facts: Facts, stall: ObservedStall, changes: Sequence[OrderChange]) -> Hypothesis:
+    """Concludes a skipped call from the number of calls of one group before each later call of another.
+
+    Example: before BARRIER #5 ranks 1 and 3 issued 17 calls of dp, and rank 2 issued 16.
+    """
+    ranks, first = Ranks(change.rank for change in changes), changes[0]
+    citations: list[Citation] = []
+    for change in changes[:3]:
+        citations.append(Entry(change.row, f"rank {change.rank} issued this first"))
+        citations.append(Entry(change.expected, f"{names(change.witnesses)} issued this there, behind the same calls"))
+    call = next((c for c in stall.calls if c.group == first.group and first.rank in c.missing | c.queued), None)
+    others = [change for change in changes if change.rival]
+    return Hypothesis(
+        f"{names(ranks).capitalize()} skipped a call of {facts.case.groups[first.group].label} and went on: at each later call of "
+        "another group its peers have issued more of them",
+        [*citations, *([Waiting(call)] if call is not None else [])],
+        [Doubt("the calls fit as well if it issued a call of another group too often", cause=Confidence.MEDIUM)]
+        if others
+        else [],
+        ranks=ranks,
+        call=call or stall.calls[0],
     )
 
 
