@@ -171,7 +171,15 @@ class Note(Event):
     @property
     def is_trouble(self) -> bool:
         """True also of what ends a call or a worker, whatever that leads to."""
-        return self.what in _TROUBLE or self.what in _FAILED
+        return self.what in _TROUBLE or self.what in _FAILED or self.is_prompt
+
+    @property
+    def is_prompt(self) -> bool:
+        """True where the program waits for the input of a person."""
+        return self.what in ("debugger", "question")
+
+    def _phrase(self) -> str:
+        return "a prompt that nobody answers" if self.is_prompt else Event._phrase(self)
 
 
 _ANY_OF_A_PROCESS = frozenset(CauseClass) - {CauseClass.NONE, CauseClass.NETWORK, CauseClass.HARDWARE}

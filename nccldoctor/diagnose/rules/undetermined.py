@@ -25,6 +25,7 @@ from nccldoctor.events import (
     DesyncReport,
     DumpSignal,
     Event,
+    Note,
     ProcessExit,
     Setting,
     Stack,
@@ -89,6 +90,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return f"{trouble}, and no file shows why"
     if troubles:
         more = f" and {len(troubles) - 1} more" if len(troubles) > 1 else ""
+        if all(isinstance(e, Note) and e.is_prompt for e in troubles):
+            return "The job stands at a prompt that nobody answers, and no line says which rank waits there"
         return f"Something failed ({troubles[0].phrase()}{more}), and no file shows what caused it"
     if stall.health.unexplained:
         return f"A line that looks like a failure was not understood: {stall.health.unexplained[0].text[:120]}"

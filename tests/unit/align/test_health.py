@@ -129,3 +129,23 @@ def test_a_person_who_stops_a_job_that_runs_finds_its_ranks_anywhere() -> None:
 
 def test_the_look_of_a_person_who_came_after_a_complaint_is_not_taken() -> None:
     assert read({"train.log": interrupted("05:40", FAILURES["kill"])}).cause != "not-arrived"
+
+
+PROMPT = "{who}> /opt/train/train.py(67)check()->None\n{who}-> pdb.set_trace()\n{who}(Pdb) "
+
+
+def test_an_open_prompt_of_a_debugger_names_the_rank_that_its_file_belongs_to() -> None:
+    ruling = read({**STEPS, "logs/rank_3.log": STEPS["logs/rank_3.log"] + PROMPT.format(who="")})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "3", "low"), str(ruling)
+
+
+def test_an_open_prompt_of_nobody_forbids_an_all_clear() -> None:
+    assert read({**ONE_IS_DONE}).cause == "none"
+    ruling = read({**ONE_IS_DONE, "console.txt": PROMPT.format(who="")})
+    assert ruling.cause == "undetermined", str(ruling)
+    assert "prompt" in ruling.verdict["headline"]
+
+
+def test_a_prompt_that_was_answered_is_no_trouble() -> None:
+    text = PROMPT.format(who="") + "\n" + STEPS["logs/rank_3.log"] + DONE
+    assert read({**FINISHED, "logs/rank_3.log": text}).cause == "none"
