@@ -65,7 +65,8 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
     Example: the kernel of the host of ranks 8-15 reports an Xid without saying whose GPU it is; all but rank 13 gave up on calls.
     """
     if stall.kind is StallKind.ABSENT and len(stall.ranks) == 1:
-        return stall.ranks if not near or stall.ranks <= near else Ranks()
+        is_only_one = stall.ranks == facts.wait_graph.roots  # one broken board is not that of several missing ranks
+        return stall.ranks if is_only_one and (not near or stall.ranks <= near) else Ranks()
     left = facts.ledger.open & near
     return left if len(left) == 1 and facts.ledger.is_closed and facts.ledger.waiting & near else Ranks()
 

@@ -54,7 +54,7 @@ def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
 
     It is the only absent rank or, after a crash, the only one that exited with 1 first.
     """
-    ranks = stall.named
+    ranks = stall.named if stall.ranks == facts.wait_graph.roots else Ranks()  # one exception is not that of several
     if stall.kind is StallKind.CRASH:
         activities = facts.liveness.by_rank.items()
         ranks = Ranks(r for r, activity in activities if any(e.exitcode == 1 and e.first for e in activity.exits))
