@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
+from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
     """All doubts about a conclusion, the strongest first, each sentence once."""
-    doubts = {doubt.says: doubt for doubt in (*_of_observers(conclusion), *_of_losses(facts, conclusion))}
+    doubts = {doubt.says: doubt for doubt in (*_of_observers(facts, conclusion), *_of_losses(facts, conclusion))}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
     return strongest_first((*own.values(), *(doubt for says, doubt in doubts.items() if says not in own)))
 
@@ -27,15 +28,28 @@ def strongest_first(doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
     return tuple(sorted(doubts, key=lambda doubt: -max(doubt.ranks.depth, doubt.cause.depth)))
 
 
-def _of_observers(conclusion: Conclusion) -> Iterator[Doubt]:
-    """High needs two independent observers and none that contradicts; one observer is medium at most."""
+def _of_observers(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
+    """High needs two independent observers and none that contradicts; one observer is medium at most.
+
+    Which ranks it is may be sure all the same, where every other rank is proven to wait.
+    """
     against = next((e for e in conclusion.evidence if not e.supports), None)
     if against is not None:
         yield Doubt.at_most(Confidence.LOW, f"one source contradicts it: {against.says}")
     kinds = observers(conclusion.evidence, conclusion.ranks)
     writers = {e.observer for e in conclusion.evidence if e.supports and e.observer}
     if len(kinds) < 2 and (conclusion.ranks or len(writers) < 2) and conclusion.cause is not CauseClass.UNDETERMINED:
-        yield Doubt.at_most(Confidence.MEDIUM, "only one kind of source shows it, and no other one confirms it")
+        ranks = Confidence.HIGH if _are_shown_outside(facts, conclusion) else Confidence.MEDIUM
+        yield Doubt("only one kind of source shows it, and no other one confirms it", ranks, Confidence.MEDIUM)
+
+
+def _are_shown_outside(facts: Facts, conclusion: Conclusion) -> bool:
+    """True when the ranks left records, and every other rank is proven to wait; in the set-up, when all others wait in it."""
+    ranks = conclusion.ranks
+    if conclusion.cause.family is Family.SETUP and facts.case.world_size is not None:
+        return bool(ranks) and frozenset(facts.case.world) <= ranks | conclusion.victims
+    is_outside = conclusion.cause.family in (Family.ABSENT, Family.SLOW) and ranks <= facts.ledger.heard
+    return is_outside and are_only_ones_left(facts, ranks)
 
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:

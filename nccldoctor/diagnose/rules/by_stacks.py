@@ -106,11 +106,18 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
     if any(facts.looks.has_moved(s.process) for s in culprits):
         yield Doubt.at_most(Confidence.LOW, "it moved between the looks, and no log shows that steps have stopped")
     elif len(facts.looks.all) > 1:
-        yield Doubt.at_most(Confidence.MEDIUM, "no log shows that steps have stopped")
+        known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
+        yield Doubt("no log shows that steps have stopped", known, Confidence.MEDIUM)
     else:
         blocked = all(s.words in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
         yield Doubt.at_most(most, "the job was looked at once, and one that goes on may look the same")
+
+
+def _is_everyone_clear(facts: Facts, standing: Standing) -> bool:
+    """True when each rank stood at one place at every look: in the call, or outside it."""
+    seen = _known_ranks(standing.waiting) | _known_ranks(standing.outside)
+    return _is_unmoved(facts, standing) and frozenset(facts.case.world) <= seen
 
 
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:

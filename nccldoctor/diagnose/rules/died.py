@@ -20,6 +20,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -107,13 +108,14 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         host is not None and any(s.host == host for s in facts.case.sources)
     )
     sure = facts.hosts.is_whole(gone) and is_read  # else its files may merely not have been fetched
+    known = Confidence.HIGH if are_only_ones_left(facts, gone) else Confidence.MEDIUM
     fell_silent = _has_fallen_silent(facts, gone)
     where = f" on {host}" if host else "" if facts.hosts.is_whole(gone) else ", a block that one node may have held,"
     return Hypothesis(
         f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
         (
-            Doubt.at_most(Confidence.MEDIUM, "no scheduler and no kernel line records the loss of the node")
+            Doubt("no scheduler and no kernel line records the loss of the node", known, Confidence.MEDIUM)
             if sure
             else Doubt.at_most(Confidence.LOW, "the files of that node may merely not have been collected"),
         ),
@@ -293,10 +295,11 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     if not ranks:
         return None
     evidence.append(Waiting(stall.call))
+    known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     return Hypothesis(
         f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
         evidence,
-        (Doubt.at_most(Confidence.MEDIUM, "its end is inferred from a table that leaves it out"),),
+        (Doubt("its end is inferred from a table that leaves it out", known, Confidence.MEDIUM),),
         ranks=ranks,
         call=stall.call,
     )

@@ -336,11 +336,14 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
         what = f"{names(unjoined)} did not join"
     else:
         what = f"{missing} rank{'s' if missing > 1 else ''} did not join" if missing else "somebody did not join"
+    ranks = absent or (unjoined if too_many is None else Ranks())
+    is_rest = frozenset(facts.case.world) <= ranks | waiting and facts.case.world_size is not None
+    known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
         f"The job never came up: {what}",
         [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
-        (Doubt.at_most(Confidence.MEDIUM, "the store says that somebody is missing, and not why"),),
-        ranks=absent or (unjoined if too_many is None else Ranks()),
+        (Doubt("the store says that somebody is missing, and not why", known, Confidence.MEDIUM),),
+        ranks=ranks,
         victims=waiting,
     )
 

@@ -20,6 +20,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -98,9 +99,9 @@ def _doubts_of_failure(
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         if not failed or stall.kind is not StallKind.ABSENT:
-            yield Doubt.at_most(
-                Confidence.MEDIUM, "the exception names no rank: this is the only one left that can have raised it"
-            )
+            known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
+            says = "the exception names no rank: this is the only one left that can have raised it"
+            yield Doubt(says, known, Confidence.MEDIUM)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield Doubt.at_most(Confidence.MEDIUM, "the exception was caught, and nobody is seen to wait for the rank")
 

@@ -9,7 +9,7 @@ What would refute it: a rank that would not have come at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
@@ -98,17 +99,19 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(done).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
         [*evidence, Waiting(stall.call)],
-        list(_doubts_of_work(facts, done.values(), limit)),
+        list(_doubts_of_work(facts, done, limit)),
         ranks=Ranks(done),
         call=stall.call,
     )
 
 
-def _doubts_of_work(facts: Facts, lines: Iterable[Event], limit: float) -> Iterator[Doubt]:
+def _doubts_of_work(facts: Facts, lines: Mapping[int, Event], limit: float) -> Iterator[Doubt]:
     """Doubts that a line is of the absent rank, and that it was written after the others gave up."""
-    for line in lines:
+    known = Confidence.HIGH if are_only_ones_left(facts, Ranks(lines)) else Confidence.MEDIUM
+    for line in lines.values():
         if line.rank is None:
-            yield Doubt.at_most(Confidence.MEDIUM, "the line about its work names no rank; all others were waiting")
+            says = "the line about its work names no rank; all others were waiting"
+            yield Doubt(says, known, Confidence.MEDIUM)
         if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
             yield Doubt.at_most(Confidence.MEDIUM, "the line about its work has no time, only its place in the file")
 

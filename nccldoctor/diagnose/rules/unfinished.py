@@ -74,7 +74,7 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
     if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
         yield Doubt.at_most(Confidence.MEDIUM, "not every member's record of the call can be compared")
     if is_silent:
-        yield Doubt.at_most(Confidence.MEDIUM, "nobody gave up on the call")
+        yield Doubt("nobody gave up on the call", cause=Confidence.MEDIUM)
     if _has_unread_rank(facts):
         yield Doubt.at_most(
             Confidence.MEDIUM, "some ranks left nothing: the call may queue behind one that waits for them"

@@ -124,6 +124,14 @@ def is_every_member_known(facts: Facts, stall: Stall) -> bool:
     return call is not None and not call.unknown and facts.case.groups[call.group].learned not in ("assumed", "log")
 
 
+def are_only_ones_left(facts: Facts, ranks: Ranks) -> bool:
+    """True when every other rank of a job of known size is proven to wait, so that it can be nobody else.
+
+    Example: ranks 0-4, 6 and 7 of 8 gave up on calls: if a rank is at fault, it is rank 5.
+    """
+    return bool(ranks) and facts.ledger.is_closed and facts.ledger.open <= ranks
+
+
 def nameable_ranks(facts: Facts, stall: Stall) -> Ranks:
     """Returns the ranks that may be named: proven absent, or the only ones not shown to be waiting.
 

@@ -168,15 +168,25 @@ def _differing_timeouts(
         (
             Doubt.at_most(Confidence.LOW, "a batch of transfers has one number for calls that may differ")
             if batch
-            else Doubt.at_most(
-                Confidence.MEDIUM,
+            else Doubt(
                 "lines of watchdogs name one call of each rank, and no dump shows the calls around it",
+                Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM,
+                Confidence.MEDIUM,
             ),
         ),
         ranks=Ranks() if batch else odd,
         suspects=ranks if batch or not odd else Ranks(),
         stalled=first.stalled(ranks, _group_name(facts, first)),
     )
+
+
+def _are_all_compared(facts: Facts, line: CollectiveTimeout, ranks: Ranks) -> bool:
+    """True when the ranks are all members of the group of a line, by a source that lists them."""
+    number = group_of(facts.case, line)
+    if number is None:
+        return facts.case.world_size is not None and frozenset(facts.case.world) <= ranks
+    group = facts.case.groups[number]
+    return group.learned != "assumed" and frozenset(group.members) <= ranks
 
 
 def _group_name(facts: Facts, line: Event) -> str | None:

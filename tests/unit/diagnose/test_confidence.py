@@ -1,0 +1,51 @@
+"""Which ranks it is may be sure where the class is not: every other rank of the job is proven to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from builders.cases import RecordedRank, facts
+from builders.lines import watchdog
+
+import nccldoctor
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.signs.absence import are_only_ones_left
+from nccldoctor.model import CauseClass, Confidence, Finding
+from nccldoctor.model.ranks import Ranks
+
+STACK = "Traceback (most recent call last):\n  File \"/srv/train.py\", line 61, in main\n    step()\nKeyError: 'x'\n"
+
+
+def waiting(*ranks: int) -> list[RecordedRank]:
+    return [RecordedRank(rank).calls(4).call(done=False) for rank in ranks]
+
+
+def unsigned_failure(tmp_path: Path, complaining: Iterable[int]) -> Finding:
+    lines = "".join(watchdog(r, at=f"E202 03:20:0{r % 8}.050510987") for r in complaining)
+    (tmp_path / "job.log").write_text("export WORLD_SIZE=8\n" + STACK + lines)
+    return nccldoctor.analyze(tmp_path).verdict
+
+
+def test_the_only_rank_that_does_not_wait_is_the_one() -> None:
+    aligned = facts(*waiting(0, 1, 2))
+    assert are_only_ones_left(aligned, Ranks([3]))
+    assert not are_only_ones_left(aligned, Ranks()), "nobody is nobody"
+    assert not are_only_ones_left(facts(*waiting(0, 1)), Ranks([3])), "rank 2 may be it as well"
+
+
+def test_a_failure_that_only_one_rank_can_have_had(tmp_path: Path) -> None:
+    found = unsigned_failure(tmp_path, [r for r in range(8) if r != 5])
+    assert (found.cause, str(found.ranks)) == (CauseClass.RAISED, "5")
+    assert (found.confidence_in.ranks, found.confidence_in.cause) == (Confidence.HIGH, Confidence.MEDIUM)
+
+
+def test_a_failure_that_two_ranks_can_have_had(tmp_path: Path) -> None:
+    found = unsigned_failure(tmp_path, [r for r in range(8) if r not in (4, 5)])
+    assert found.confidence_in.ranks is not Confidence.HIGH
+
+
+def test_that_nobody_gave_up_leaves_open_whether_it_hangs_not_who_is_missing() -> None:
+    found = diagnose(facts(*waiting(0, 1, 2, 3))).findings[0]
+    assert (found.cause, found.ranks) == (CauseClass.UNFINISHED, Ranks())
+    assert (found.confidence_in.ranks, found.confidence_in.cause) == (Confidence.HIGH, Confidence.MEDIUM)
