@@ -44,7 +44,10 @@ def _of_observers(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
 
 
 def _are_shown_outside(facts: Facts, conclusion: Conclusion) -> bool:
-    """True when the ranks left records, and every other rank is proven to wait; in the set-up, when all others wait in it."""
+    """True when every other rank is proven to wait.
+
+    The ranks must have left records of their own, but for the set-up of a group: its store itself counts who did not join.
+    """
     ranks = conclusion.ranks
     if conclusion.cause.family is Family.SETUP and facts.case.world_size is not None:
         return bool(ranks) and frozenset(facts.case.world) <= ranks | conclusion.victims

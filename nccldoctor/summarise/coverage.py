@@ -133,8 +133,9 @@ def _has_all_exits(facts: Facts) -> bool:
 
 
 def _has_comparable_dumps(facts: Facts) -> bool:
-    """True where every rank recorded its calls, so that those of all groups were compared."""
-    return facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
+    """True where every rank recorded its calls with their dtypes, so that those of all groups were compared."""
+    has_dtypes = any(any(dtypes) for dtypes in facts.case.vocabulary.dtypes)
+    return has_dtypes and facts.case.world_size is not None and facts.case.world <= facts.progress.recorded_ranks
 
 
 def _has_transport_error(case: Case) -> bool:

@@ -126,7 +126,7 @@ def _of_simulated(job: simulator.Job) -> World:
                 }
             ),
             w.end < min(story.first_fire, story.fates[w.rank].dump_at),
-            w.issued > story.first_fire,
+            w.issued > min(story.first_fire, story.fates[w.rank].dump_at),  # a dump by hand may come before any alarm
         )
         for host in story.sim.hosts
         for w in host.works

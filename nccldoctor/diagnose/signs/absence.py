@@ -125,7 +125,7 @@ def is_every_member_known(facts: Facts, stall: Stall) -> bool:
 
 
 def are_only_ones_left(facts: Facts, ranks: Ranks) -> bool:
-    """True when every other rank of a job of known size is proven to wait, so that it can be nobody else.
+    """True when every other rank of a job of known size is proven to wait.
 
     Example: ranks 0-4, 6 and 7 of 8 gave up on calls: if a rank is at fault, it is rank 5.
     """
