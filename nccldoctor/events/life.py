@@ -52,6 +52,11 @@ class Phase(Event):
         """True of work that the line says is done."""
         return self.detail.startswith("done") or self.what == "epoch-end"
 
+    @property
+    def is_waiting(self) -> bool:
+        """True where the rank says that it waits for the others at a barrier."""
+        return self.detail.startswith("waits: ")
+
     def _phrase(self) -> str:
         return f"phase: {self.what}" if self.what else "another phase"
 

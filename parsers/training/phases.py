@@ -35,11 +35,15 @@ def seconds_taken(text: str) -> float | None:
     return None
 
 
+_AT_BARRIER = lazy(r"\b(?:waiting (?:at|in|for)|reached|entering) (?:the |a )?(?:\w+ )?barrier\b")
+
+
 @line_parser
 class Phases(LineParser):
     """A sentence about what the rank does now, or has just done (``detail`` then begins ``done: ``).
 
-    Of a large file only its ends and the surroundings of trouble matter here.
+    Where it waits for others at a barrier, ``detail`` begins ``waits: ``. Of a large file only its ends and the surroundings of trouble
+    matter here.
     """
 
     sampled = True
@@ -53,8 +57,9 @@ class Phases(LineParser):
         for front, rows in (("done: ", _DONE), ("", _DOING)):
             if fit := first_fit(rows, body):
                 row, hit = fit
+                front = front or ("waits: " if _AT_BARRIER.search(body) else "")
                 detail = front + body[hit.start() :].strip()[:300]
-                took = seconds_taken(detail) if front else None
+                took = seconds_taken(detail) if front == "done: " else None
                 yield Phase(**common(line), what=row.values["what"], detail=detail, seconds=took)
                 return
 

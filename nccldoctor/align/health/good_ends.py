@@ -19,7 +19,7 @@ def is_step(event: Event) -> bool:
 def is_end(event: Event) -> bool:
     """True where a program says that it is done, fills its bar, or ended with 0."""
     if isinstance(event, Phase):
-        return event.what == "finished"
+        return event.what == "finished" and not event.is_waiting
     if isinstance(event, CommInit):
         return event.what == "destroy"
     if isinstance(event, Note):

@@ -149,3 +149,10 @@ def test_an_open_prompt_of_nobody_forbids_an_all_clear() -> None:
 def test_a_prompt_that_was_answered_is_no_trouble() -> None:
     text = PROMPT.format(who="") + "\n" + STEPS["logs/rank_3.log"] + DONE
     assert read({**FINISHED, "logs/rank_3.log": text}).cause == "none"
+
+
+def test_a_rank_that_waits_at_the_last_barrier_is_not_done() -> None:
+    waits = "2026-01-11 09:01:00,000 INFO training loop done after 30 steps, waiting at the final barrier\n"
+    files: dict[str, str | bytes] = {name: text + waits for name, text in STEPS.items()}
+    assert read(files).cause != "none"
+    assert read({name: str(text) + DONE for name, text in files.items()}).cause == "none"
