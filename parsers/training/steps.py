@@ -38,7 +38,7 @@ _HF = lazy(
     r"\{['\"](?:loss|eval_loss|train_loss"
     r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
 )
-_COUNT = r"\s{0,2}[=:#]?\s{0,4}"
+_COUNT = r"[\"']?\s{0,2}[=:#]?\s{0,4}"
 _STEP = lazy(
     rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch"
     rf"|Batch)s?{_COUNT}(?P<n>{_N})(?![\w.]*\.\w)"
