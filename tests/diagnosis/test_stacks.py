@@ -22,6 +22,7 @@ BARRIER = (
 )
 BACKWARD = ("_engine_run_backward (torch/autograd/graph.py:979)", "backward (torch/_tensor.py:623)", "main (job.py:88)")
 READS = ("read_rows (job.py:12)", "main (job.py:85)")
+PROMPT = ("cmdloop (cmd.py:126)", "interaction (pdb.py:435)", "before_step (job.py:30)", "main (job.py:85)")
 COMPUTES = ("augment (job.py:20)", "main (job.py:84)")
 NEW_GROUP = (
     "_new_process_group_helper (torch/distributed/distributed_c10d.py:2100)",
@@ -78,6 +79,70 @@ def test_two_equal_looks_raise_the_confidence(tmp_path: Path) -> None:
     for number in (1, 2):
         look(tmp_path / f"stacks-{number}", WAITS, WAITS, READS, WAITS)
     assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")
+
+
+def clockless_steps(folder: Path) -> None:
+    (folder / "train.log").write_text("".join(f"step={i} loss=0.{i}5 lr=3.0e-04 t={i}.1\n" for i in range(1, 9)))
+
+
+def test_steps_without_a_clock_leave_a_rank_in_everyday_work_in_doubt(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, READS, WAITS)
+    clockless_steps(tmp_path)
+    assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "low")
+
+
+def test_steps_without_a_clock_do_not_doubt_a_prompt_seen_twice(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", WAITS, WAITS, PROMPT, WAITS)
+    clockless_steps(tmp_path)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), verdict.confidence_in.ranks) == ("not-arrived", "2", "high")
+
+
+def test_one_look_at_a_prompt_is_no_certainty(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS, PROMPT, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("not-arrived", "2", "medium")
+
+
+def test_the_few_that_make_a_group_are_named_before_those_that_did_not(tmp_path: Path) -> None:
+    for number in (1, 2):
+        look(tmp_path / f"stacks-{number}", NEW_GROUP, NEW_GROUP, WAITS, WAITS, WAITS, WAITS)
+    assert told(nccldoctor.analyze(tmp_path)) == ("extra-call", "0-1", "medium")
+
+
+def test_the_many_that_make_a_group_wait_for_the_one_that_did_not(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", NEW_GROUP, NEW_GROUP, WAITS, NEW_GROUP)
+    cause, ranks, _ = told(nccldoctor.analyze(tmp_path))
+    assert cause != "extra-call" and ranks in ("", "2")
+
+
+def gave_up(folder: Path, at: str) -> None:
+    error = (
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 15000ms"
+    )
+    lines = [f"2026-03-04 10:0{m}:00,000 INFO [rank 0] train: step {m} loss 0.5" for m in (0, 1)]
+    last = f"2026-03-04 {at},000 ERROR [rank 0] {error} for recv operation to complete"
+    (folder / "train.log").write_text("\n".join([*lines, last, ""]))
+
+
+def test_looks_before_a_complaint_that_names_no_call_name_the_rank_outside(tmp_path: Path) -> None:
+    look(tmp_path / "stacks" / "10-05-00", WAITS, WAITS, READS, WAITS)
+    gave_up(tmp_path, "10:06:00")
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("not-arrived", "2")
+
+
+def test_looks_after_a_complaint_accuse_nobody(tmp_path: Path) -> None:
+    look(tmp_path / "stacks" / "10-07-00", WAITS, WAITS, READS, WAITS)
+    gave_up(tmp_path, "10:06:00")
+    assert told(nccldoctor.analyze(tmp_path))[1] == ""
+
+
+def test_a_rank_without_a_stack_may_be_the_one_that_is_elsewhere(tmp_path: Path) -> None:
+    look(tmp_path / "stacks", WAITS, WAITS)
+    stepped = (f"2026-03-04 10:00:00,000 INFO [rank {rank}] train: step 1 loss 0.5\n" for rank in range(4))
+    (tmp_path / "train.log").write_text("".join(stepped))
+    assert told(nccldoctor.analyze(tmp_path))[:2] == ("undetermined", "")
 
 
 def test_quiet_logs_never_turn_stacks_into_an_all_clear(tmp_path: Path) -> None:

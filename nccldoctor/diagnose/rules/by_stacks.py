@@ -37,6 +37,16 @@ def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _outside(facts, replace(standing, outside=gone)) if gone and standing.waiting else None
 
 
+@rule(CauseClass.EXTRA_CALL, refuted_by=REFUTED_BY, before=CauseClass.INIT)
+def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The few that make a group while most wait in a call: ranks 0-1 in ``new_group``, 2-5 in ``all_reduce``."""
+    if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
+        return None
+    standing = standing_of(facts.looks, facts.case.world)
+    makes = bool(standing.apart) and all(s.posture is Posture.SET_UP for s in standing.apart)
+    return _apart(facts, standing) if makes else None
+
+
 @rule(CauseClass.NOT_ARRIVED, refuted_by=REFUTED_BY)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks outside; else those apart, else those without a stack, else nobody where all are in one call."""
@@ -53,6 +63,16 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if standing.apart:
         return _apart(facts, standing)
     return _silent(facts, standing) or _all_inside(facts, standing)
+
+
+@rule(CauseClass.NOT_ARRIVED, refuted_by="a later look with other ranks outside", before=CauseClass.UNDETERMINED)
+def judge_before_alarm(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The few ranks outside, where peers gave up after the looks and no line names their call."""
+    if not where.was_taken_before_alarm(facts, stall):
+        return None
+    standing = standing_of(facts.looks, facts.case.world)
+    is_few = 0 < 2 * len(standing.outside) <= len(facts.looks.newest)
+    return _outside(facts, standing) if is_few and standing.waiting else None
 
 
 def _is_unmoved(facts: Facts, standing: Standing) -> bool:
@@ -101,13 +121,12 @@ def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stan
         yield Doubt.at_most(Confidence.MEDIUM, "only the tracebacks of the Ctrl-C show where the ranks stood")
     if any(s.rank is None for s in culprits):
         yield Doubt.at_most(Confidence.LOW, "nothing says which rank the process is")
-    if facts.looks.is_quiet or all(s.posture.is_gone for s in culprits):
+    if where.has_stopped(facts) or all(s.posture.is_gone for s in culprits):
         return
     if any(facts.looks.has_moved(s.process) for s in culprits):
         yield Doubt.at_most(Confidence.LOW, "it moved between the looks, and no log shows that steps have stopped")
     elif len(facts.looks.all) > 1:
-        known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
-        yield Doubt("no log shows that steps have stopped", known, Confidence.MEDIUM)
+        yield from _doubts_of_unmoved(facts, standing, culprits)
     else:
         blocked = all(s.words in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
@@ -120,9 +139,21 @@ def _is_everyone_clear(facts: Facts, standing: Standing) -> bool:
     return _is_unmoved(facts, standing) and frozenset(facts.case.world) <= seen
 
 
+def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
+    """Two equal looks catch a rank that is late in every step at the same work, too.
+
+    Example: of each second rank 1 computes 0.8 s and its peers wait for it. A prompt that two looks show ends by nobody's work.
+    """
+    if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
+        yield Doubt.at_most(Confidence.LOW, "no time shows whether the steps in the logs stopped before the looks")
+    elif not all(s.words in where.ASKS_A_PERSON for s in culprits):
+        known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
+        yield Doubt("no log shows that steps have stopped", known, Confidence.MEDIUM)
+
+
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     """Doubts where every rank that was looked at waits."""
-    lasts = facts.looks.is_quiet or _is_unmoved(facts, standing)
+    lasts = where.has_stopped(facts) or _is_unmoved(facts, standing)
     if not lasts:
         yield Doubt.at_most(Confidence.LOW, "one look does not show that the wait lasts")
     yield Doubt.at_most(Confidence.MEDIUM, "stacks do not number the calls")
@@ -172,7 +203,7 @@ def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     """Every rank that was looked at waits in the same call: nobody is named."""
     waiting = standing.waiting
     calls = {s.call for s in waiting if s.path}
-    if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed:
+    if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed or standing.silent:
         return None
     ranks = _known_ranks(waiting)
     setting_up = all(s.posture is Posture.SET_UP for s in waiting)

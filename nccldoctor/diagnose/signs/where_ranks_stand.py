@@ -18,16 +18,53 @@ from nccldoctor.model.stack_frames import innermost, parse_frame
 BLOCKED = frozenset({"stands in a debugger", "waits for input", "waits for a file lock", "sleeps"})
 """What a rank does that ends by itself hardly ever, or not soon."""
 
+ASKS_A_PERSON = frozenset({"stands in a debugger", "waits for input"})
+"""What a rank does that ends only when a person answers."""
+
+RARE = ASKS_A_PERSON | {
+    *(
+        "waits for a file lock",
+        "writes a checkpoint",
+        "loads a checkpoint",
+        "evaluates",
+        "compiles",
+        "builds an extension",
+    ),
+}
+"""What a rank does not do in every step: one that is late in each step is not caught in it twice."""
+
 MOST = 3
 """Ranks that are cited."""
 
 
 def is_all_there_is(facts: Facts, stall: Stall) -> bool:
     """True where stacks are all that shows how the job stands: no rank complains, fails or waits by another record."""
-    quiet = (
-        (facts.liveness.first_alarm is None or facts.looks.interrupted) and not facts.failures and not _has_ended(facts)
-    )
-    return stall.kind is StallKind.NOTHING and quiet and bool(facts.looks.all)
+    return _has_no_record(facts, stall) and not _has_given_up(facts)
+
+
+def was_taken_before_alarm(facts: Facts, stall: Stall) -> bool:
+    """True where complaints name no call and no stack follows the first of them.
+
+    A rank that gave up its wait stands elsewhere afterwards.
+    """
+    stacks = [s.event for look in facts.looks.all for s in look.stances.values()]
+    is_open = _has_given_up(facts) and _has_no_record(facts, stall)
+    return is_open and not any(map(facts.liveness.is_after_alarm, stacks))
+
+
+def _has_given_up(facts: Facts) -> bool:
+    """True when a rank complains; what follows a Ctrl-C is no complaint."""
+    return facts.liveness.first_alarm is not None and not facts.looks.interrupted
+
+
+def _has_no_record(facts: Facts, stall: Stall) -> bool:
+    is_open = stall.kind is StallKind.NOTHING and not facts.failures and not _has_ended(facts)
+    return is_open and bool(facts.looks.all)
+
+
+def has_stopped(facts: Facts) -> bool:
+    """True where steps stopped long before the newest look, or a rank gave up a wait after it."""
+    return bool(facts.looks.is_quiet) or _has_given_up(facts)
 
 
 def has_gone_on_after(facts: Facts) -> bool:

@@ -1,0 +1,70 @@
+"""Ranks by where they stand: those that wait, those outside every call, and those apart in another one."""
+
+from __future__ import annotations
+
+import math
+
+from builders.fixtures_conditions import stack
+
+from nccldoctor.align.standing.looks import Look, Looks
+from nccldoctor.align.standing.outside import Standing, standing_of
+from nccldoctor.align.standing.stances import Stance, stance_of
+from nccldoctor.model.ranks import Ranks
+
+WAITS = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (job.py:40)", "main (job.py:90)")
+BARRIER = ("barrier (torch/distributed/distributed_c10d.py:5010)", "main (job.py:95)")
+SENDS = ("send (torch/distributed/distributed_c10d.py:2500)", "main (job.py:70)")
+ELSEWHERE = ("read_rows (job.py:12)", "main (job.py:85)")
+
+
+def stands(*frames: tuple[str, ...], world: int | None = None) -> Standing:
+    return after([frames], world)
+
+
+def after(looks: list[tuple[tuple[str, ...], ...]], world: int | None = None) -> Standing:
+    taken = Looks(tuple(Look(n, math.nan, _stances(frames)) for n, frames in enumerate(looks, 1)))
+    return standing_of(taken, Ranks(range(world or len(looks[0]))))
+
+
+def _stances(frames: tuple[tuple[str, ...], ...]) -> dict[object, Stance]:
+    found = (stance_of(rank, stack(rank, *own)) for rank, own in enumerate(frames))
+    return {stance.process: stance for stance in found if stance is not None}
+
+
+def ranks(stances: tuple[Stance, ...]) -> list[int | None]:
+    return [stance.rank for stance in stances]
+
+
+def test_the_rank_outside_the_call_of_its_peers() -> None:
+    found = stands(WAITS, WAITS, ELSEWHERE, WAITS)
+    assert (ranks(found.waiting), ranks(found.outside), found.apart) == ([0, 1, 3], [2], ())
+
+
+def test_a_rank_that_waited_in_an_earlier_look_is_not_always_outside() -> None:
+    found = after([(WAITS, WAITS, WAITS), (WAITS, WAITS, ELSEWHERE)])
+    assert (ranks(found.outside), ranks(found.unclear)) == ([], [2])
+
+
+def test_the_rank_in_another_call_is_apart() -> None:
+    assert ranks(stands(WAITS, WAITS, BARRIER, WAITS).apart) == [2]
+
+
+def test_half_and_half_are_not_apart() -> None:
+    assert stands(WAITS, WAITS, BARRIER, BARRIER).apart == ()
+
+
+def test_the_two_ends_of_a_transfer_are_not_apart() -> None:
+    assert stands(WAITS, WAITS, SENDS, WAITS).apart == ()
+
+
+def test_ranks_without_a_stack_are_silent_where_others_wait() -> None:
+    assert stands(WAITS, WAITS, world=3).silent == Ranks([2])
+    assert stands(ELSEWHERE, world=3).silent == Ranks()
+
+
+def test_where_no_frame_waits_a_crowd_at_one_idle_line_is_taken_to_wait() -> None:
+    idle = ("step (job.py:30)", "main (job.py:90)")
+    found = stands(idle, idle, idle, ELSEWHERE)
+    assert found.is_guessed
+    assert ranks(found.waiting) == [0, 1, 2]
+    assert not stands(idle, ELSEWHERE, WAITS).is_guessed
