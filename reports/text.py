@@ -89,7 +89,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
     if finding.ranks or finding.suspects:
         yield from _culprits(diagnosis)
     elif finding.family not in (Family.NONE, Family.UNDETERMINED):
-        yield wording.culprit_label(finding), "cannot be told", "bold"
+        yield wording.culprit_label(finding), "not known", "bold"
     if finding.stalled is not None:
         yield "Stalled at", stalled_detail(diagnosis), ""
     situation = wording.situation(diagnosis)

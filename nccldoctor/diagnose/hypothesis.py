@@ -24,7 +24,7 @@ class Hypothesis:
 
     headline: str
     citations: Sequence[Citation]
-    doubts: Sequence[Doubt] | Confidence
+    doubts: Sequence[Doubt]
     ranks: Ranks = Ranks()
     suspects: Ranks = Ranks()
     call: StuckCall | None = None

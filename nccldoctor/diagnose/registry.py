@@ -10,7 +10,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
-from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model import CauseClass
 
 Judge = Callable[[Facts, ObservedStall], Hypothesis | None]
 """Looks at one stall; returns a hypothesis, or None where the rule does not hold."""
@@ -34,19 +34,11 @@ class Rule:
             return None
         values = {field.name: getattr(hypothesis, field.name) for field in fields(hypothesis)}
         values |= {
-            "doubts": _as_doubts(hypothesis),
+            "doubts": tuple(hypothesis.doubts),
             "cause": hypothesis.cause or self.cause,
             "refuted_by": hypothesis.refuted_by or self.refuted_by,
         }
         return Conclusion(**values, evidence=evidence)
-
-
-def _as_doubts(hypothesis: Hypothesis) -> tuple[Doubt, ...]:
-    if not isinstance(hypothesis.doubts, Confidence):
-        return tuple(hypothesis.doubts)
-    if hypothesis.doubts is Confidence.HIGH:
-        return ()
-    return (Doubt.at_most(hypothesis.doubts, f"this kind of evidence alone allows {hypothesis.doubts} at most"),)
 
 
 RULES: list[Rule] = []

@@ -50,7 +50,7 @@ def _who(diagnosis: Diagnosis) -> Fact:
     label = wording.culprit_label(finding)
     named = finding.ranks or finding.suspects
     if not named:
-        value = "nobody" if finding.family is Family.NONE else "cannot be told"
+        value = "nobody" if finding.family is Family.NONE else "not known"
         return Fact(label, value, "" if finding.family is Family.NONE else "the evidence names nobody")
     states = [state for state in diagnosis.ranks if state.rank in named]
     return Fact(label, wording.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
@@ -119,7 +119,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
         return Fact(label, "the whole group", "whoever is to be in it waits for the set-up")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
-        return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "who waits cannot be told")
+        return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "no file shows who waits")
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else wording.plural(hit, "rank")
     waits = any(finding.victims for finding in diagnosis.findings)

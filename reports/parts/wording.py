@@ -136,7 +136,7 @@ RESTARTS = {
     "now": "It may be restarted as it is.",
     "after-fix": "Restart after the fix: as it is, it will stop again.",
     "after-replacing-node": "Restart after the node has been replaced.",
-    "unknown": "Whether a restart helps cannot be told.",
+    "unknown": "Nothing shows whether a restart helps.",
 }
 """The sentence for each value of ``Action.restart``."""
 

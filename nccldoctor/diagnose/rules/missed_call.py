@@ -147,7 +147,7 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(ranks).capitalize()} skipped {stall.texts[call.key]} and went on; the others still wait in it",
         [*citations, Waiting(call)],
-        Confidence.HIGH if len(ranks) == 1 else Confidence.MEDIUM,
+        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"),),
         ranks=ranks,
         call=call,
     )
@@ -196,7 +196,7 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{skipped}: it issued one fewer than all others by the same later call",
         [Dump(rank, says), Waiting(call)],
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, "only the count of calls differs, and no entry shows which one it skipped"),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -222,7 +222,7 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{names(unusual).capitalize()} {left}, and the others went on without it",
         [*citations, Dump(peer, f"rank {peer} finished #{call.seq} and went on")],
-        Confidence.MEDIUM,
+        (Doubt.at_most(Confidence.MEDIUM, "its next calls are not known: it may have skipped calls or added one"),),
         ranks=Ranks(unusual),
         call=call,
     )

@@ -19,7 +19,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.recorded_calls import COMPLETED
 
@@ -40,7 +40,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         f"{what} wait for each other: {who}",
         [Waiting(call, 2) for call in stall.calls[:3]],
-        Confidence.MEDIUM if odd else Confidence.LOW,
+        (
+            Doubt.at_most(Confidence.MEDIUM, "its own past steps do not show which order is the usual one")
+            if odd
+            else Doubt.at_most(Confidence.LOW, "as many ranks issued them in either order"),
+        ),
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,
@@ -59,11 +63,18 @@ def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypot
     what = stall.texts[other.key] if other is not None else "a collective"
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
+    doubts = (
+        []
+        if is_shown
+        else [Doubt.at_most(Confidence.MEDIUM, "it may have skipped the other call as well as put it off")]
+    )
+    if len(ranks) > 1:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"))
     order = f"{what} before {stall.texts[first.call.key]}, the others the other way round"
     return Hypothesis(
         f"{names(ranks).capitalize()} issued {order}: both wait for each other",
         citations + [Waiting(call, 2) for call in stall.calls[:3]],
-        Confidence.HIGH if len(ranks) == 1 and is_shown else Confidence.MEDIUM,
+        doubts,
         ranks=ranks,
         call=first.call,
     )

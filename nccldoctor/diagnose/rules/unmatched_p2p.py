@@ -19,7 +19,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer
-from nccldoctor.model import CauseClass, Confidence
+from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
 TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
@@ -49,11 +49,15 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(b.rank for b in breaks) or Ranks(short)
     culprit = ranks if len(ranks) == 1 else Ranks()
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
-    is_sure = bool(breaks) and facts.case.groups[first.group].learned != "assumed"
+    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, "either end may be the one that went on")]
+    if not breaks:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "only the count of transfers differs"))
+    if facts.case.groups[first.group].learned == "assumed":
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     return Hypothesis(
         _headline(first, culprit),
         _citations(one_ended, short, breaks),
-        Confidence.LOW if not culprit else Confidence.HIGH if is_sure else Confidence.MEDIUM,
+        doubts,
         ranks=culprit,
         suspects=Ranks() if culprit else Ranks(r for call in one_ended for r in call.missing | call.queued),
         call=first,
@@ -88,11 +92,15 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     lines = [line for line in inside if line is not None]
     if not lines:
         return None
-    where = "in a send or a receive that the recorder does not note; which end is missing cannot be told"
+    where = "in a send or a receive that the recorder does not note; which end is missing is not known"
     return Hypothesis(
         f"All waiting ends at {names(stall.ranks)}, {where}",
         [*lines, Waiting(stall.call)],
-        Confidence.LOW,
+        (
+            Doubt.at_most(
+                Confidence.LOW, "gloo's recorder notes no sends and receives: which end is missing stays open"
+            ),
+        ),
         suspects=stall.ranks,
         call=stall.call,
         refuted_by="a stack of the other end, or its own list of transfers",

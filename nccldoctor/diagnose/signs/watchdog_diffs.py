@@ -130,9 +130,7 @@ def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
         if facts.progress.recorded_ranks:
             groups.pop(None, None)
         if None in groups and len({r for r, _, _ in per_rank}) < len(per_rank):
-            groups.pop(
-                None
-            )  # one rank waits in two groups under one number: lines without a group cannot be told apart
+            groups.pop(None)  # one rank waits in two groups under one number: lines without a group do not say in which
         named_groups = [g for g in groups if g is not None]
         if len(named_groups) == 1 and None in groups:
             yield seq, [*groups[named_groups[0]], *groups[None]]
