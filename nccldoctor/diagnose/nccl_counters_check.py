@@ -1,6 +1,6 @@
 """Checks a conclusion against NCCL's own observers: they confirm it, contradict it, or add ranks to look at.
 
-RAS, COLL lines and dumps of communicators count calls; the proxy's dumps say for whom a rank's transfers wait, the Inspector which
+RAS, COLL lines and dumps of communicators count calls; the proxy's dumps name the peer that a transfer waits for, the Inspector which
 call finished last. Counts that differ once are no proof of a stall, and neither of the last two names a cause: a ring waits for its
 neighbour, and a process that was killed did not write its last records.
 """

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
 
@@ -107,11 +108,8 @@ def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
         reached.add((frame.f_code.co_filename, frame.f_lineno))
         built(self, *args, **fields)
 
-    Hypothesis.__init__ = noted  # type: ignore[method-assign]
-    try:
+    with patch.object(Hypothesis, "__init__", noted):
         incident = pipeline.analyze(shown)
-    finally:
-        Hypothesis.__init__ = built  # type: ignore[method-assign]
     kinds = {source.kind.value for source in incident.case.sources}
     evidence = " + ".join(name for name, kind in KINDS.items() if kind in kinds) or "other files"
     proposals = tuple((p.cause.value, str(p.ranks)) for p in incident.diagnosis.proposals)

@@ -127,7 +127,17 @@ def _counts(plan: Plan, programs: list[Program]) -> list[dict[str, list[int]]]:
     return out
 
 
-def _issue_step(plan, program, scene, rank, step, begin, works, counts, meets) -> float:  # type: ignore[no-untyped-def]
+def _issue_step(
+    plan: Plan,
+    program: Program,
+    scene: Scene,
+    rank: int,
+    step: int,
+    begin: float,
+    works: list[list[Work]],
+    counts: list[dict[str, list[int]]],
+    meets: dict[tuple[object, ...], list[Work]],
+) -> float:
     at = begin
     for place, call in enumerate(program[step]):
         if scene.away.get(rank, (1 << 30, 0)) <= (step, place):
@@ -141,7 +151,7 @@ def _issue_step(plan, program, scene, rank, step, begin, works, counts, meets) -
         records[3] += 1
         works[rank].append(work)
         meets[_meeting(work, counts[rank])].append(work)
-    return float(at)
+    return at
 
 
 def _meeting(work: Work, row: dict[str, list[int]]) -> tuple[object, ...]:

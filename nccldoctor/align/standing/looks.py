@@ -76,7 +76,7 @@ class Looks:
         return not now.posture.is_wait or bool(before.path and now.path and before.path != now.path)
 
     def has_arrived(self, process: Hashable) -> bool:
-        """True when the process came to its wait between two looks: the job moved then."""
+        """True when the process began its wait between two looks: the job moved then."""
         seen = self.seen(process)
         return seen[-1].posture.is_wait and not seen[0].posture.is_wait and bool(seen[0].path)
 

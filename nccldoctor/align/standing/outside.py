@@ -19,7 +19,7 @@ from nccldoctor.model.ranks import Ranks
 class Standing:
     """The processes by where they stand.
 
-    ``waiting`` for others, of which ``apart`` are in another call than most; ``outside`` every call, in each look; ``unclear`` stand in
+    ``waiting`` for others, of which ``apart`` are in a different call from most; ``outside`` every call, in each look; ``unclear`` stand in
     code of their own where they may wait. ``silent`` ranks of the job have no stack. ``is_guessed``: no frame shows the wait itself.
     """
 
@@ -65,7 +65,7 @@ def _crowd(stances: Iterable[Stance]) -> list[Stance]:
 
 
 def _apart(waiting: list[Stance]) -> list[Stance]:
-    """The few that wait in another call than most; nobody where transfers are among the calls, or half is elsewhere."""
+    """The few that wait in a different call from most; nobody where transfers are involved or half is elsewhere."""
     known = [s for s in waiting if s.path and s.posture is not Posture.DEVICE]
     if all(s.posture is Posture.SET_UP for s in known):
         return []

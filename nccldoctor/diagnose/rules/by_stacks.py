@@ -160,7 +160,7 @@ def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
-    """A few ranks that wait in another call than most: no call of either kind can come to its end."""
+    """A few ranks wait in a different call from most: neither call can end."""
     few = list(standing.apart)
     most = [s for s in standing.waiting if s not in few and s.path]
     ranks = _known_ranks(few)

@@ -200,7 +200,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Concludes that ranks wait for a new group while other ranks never came to make it.
+    """Concludes that ranks wait for a new group that other ranks never joined.
 
     Every rank of the job must make a group, also one that it is no member of. Example: stacks show ranks 0-6 in
     ``new_group``, and rank 7 saves a checkpoint.

@@ -3,7 +3,7 @@
 What it means: one call differs and the calls around it fit, or the history is too short to tell a shift from a difference.
 How we know: recorder entries of the members under one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
 one of 512: rank 7 differs; a tie names nobody. Without dumps, the lines of watchdogs or of a wrapper that compared both ends; for
-operations also tracebacks of which one ends at another place than all others.
+operations also tracebacks, where one rank stands at a different line from all others.
 What would refute it: equal entries of all members under that number, or calls that fit when one stream is moved by one call.
 """
 

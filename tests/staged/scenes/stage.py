@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from staged.plan import Call, Group, Plan, Program
 from staged.play import Scene
@@ -38,10 +39,10 @@ class Stage:
         """The group of the call at that place."""
         return self.programs[rank][self.at][place].group
 
-    def change(self, rank: int, place: int, **fields: object) -> None:
+    def change(self, rank: int, place: int, **fields: Any) -> None:
         """The rank issues another call there."""
         calls = list(self.programs[rank][self.at])
-        calls[place] = replace(calls[place], **fields)  # type: ignore[arg-type]
+        calls[place] = replace(calls[place], **fields)
         self.programs[rank][self.at] = calls
 
     def rewrite(self, rank: int, calls: list[Call]) -> None:
