@@ -3,7 +3,8 @@
     python benchmarks/text_scan.py --megabytes 1000 --relevant 0.001 --repeat 5
 
 CPU time of whole processes (user and system, children included), median of the repetitions. ``few`` gives the other
-tool sixteen literals, ``same`` all literals of all parsers. The log is made by this file: trainer lines, bars that
+tool sixteen literals, ``same`` all literals of all parsers. ``literals alone`` is the search without the parsers: it
+must not grow with the families of lines. The log is made by this file: trainer lines, bars that
 redraw themselves, loggers with ranks, NCCL INFO lines, and watchdog chains among them.
 """
 
@@ -34,6 +35,18 @@ from nccldoctor.parsers.engine.scan import scan
 with open(sys.argv[1], "rb") as stream:
     answer = scan(Source(0, "job.log", SourceKind.LOG, 0), stream)
 print(answer.lines, answer.candidates, answer.understood, len(answer.events))
+"""
+
+SEARCH = """
+import sys
+from nccldoctor.parsers import registry
+from nccldoctor.parsers.engine.literals import literals_of
+search = literals_of(tuple(parser for parser in registry.line_parsers() if not parser.sampled))
+found = 0
+with open(sys.argv[1], "rb") as stream:
+    while block := stream.read(4 << 20):
+        found += len(search.hits(memoryview(block)))
+print(found)
 """
 
 
@@ -144,6 +157,7 @@ def main() -> None:
             "few": rival(few, log),
             "same": rival(same, log),
             "nccldoctor": [sys.executable, "-c", READ, str(log)],
+            "literals alone": [sys.executable, "-c", SEARCH, str(log)],
             "python alone": [sys.executable, "-c", "import nccldoctor.parsers.engine.scan"],
         }
         times = {

@@ -219,7 +219,8 @@ class Sampler:
             if spans and low + hit < spans[-1][1]:
                 continue
             start, end, _ = buffer.bounds(low + hit, spans[-1][1] if spans else low)
-            spans.append((start, max(end, low + hit + 1)))
+            if self._literals.has_literal(buffer.data[start:end]):
+                spans.append((start, max(end, low + hit + 1)))
         chosen = _thinned(spans, most)
         lines = (np.searchsorted(ends, [start for start, _ in chosen]) + base).tolist()
         for (start, end), line in zip(chosen, lines, strict=True):

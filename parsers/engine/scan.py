@@ -65,7 +65,7 @@ def _beginning(reader: Reader, limit: int) -> bytes:
 def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
     parsers = tuple(p for p in registry.line_parsers() if not p.sampled)
-    hits = literals_of(parsers).hits(memoryview(content))
+    hits = literals_of(parsers).cut_hits(memoryview(content))
     is_labelled = has_labels(content[:REACH])
     return rejoin.mend(
         content, hits, lambda part: _scan_content(source, part, parsers, 0, is_labelled=is_labelled).events
@@ -212,12 +212,12 @@ class _Scan:
             at = done + hit
             if at < max(resume, done) or at >= limit:
                 continue
-            start, end, _ = buffer.bounds(at, resume)
-            number = self._line_number_at(max(start, self.counted))
-            start = max(start, buffer.data.rfind(b"\r", start, at) + 1)
+            begin, end, _ = buffer.bounds(at, resume)
+            start = max(begin, buffer.data.rfind(b"\r", begin, at) + 1)
             cut = buffer.data.find(b"\r", at, end)
             end = end if cut < 0 else cut
-            self._scan_piece(start, end, number)
+            if self.literals.has_literal(buffer.data[start:end]):
+                self._scan_piece(start, end, self._line_number_at(max(begin, self.counted)))
             resume = max(end, at + 1)
         self._line_number_at(limit)
 

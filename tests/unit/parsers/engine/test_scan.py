@@ -21,7 +21,7 @@ from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser
 from nccldoctor.parsers.engine import sampling
 from nccldoctor.parsers.engine import scan as scanner
-from nccldoctor.parsers.engine.literals import Literals
+from nccldoctor.parsers.engine.literals import Literals, _needles, literals_of
 from nccldoctor.parsers.engine.window import Buffer
 from nccldoctor.parsers.line_prefix.labels import has_labels
 
@@ -285,6 +285,42 @@ def test_many_literals_are_searched_in_several_passes_with_one_answer() -> None:
     text = "".join(f"-- lit{i:03d}x\n" for i in range(149, -1, -1))
     hits = Literals(many).hits(memoryview(text.encode()))
     assert hits == [3 + 11 * i for i in range(150)]
+
+
+def test_a_word_that_literals_share_is_searched_once() -> None:
+    family = [Probe(f"{who} worker died of {why}") for who in ("one", "another", "third") for why in ("age", "rust")]
+    found = Literals(family)
+    text = "a worker bee\nanother worker died of rust\n"
+    assert found.hits(memoryview(text.encode()))[-1] > len("a worker bee\n"), "its line is looked at"
+    assert found.owners(text) == [family[3]]
+    assert len(_needles(sorted(p.literals[0].encode() for p in family))) == 1
+
+
+def test_a_line_that_only_shares_a_word_with_a_literal_reaches_no_parser() -> None:
+    found = Literals([Probe("one worker died"), Probe("another worker died")])
+    assert found.hits(memoryview(b"the worker died young")), "the shared word is there"
+    assert not found.has_literal(b"the worker died young")
+    assert found.has_literal(b"one worker died young")
+    assert found.has_literal(b"one \x1b[31mworker died"), "a colour may cut a literal"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " iteration      122/  250000 | consumed samples:  124928 | lm loss: 2.504220E+00 | grad norm: 0.231 |",
+        "{'loss': 3.5534, 'grad_norm': 1.414, 'learning_rate': 2.0e-06, 'epoch': 0.01}",
+        "node01:175985:176025 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM",
+        "node01:175985:176025 [1] NCCL INFO Trees [0] 2/-1/-1->1->0 [1] 2/-1/-1->1->0",
+        "node01:175985:176025 [1] NCCL INFO Connected all rings, use ring PXN 0 GDR 1",
+        "[rank0]: 2026-04-05 15:48:34,242 - data - INFO - loading the next shard of the dataset from the cache",
+        "INFO:trainer:saving the optimizer state of step 400 to /checkpoints/step-400",
+        "Tokens per second per GPU: 3412.5, worker processes: 8",
+    ],
+)
+def test_a_line_of_a_healthy_job_costs_no_parser_a_look(line: str) -> None:
+    """Each kind of line here stands in a log a million times; a literal that is common in them costs minutes."""
+    parsers = tuple(parser for parser in registry.line_parsers() if not parser.sampled)
+    assert literals_of(parsers).owners(line) == []
 
 
 HOSTILE = [
