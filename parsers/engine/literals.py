@@ -44,7 +44,7 @@ def _rare_end(literal: bytes) -> bytes:
 
 
 def _shared_windows(literals: Iterable[bytes]) -> list[bytes]:
-    """A few windows, each held by two literals or more, that cover as many literals as they can (greedy set cover)."""
+    """A few windows that many literals hold, by greedy set cover; each stands for two literals or more."""
     holders: dict[bytes, set[bytes]] = defaultdict(set)
     for literal in literals:
         for k in range(len(literal) - _SHARED + 1):
@@ -68,10 +68,10 @@ def _needles(literals: Iterable[bytes]) -> list[bytes]:
     """What the search looks for: each literal holds at least one of them, and none holds another."""
     literals = list(literals)
     windows = _shared_windows(literals)
-    return _apart([*windows, *(_rare_end(a) for a in literals if not any(w in a for w in windows))])
+    return _without_containers([*windows, *(_rare_end(a) for a in literals if not any(w in a for w in windows))])
 
 
-def _apart(parts: Iterable[bytes]) -> list[bytes]:
+def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
     """The same without those that hold another: these are found with it."""
     every = set(parts)
     return sorted(a for a in every if not any(b in a for b in every if b != a))
@@ -122,7 +122,7 @@ class Literals:
 
     @functools.cached_property
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:
-        return ahocorasick_rs.BytesAhoCorasick(_apart(map(_rare_end, self._texts)))
+        return ahocorasick_rs.BytesAhoCorasick(_without_containers(map(_rare_end, self._texts)))
 
     def has_literal(self, line: bytes | bytearray) -> bool:
         """Whether this line, as read from the file, can hold a literal; colour codes may cut one."""

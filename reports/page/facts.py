@@ -87,7 +87,7 @@ def _time(diagnosis: Diagnosis) -> Fact:
     limit = f"limit {wording.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{wording.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        unknown = ("not known", limit or "no times in what was read")
+        unknown = ("not known", limit or "no file has times")
         return Fact(label, at_least, "the limit ran out") if at_least else Fact(label, *unknown)
     began = wording.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
@@ -116,7 +116,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     parts = [f"{len(groups):,} of {wording.plural(len(job.groups), 'group')}"] if known else []
     parts += [wording.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT:
-        return Fact(label, "the whole group", "whoever is to be in it waits for the set-up")
+        return Fact(label, "the whole group", "all its members wait for the set-up")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
         return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "no file shows who waits")

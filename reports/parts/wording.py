@@ -307,7 +307,7 @@ def situation(diagnosis: Diagnosis) -> str:
         return "Not enough data"
     if not finding.ranks and len(finding.suspects) > 1:
         least = "" if diagnosis.job.world_size is not None else "at least "
-        return f"{least}{len(finding.suspects):,} suspects that cannot be told apart"
+        return f"{least}{len(finding.suspects):,} suspects; nothing read separates them"
     parts = stalls_of(diagnosis.findings)
     if len(parts) > 1:
         return f"{len(parts)} independent stalls"

@@ -129,7 +129,7 @@ def wait_graph_figure(diagnosis: Diagnosis) -> go.Figure:
     chain = tuple(dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain))
     graph = wait_graph.wait_graph(chain, culprits, suspects)
     if graph is None:
-        return look.empty("Who waits for whom", "no rank is shown to wait for another one")
+        return look.empty("Who waits for whom", "no rank is known to wait for another")
     figure = go.Figure()
     width, height = wait_graph.WIDTH, wait_graph.HEIGHT
     for arrow in graph.arrows:

@@ -266,7 +266,7 @@ def test_a_traceback_before_the_timeouts_of_the_others() -> None:
         (
             "RuntimeError",
             "the file is out of memory-mapped pages",
-            "Rank 3 left through RuntimeError: the file is out of",
+            "Rank 3 ended with RuntimeError: the file is out of",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def _missing_at_barrier(events: Sequence[StoreError | Note]) -> tuple[Ranks, int
 
 
 def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
-    """A sentence that more came to the store's barrier than the group has members; None where no line says so."""
+    """A sentence that more ranks joined the store's barrier than the group has members; None where no line says so."""
     counts = [c for e in events if e.operation == "crowded" and (c := barrier_counts(e.text))]
     if not counts:
         return None
@@ -216,7 +216,7 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
-        f"{names(inside).capitalize()} wait for a new group to come up; {names(outside)} never came to make it",
+        f"{names(inside).capitalize()} wait for a new process group; {names(outside)} did not call to create it",
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, "the other ranks may still be on their way")

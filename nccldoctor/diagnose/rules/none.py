@@ -26,10 +26,10 @@ from nccldoctor.model.ranks import Ranks, names, verb
 CAUSE = CauseClass.NONE
 
 _HEADS = {
-    Proof.ENDED: "The job ended well: no stall and no failure in what was read",
+    Proof.ENDED: "The job ended well: no stall and no failure in its files",
     Proof.STOPPED: "A person stopped the job; no stall and no failure before that",
     Proof.WENT_ON: "Some calls were in flight when the dumps were written; the job went on after them",
-    Proof.COMPLETED: "Every recorded call completed on every rank: nobody waits in what was read",
+    Proof.COMPLETED: "Every recorded call completed on every rank: no rank waits",
     Proof.MOVED: "The job runs: steps or moved stacks follow the first look at it, and nobody complains",
 }
 

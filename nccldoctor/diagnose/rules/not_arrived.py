@@ -203,13 +203,13 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
-    what = "the monitored barrier" if barriers else "the collective that the report is about"
+    what = "the monitored barrier" if barriers else "the collective in PyTorch's report"
     return Hypothesis(
-        f"{names(ranks).capitalize()} never came to {what}",
+        f"{names(ranks).capitalize()} never entered {what}",
         citations,
         ()
         if sure
-        else (Doubt.at_most(Confidence.MEDIUM, "a report of PyTorch names it, and nothing else was read of it"),),
+        else (Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own"),),
         ranks=ranks,
         stalled=Stalled(*calls[0], missing=ranks) if calls else None,
     )
@@ -220,7 +220,7 @@ def _quiet_but_alive(stall: ObservedStall) -> Hypothesis | None:
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or not all(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return None
-    return stall.conclude_quiet(quiet, "never came to what the others waited in")
+    return stall.conclude_quiet(quiet, "never entered the call that the others wait in")
 
 
 def _nothing_outstanding(facts: Facts) -> Hypothesis | None:

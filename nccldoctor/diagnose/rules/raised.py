@@ -1,4 +1,4 @@
-"""A rank left through an exception of its own.
+"""A rank ended with an exception of its own.
 
 What it means: user code or a library raised on this rank, before anybody timed out; the others wait for a rank that has left its
 loop, even if its process lingers in clean-up.
@@ -131,7 +131,7 @@ def _what_happened(event: object) -> str:
         return f"ran out of GPU memory{detail}"
     if kind == "MemoryError" or is_host_full(text):
         return f"ran out of host memory{detail}"
-    return f"left through {_exception_words(event)}"
+    return f"ended with {_exception_words(event)}"
 
 
 def _raised_words(event: object) -> str:

@@ -71,7 +71,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
         Entry(rows[r], f"rank {r} had been waiting since then") for r in [q for q in rows if q not in late][:2]
     ]
     return Hypothesis(
-        f"{names(late).capitalize()} came to {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
+        f"{names(late).capitalize()} reached {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
         f"late; the limit is {limit:.0f} s",
         evidence,
         (),

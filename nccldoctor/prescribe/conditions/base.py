@@ -70,7 +70,7 @@ class Context:
     findings: tuple[Finding, ...] = ()
 
     def ranks_of(self, who: Who) -> Ranks:
-        """The ranks meant by ``who``; empty where they cannot be told (*anyone* has no ranks of its own)."""
+        """The ranks meant by ``who``; empty where they are not known (*anyone* has no ranks of its own)."""
         finding = self.finding
         if who == "victims":
             return finding.victims

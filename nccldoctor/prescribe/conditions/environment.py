@@ -85,7 +85,7 @@ def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     for note in context.survey.events_of(Note):
         if note.what == "advice" and note.detail in about:
             return Met(asked, excerpt(note.text), str(note.place))
-    return Unmet(asked, "no such note in what was read")
+    return Unmet(asked, "no file says so")
 
 
 @predicate(weight=0.15)

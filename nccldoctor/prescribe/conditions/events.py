@@ -37,7 +37,7 @@ from nccldoctor.prescribe.conditions.survey import SurveyedEvent
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
 
-_NO_LINE = "no such line in what was read"
+_NO_LINE = "no file has such a line"
 
 
 def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
@@ -139,7 +139,7 @@ def exception(
         if message and not any(part.lower() in f"{raised.message}\n{raised.text}".lower() for part in message):
             continue
         return Met(asked, excerpt(f"{raised.type}: {raised.message}"), str(raised.place))
-    return _not_met(context, asked, "exception", of, "no such exception in what was read")
+    return _not_met(context, asked, "exception", of, "no file shows such an exception")
 
 
 @predicate(weight=0.7)

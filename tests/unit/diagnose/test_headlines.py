@@ -125,7 +125,7 @@ def test_the_situation_in_words() -> None:
     cases = (
         (fixtures_diagnoses.healthy(), "Clean run"),
         (replace(fixtures_diagnoses.undetermined(), ranks=()), "Not enough data"),
-        (fixtures_diagnoses.undetermined(), "at least 3 suspects that cannot be told apart"),
+        (fixtures_diagnoses.undetermined(), "at least 3 suspects; nothing read separates them"),
         (fixtures_diagnoses.two_stalls(), "2 independent stalls"),
         (of(CauseClass.DIED), "A crash, not a hang"),
         (of(CauseClass.RAISED), "A crash, not a hang"),
