@@ -1,4 +1,7 @@
-"""Finds the gloo calls that failed although their recorder counts them as completed."""
+"""Finds the calls that failed although their recorder counts them as ended.
+
+Gloo retires a call also when it fails, and so do the recorder's hooks for other backends.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def last_rows(case: Case) -> dict[int, int]:
 def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """A mask of the calls that are ``done`` by their record, but cannot have completed.
 
-    Gloo retires a call also when it fails because a peer is gone. Only the last calls of ranks count. Such a call cannot have
+    Such a backend retires a call also when it fails because a peer is gone. Only the last calls of ranks count. Such a call cannot have
     completed where
 
     - other ranks wait, and a member that left a dump never issued it, or another member never completed it while some rank
@@ -56,7 +59,7 @@ def abandoned_calls(case: Case, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.b
     dumped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.entries}
     ends: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in last_rows(case).values():
-        if case.dumps[calls.dump[row]].backend == "gloo" and case.call_group[row] >= 0:
+        if case.dumps[calls.dump[row]].only_retires and case.call_group[row] >= 0:
             ends[int(case.call_group[row]), int(calls.seq[row])].append(row)
     waiting = any(not done[row] for rows in ends.values() for row in rows)
     for (group, seq), rows in ends.items():
@@ -111,7 +114,7 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
     They are the last calls of their ranks, no member of the group issued a later one, and they raised or differ from each other.
     """
     failed = np.zeros(len(case.calls), dtype=bool)
-    if not any(dump.backend == "gloo" for dump in case.dumps) or not len(case.calls):
+    if not any(dump.only_retires for dump in case.dumps) or not len(case.calls):
         return failed
     rank, group, seq = case.call_rank, case.call_group, case.calls.seq
     last = np.flatnonzero(np.concatenate([rank[1:] != rank[:-1], [True]]))
@@ -122,7 +125,7 @@ def failed_calls(case: Case) -> npt.NDArray[np.bool_]:
     }
     together: dict[int, list[int]] = defaultdict(list)
     for row in last.tolist():
-        if int(seq[row]) == furthest[int(group[row])] and case.dumps[case.calls.dump[row]].backend == "gloo":
+        if int(seq[row]) == furthest[int(group[row])] and case.dumps[case.calls.dump[row]].only_retires:
             together[int(group[row])].append(row)
     for rows in together.values():
         unequal = len({_signature(case, row) for row in rows}) > 1

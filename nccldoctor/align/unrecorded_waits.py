@@ -51,15 +51,15 @@ def find_unrecorded_waits(
 ) -> UnrecordedWaits:
     """The roots that wait themselves; never all of them, unless some waiting also ends elsewhere."""
     roots = graph.roots
-    backends = {d.backend for d in case.dumps if d.entries or not d.problem}
-    gloo = backends == {"gloo"}
-    lost = _ranks_without_entries(case) if gloo else Ranks()
+    read = [d for d in case.dumps if d.entries or not d.problem]
+    hidden = bool(read) and all(d.hides_transfers for d in read)
+    lost = _ranks_without_entries(case) if hidden else Ranks()
     waiting = Ranks(r for r in roots if _has_said_it_waits(liveness, r) or r in lost)
     explained = bool(graph.entered_by_all or graph.cycles)
-    if roots and not explained and (roots <= lost or (gloo and all(_has_waited_in_vain(liveness, r) for r in roots))):
+    if roots and not explained and (roots <= lost or (hidden and all(_has_waited_in_vain(liveness, r) for r in roots))):
         return UnrecordedWaits(Ranks(), hidden=True)
     left = roots - waiting if waiting != roots or explained else roots
-    first = _first_by_past_steps(case, progress, sequences, graph, left) if gloo and len(left) > 1 else left
+    first = _first_by_past_steps(case, progress, sequences, graph, left) if hidden and len(left) > 1 else left
     return UnrecordedWaits(roots - first, inferred=first != left)
 
 
@@ -87,7 +87,7 @@ def redundant_roots(graph: WaitGraph, roots: Ranks) -> Ranks:
 
 
 def _ranks_without_entries(case: Case) -> Ranks:
-    """Ranks whose gloo dump lost its entries: its counters call the call that it waits in completed."""
+    """Ranks whose dump lost its entries: its counters call the call that it waits in completed."""
     return Ranks(r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.problem and d.status)
 
 

@@ -156,9 +156,9 @@ class ObservedStall(Stall):
         return still_running.is_scattered(self.facts)
 
     @cached_property
-    def is_on_gloo(self) -> bool:
-        """True when all dumps are of gloo, which records no sends and receives."""
-        return still_running.has_only_gloo_dumps(self.facts)
+    def can_hide_transfers(self) -> bool:
+        """True when all dumps are of a backend like gloo, whose recorder notes no sends and receives."""
+        return still_running.has_hidden_transfers(self.facts)
 
     @cached_property
     def mismatch(self) -> Mismatch | None:

@@ -7,7 +7,7 @@ shapes and stacks stand once in a :class:`Vocabulary`; the columns hold their co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -164,6 +164,8 @@ class DumpHead:
     ``problem`` says why there are no entries, or not all: "" where nothing is wrong.
     ``wrapped`` is true where the ring had dropped its oldest entries.
     ``backend`` is the prefix of the recorded names (nccl, gloo, ...). ``comms`` are the communicators as NCCL itself dumped them.
+    ``only_retires`` is true where nothing but ``retired`` tells that a call of this backend ended, ``hides_transfers`` where it
+    records no sends and receives either; see :func:`with_habits`.
     """
 
     source: int
@@ -179,6 +181,8 @@ class DumpHead:
     has_frames: bool
     problem: str = ""
     comms: tuple[CommState, ...] = ()
+    only_retires: bool = False
+    hides_transfers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     if not batches:
         return Batch.empty()
     if len(batches) == 1:
-        return batches[0]
+        return with_habits(batches[0])
     words = {
         name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
     }
@@ -240,4 +244,41 @@ def merge(batches: Sequence[Batch]) -> Batch:
         dumps.extend(batch.dumps)
         start = stop
     calls = Calls(**columns)
-    return Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))
+    return with_habits(
+        Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))
+    )
+
+
+def with_habits(batch: Batch) -> Batch:
+    """The batch with what its records show of how each backend keeps its recorder.
+
+    A backend without events of a device never calls an entry started or completed: it only retires it when its work has ended. That is
+    gloo, and every backend that is recorded by the hooks of a process group. What the dumps show counts, since names change: two dumps
+    of ``xyz:`` in which 40 calls are retired and none is completed are of such a backend. Where no call was retired yet, as in a first call
+    that hangs, only ``nccl`` is known to do better.
+    """
+    calls, dumps = batch.calls, batch.dumps
+    if not len(calls):
+        return batch
+    marked = (calls.state == COMPLETED) | (calls.state == STARTED) | (calls.started_ns > 0) | (calls.completed_ns > 0)
+
+    def backends(rows: npt.NDArray[np.bool_]) -> set[str]:
+        return {dumps[i].backend for i in np.flatnonzero(np.bincount(calls.dump[rows])).tolist()}
+
+    with_states, retiring, with_transfers = backends(marked), backends(calls.retired), backends(calls.is_p2p)
+
+    def habits(dump: DumpHead) -> DumpHead:
+        if not dump.entries or dump.backend in with_states:
+            return dump
+        only_retires = dump.backend in retiring or dump.backend not in _WITH_EVENTS
+        return replace(
+            dump,
+            only_retires=only_retires,
+            hides_transfers=only_retires and dump.backend not in with_transfers,
+        )
+
+    return replace(batch, dumps=tuple(map(habits, dumps)))
+
+
+_WITH_EVENTS = ("nccl", "ncclx", "")
+"""Backends that note when the device ended a call; "" where a dump names none."""

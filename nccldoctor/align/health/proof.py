@@ -8,6 +8,7 @@ ranks moved between two looks, or where a person stopped it before anything else
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -124,10 +125,17 @@ def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:
 
 
 def _has_completed_everything(facts: Facts) -> bool:
-    """True when dumps of all ranks hold calls, all of them complete on every member."""
+    """True when all ranks left dumps, in which every call completed and all members end in one call.
+
+    Some recorders count a call as ended as soon as it is issued: #9 on ranks 0, 2 and 3 has not ended while rank 1 did not issue it.
+    """
+    newest: dict[int, set[int]] = defaultdict(set)
+    for own in facts.progress.by_group_rank.values():
+        newest[own.group].add(own.enqueued)
     known = Ranks(r for g in facts.case.groups for r in g.members)
     dumped = facts.liveness.dumped
     is_idle = not facts.stalls and all(c.completed for c in facts.wait_graph.calls.values())
+    is_idle = is_idle and all(len(numbers) == 1 for numbers in newest.values())
     return len(dumped) > 1 and not (facts.case.world | known) - dumped and is_idle
 
 

@@ -69,18 +69,19 @@ def ranks_counting_starts(case: Case) -> frozenset[int]:
     """Ranks whose counters hold a started call: without timing nobody counts them (pytorch, ``WorkNCCL::isStarted``)."""
     dumps = zip(case.dumps, case.dump_rank, strict=True)
     return frozenset(
-        r for d, r in dumps if r is not None and d.backend != "gloo" and any(s.started > 0 for s in d.status)
+        r for d, r in dumps if r is not None and not d.only_retires and any(s.started > 0 for s in d.status)
     )
 
 
 def add_counters(case: Case, progress: dict[tuple[int, int], GroupProgress], calls: Calls, p2p: Mask) -> None:
     """Adds what ``pg_status`` counts, for groups whose calls left the ring or were never written (active calls only).
 
-    Not for groups with sends, since newer releases mix both counters there. Not for gloo, whose counters count sends too.
+    Not for groups with sends, since newer releases mix both counters there. Not where calls
+    are only retired: there the counters count sends too.
     """
     mixed = {int(g) for g in np.unique(case.call_group[p2p]).tolist()} if len(calls) else set()
     for dump, rank in zip(case.dumps, case.dump_rank, strict=True):
-        if rank is None or dump.backend == "gloo":
+        if rank is None or dump.only_retires:
             continue
         for status in dump.status:
             group = case.naming.by_pg_id.get((rank, status.pg_id))

@@ -50,8 +50,8 @@ class ProgressTable:
 def build_progress_table(case: Case) -> ProgressTable:
     """Read the progress of every rank in every group; dumps come first, then lines, then NCCL's own counts."""
     calls = case.calls
-    gloo = np.array([d.backend == "gloo" for d in case.dumps], dtype=bool)
-    done = (calls.state == COMPLETED) | (calls.retired & gloo[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
+    retires = np.array([d.only_retires for d in case.dumps], dtype=bool)
+    done = (calls.state == COMPLETED) | (calls.retired & retires[calls.dump]) if len(calls) else np.empty(0, dtype=bool)
     done[failed_calls(case) | abandoned_calls(case, done)] = False
     p2p, member = p2p_masks(case, calls)
     done |= completed_by_counters(case, calls, p2p)

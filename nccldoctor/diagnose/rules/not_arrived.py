@@ -77,7 +77,9 @@ def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iter
     if _can_wait_unrecorded(facts, stall, alive) and (
         len(facts.case.groups) > 1 or _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     ):
-        yield Doubt.at_most(Confidence.LOW, "gloo records no sends and receives: it may wait in one")
+        yield Doubt.at_most(
+            Confidence.LOW, "the recorder of this backend notes no sends and receives: it may wait in one"
+        )
     if not _is_few(facts, stall, alive):
         yield Doubt.at_most(Confidence.MEDIUM, f"{len(alive)} ranks at once are not shown to be in the call")
 
@@ -102,9 +104,9 @@ def _is_waiting_nowhere_else(facts: Facts, stall: ObservedStall, alive: Ranks) -
 
 
 def _can_wait_unrecorded(facts: Facts, stall: ObservedStall, ranks: Ranks) -> bool:
-    """True when all that is known of the ranks are dumps of gloo, which record no sends and receives."""
+    """True when all that is known of the ranks are dumps of gloo and the like, which record no sends."""
     activities = [facts.liveness.activity(rank) for rank in ranks]
-    return stall.is_on_gloo and not any(activity.stacks or activity.logged for activity in activities)
+    return stall.can_hide_transfers and not any(activity.stacks or activity.logged for activity in activities)
 
 
 def _has_doubtful_group(facts: Facts, ranks: Ranks) -> bool:

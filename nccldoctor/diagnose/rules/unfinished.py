@@ -67,7 +67,7 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
         yield Doubt.at_most(Confidence.LOW, "not every member of the group is shown to be in the call")
     if group.learned == "listed" and len(facts.case.world) == 2:
         yield Doubt.at_most(Confidence.LOW, "the log may show two ranks of many")
-    if is_silent and (facts.liveness.logged or stall.is_on_gloo):  # dumps of gloo are taken by hand
+    if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
         yield Doubt.at_most(Confidence.LOW, "no line complains: the call may end")
     if _is_one_of_several(facts, call):
         yield Doubt.at_most(Confidence.LOW, "ranks gave up on other calls too, and lines do not say which came first")

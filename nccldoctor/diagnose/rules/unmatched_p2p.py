@@ -87,7 +87,7 @@ def _citations(
 
 
 def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """Ranks that a stack or a traceback shows in a send or a receive, which gloo's recorder does not note."""
+    """Ranks that a stack or a traceback shows in a send or a receive without a record."""
     inside = [show_inside_function(facts, rank, TRANSFERS) for rank in list(stall.ranks)[:4]]
     lines = [line for line in inside if line is not None]
     if not lines:
@@ -98,7 +98,8 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         [*lines, Waiting(stall.call)],
         (
             Doubt.at_most(
-                Confidence.LOW, "gloo's recorder notes no sends and receives: which end is missing stays open"
+                Confidence.LOW,
+                "the recorder notes no sends and receives of this backend: which end is missing stays open",
             ),
         ),
         suspects=stall.ranks,

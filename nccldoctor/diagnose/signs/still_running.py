@@ -7,22 +7,22 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.model.ranks import Ranks
 
 
-def has_only_gloo_dumps(facts: Facts) -> bool:
-    """True when all dumps are of gloo."""
-    return bool(facts.case.dumps) and all(d.backend == "gloo" for d in facts.case.dumps)
+def has_hidden_transfers(facts: Facts) -> bool:
+    """True when all dumps are of backends like gloo, which record no sends and receives."""
+    return bool(facts.case.dumps) and all(d.hides_transfers for d in facts.case.dumps)
 
 
 def is_scattered(facts: Facts) -> bool:
     """True when the waiting ends in several places without common members, nobody complains, and all ranks there left dumps.
 
     Example: one pair of 8 ranks waits in a call of its own and another pair in a third one: each would need a cause of its own. Only for
-    gloo, because a network that all of them share may stop several NCCL calls at once.
+    gloo and the like, because a network that all of them share may stop several NCCL calls at once.
     """
     is_proven = all(
         s.kind is StallKind.FULL or (s.kind is StallKind.ABSENT and s.proven_absent == s.ranks) for s in facts.stalls
     )
     quiet = facts.liveness.first_alarm is None and not facts.failures
-    return has_only_gloo_dumps(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
+    return has_hidden_transfers(facts) and quiet and is_proven and len(_separate_parts(facts)) > 1
 
 
 def _separate_parts(facts: Facts) -> list[Ranks]:
@@ -39,7 +39,7 @@ def _separate_parts(facts: Facts) -> list[Ranks]:
 def has_open_call(facts: Facts, stall: Stall) -> bool:
     """True when a dump holds a call of the stall as unfinished.
 
-    On gloo a failed call is only inferred from others.
+    On gloo and the like a failed call is only inferred from others.
     """
     rows = [
         f.row
