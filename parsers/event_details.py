@@ -15,9 +15,6 @@ BARRIER_COUNTS = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers
 _CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
 _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
 _OPERATION = lazy(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
-_SET_UP = lazy(
-    r"Duplicate GPU detected|(?:creating|attaching to) shared memory segment|Mismatched NCCL|No (?:device|interface) found"
-)
 _GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
 _HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
@@ -94,11 +91,6 @@ def call_sizes(text: str) -> tuple[str, int, int] | None:
 def is_failed_set_up(message: str) -> bool:
     """True of an NCCL warning about an operation that only the making of a communicator needs."""
     return _OPERATION.search(message) is not None
-
-
-def is_set_up_error(message: str) -> bool:
-    """True of a last error of NCCL that only the making of a communicator meets."""
-    return _SET_UP.search(message) is not None
 
 
 def is_gpu_full(message: str) -> bool:

@@ -90,8 +90,10 @@ def has_aborted_after(case: Case, event: Event) -> bool:
 def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
     """True when a program's own CUDA error ended its use of the device: no training step follows it.
 
-    Every later CUDA call of the process fails too.
+    Every later CUDA call of the process fails too. What CUDA refuses while NCCL connects GPUs is no error of the program.
     """
+    if event.topic:
+        return False
     step = liveness.activity(event.rank).step_event if event.rank is not None else None
     return event.software and not (step is not None and _was_followed_by(liveness, step, event))
 

@@ -155,20 +155,29 @@ class OutOfMemory(Event):
 
 @kind("nccl-error", symbol="trouble", wording="NCCL error", worded_by="code", is_reaction=True, moot_after_end=True)
 class NcclError(Event):
-    """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older."""
+    """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older.
+
+    ``topic`` is what could not be set up, as in *nccl-warn*.
+    """
 
     code: str | None = None
     message: str = ""
     last_error: str | None = None
+    topic: str = ""
 
 
 @kind("nccl-warn", wording="NCCL warning")
 class NcclWarn(Event):
-    """A warning in NCCL's own log."""
+    """A warning in NCCL's own log.
+
+    ``topic`` is what could not be set up: shared-memory, interface, multicast (of NVLink), fabric (of several
+    nodes), peer-access, duplicate-gpu, version, driver, plugin, topology, limits (threads or memory), checked-in (a rank that came twice).
+    """
 
     message: str = ""
     file: str | None = None
     device: int | None = None
+    topic: str = ""
 
     @property
     def is_trouble(self) -> bool:
@@ -298,10 +307,11 @@ class GpuError(Event):
 
 @kind("cuda-error", wording="CUDA error", worded_by="message", causes=_DEVICE)
 class CudaError(Event):
-    """A CUDA call failed in this process."""
+    """A CUDA call failed in this process; ``topic`` is what NCCL was setting up, as in *nccl-warn*."""
 
     message: str = ""
     software: bool = False
+    topic: str = ""
 
 
 @kind("store-error", wording="store error", worded_by="operation", is_reaction=True, moot_after_end=True)

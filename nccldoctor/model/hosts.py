@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from itertools import groupby
 
 
@@ -36,6 +36,32 @@ def endpoint_address(endpoint: str) -> str:
     """The address of ``10.0.0.1<4321>`` or ``[fe80::1]<4321>``, as NCCL prints the two ends of a connection."""
     address = endpoint.split("<", 1)[0].strip().removeprefix("[").split("]", 1)[0]
     return _canonical(address) or address
+
+
+_NO_WAY = (
+    ("169.254.0.0/16", "an address of one link alone, which an interface gives itself when nobody assigns it one"),
+    ("198.18.0.0/15", "an address for tests of network devices, which proxies and tunnels use"),
+)
+_OWN = (
+    ("127.0.0.0/8", "the loopback address"),
+    ("::1/128", "the loopback address"),
+    ("172.17.0.1/32", "Docker's bridge"),
+)
+
+
+@cache
+def why_unreachable(endpoint: str, *, from_other_hosts: bool) -> str:
+    """Why the address of ``10.0.0.1<4321>`` cannot be reached, empty where it can be.
+
+    Some addresses mean a host itself: only the processes of other hosts cannot reach them. An IPv6 address of one link
+    (``fe80:``) is ordinary on InfiniBand.
+    """
+    text = _canonical(endpoint_address(endpoint).split("%", 1)[0])
+    if not text:
+        return ""
+    address = ip_address(text)
+    ranges = (*_NO_WAY, *(_OWN if from_other_hosts else ()))
+    return next((why for net, why in ranges if address in ip_network(net)), "")
 
 
 @cache

@@ -15,6 +15,7 @@ from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.parsers.nccl.ib_failover import can_read as failover_can_read
 from nccldoctor.parsers.nccl.network import can_read as network_can_read
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages, messages_or_line
+from nccldoctor.parsers.nccl.topics import topic_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -64,7 +65,11 @@ class NcclWarnParser(LineParser):
                 yield Note(**message_fields(line, message), what="nccl-hint", detail=text[:300])
             elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
                 yield NcclWarn(
-                    **message_fields(line, message), message=text[:500], file=message.file, device=message.device
+                    **message_fields(line, message),
+                    message=text[:500],
+                    file=message.file,
+                    device=message.device,
+                    topic=topic_of(text),
                 )
 
 

@@ -58,6 +58,7 @@ def _is_of_nccl(message: NcclMessage, how: str) -> bool:
     text = message.message
     return (
         bool(message.level)
+        or how == "setup"
         or "ocketProgress" in text
         or "ocketPollConnect" in text
         or "ocketStartConnect" in text

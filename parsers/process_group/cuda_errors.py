@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from nccldoctor.events import CudaError, Event
 from nccldoctor.parsers.base import Line, LineParser, line_parser
 from nccldoctor.parsers.nccl.prefix import NcclMessage, message_fields, messages
+from nccldoctor.parsers.nccl.topics import topic_of_cuda_error
 from nccldoctor.parsers.process_group.prefix import member
 from nccldoctor.patterns import lazy
 
@@ -76,5 +77,8 @@ class CudaErrorParser(LineParser):
         message = next((m for m in candidates if hit[0][:40] in m.message), NcclMessage("", line.body))
         group, rank = member(line.body[: hit.start()])
         yield CudaError(
-            **message_fields(line, message, group=group, group_rank=rank), message=text, software=is_software(text)
+            **message_fields(line, message, group=group, group_rank=rank),
+            message=text,
+            software=is_software(text),
+            topic=topic_of_cuda_error(text, message.file),
         )

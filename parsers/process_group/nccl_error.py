@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import Event, NcclError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.nccl.topics import topic_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -54,7 +55,11 @@ class NcclErrors(LineParser):
         inside = _REPORTER.search(line.body[: match.start()])
         group_rank = int(inside[1]) if inside else None
         yield NcclError(
-            **common(line, group_rank=group_rank), code=code, message=match[0].strip()[:_MESSAGE], last_error=last
+            **common(line, group_rank=group_rank),
+            code=code,
+            message=match[0].strip()[:_MESSAGE],
+            last_error=last,
+            topic=topic_of(last or ""),
         )
 
 

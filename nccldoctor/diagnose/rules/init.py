@@ -14,6 +14,7 @@ from itertools import chain
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.world.addresses import wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
@@ -38,7 +39,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
-from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, is_set_up_error
+from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up
 
 REFUTED = "a completed call of the same group"
 
@@ -92,51 +93,67 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
 
 def _communicator_failed(facts: Facts) -> Hypothesis | None:
     """NCCL itself says that it could not make a communicator, and no rank is known to have failed before."""
-    if any(f.ranks for f in facts.failures) or any(e.what == "complete" for e in facts.case.of(CommInit)):
+    others = [f for f in facts.failures if f.certain or f.cause is not CauseClass.NETWORK]
+    if any(f.ranks for f in others) or any(e.what == "complete" for e in facts.case.of(CommInit)):
         return None
     signs = list(_startup_errors(facts))
-    if not signs:
-        return None
+    if not signs or (others and all(isinstance(e, NcclWarn) and e.topic for e in signs)):
+        return None  # NCCL may have gone on without what it warns of
     reasons = list(_startup_causes(facts))
     first = reasons[0] if reasons else signs[0]
+    wrong = next((why for event, why in wrong_addresses(facts.case) if event is first), "")
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
         Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}",
+        f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}" + (f": {wrong}" if wrong else ""),
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, "the first error may follow from one that was not read")
             if is_cause_known
             else Doubt.at_most(Confidence.LOW, "no line says why the communicator failed"),
         ),
-        ranks=Ranks(
-            [first.rank] if is_cause_known and first.rank is not None and not isinstance(first, SocketError) else []
-        ),
+        ranks=Ranks([first.rank] if is_cause_known and first.rank is not None and _is_of_one_process(first) else []),
         refuted_by=REFUTED,
     )
 
 
+def _is_of_one_process(event: Event) -> bool:
+    """True of what one process lacks. A driver, an interface or a version is the same in all processes of a host or a job."""
+    shared = ("interface", "driver", "version", "plugin", "topology", "fabric")
+    return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
+
+
 def _startup_errors(facts: Facts) -> Iterator[Event]:
     """Lines that only a failing start-up writes."""
-    yield from (e for e in facts.case.of(NcclWarn) if is_failed_set_up(e.message))
+    yield from (e for e in facts.case.of(NcclWarn) if e.topic or is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
-    yield from (e for e in facts.case.of(SocketError) if e.how == "stranger")
-    yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
+    yield from (e for e in facts.case.of(SocketError) if e.how in ("stranger", "setup"))
+    yield from (e for e, _ in wrong_addresses(facts.case) if isinstance(e, SocketError))
+    yield from (e for e in chain[NcclError | CudaError](facts.case.of(NcclError), facts.case.of(CudaError)) if e.topic)
 
 
 def _startup_causes(facts: Facts) -> Iterator[Event]:
     """Yields events that may have made the set-up fail, the more definite ones first.
 
-    A closed connection only follows the end of a process, so that it is last among socket errors.
+    What NCCL says it could not set up is one. A closed connection only follows the end of a process, so that it is last.
     """
-    yield from facts.case.of(CudaError)
+    yield from (e for e in chain[CudaError | NcclWarn](facts.case.of(CudaError), facts.case.of(NcclWarn)) if e.topic)
+    yield from (e for e in facts.case.of(NcclError) if e.topic)
+    yield from (e for e in facts.case.of(CudaError) if not e.topic)
     yield from facts.case.of(OutOfMemory)
+    yield from (e for e, _ in wrong_addresses(facts.case) if isinstance(e, SocketError))
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
-    yield from (e for e in facts.case.of(NcclWarn) if is_set_up_error(e.message))
-    yield from (e for e in facts.case.of(NcclError) if is_set_up_error(e.last_error or ""))
+
+
+_TOPICS = {
+    "multicast": "multicast of NVLink",
+    "peer-access": "access between GPUs",
+    "shared-memory": "shared memory",
+    "fabric": "the NVLink fabric of several nodes",
+}
 
 
 def _writer_of(event: Event) -> str:
@@ -148,7 +165,8 @@ def _writer_of(event: Event) -> str:
 
 def _words(event: Event) -> str:
     if isinstance(event, CudaError):
-        return f"CUDA error, {event.message[:100]}"
+        where = f" while it set up {_TOPICS[event.topic]}" if event.topic in _TOPICS else ""
+        return f"CUDA error{where}, {event.message[:100]}"
     if isinstance(event, NcclError) and event.last_error:
         return event.last_error[:120]
     return str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120]
@@ -168,7 +186,8 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _has_worked(facts):
-        return _later_group(facts, stall) or _unreachable(facts)
+        is_told = stall.kind is not StallKind.ABSENT and any(e.topic for e in facts.case.of(NcclError))
+        return _later_group(facts, stall) or _unreachable(facts) or (_communicator_failed(facts) if is_told else None)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         return (
             _started_not_completed(facts)

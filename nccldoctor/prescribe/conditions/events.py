@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, TypeVar, cast
 
+from nccldoctor.align.world.addresses import wrong_addresses
 from nccldoctor.events import (
     KINDS,
+    CommInit,
     Event,
     ExceptionRaised,
     GpuError,
@@ -15,6 +17,7 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     Progress,
+    SocketError,
     Writer,
 )
 from nccldoctor.model import SourceKind
@@ -87,6 +90,10 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
     return "" if survey.has_source(SourceKind.LOG) or survey.logged else "a log"
 
 
+_TOPIC = ("what", "scope", "topic", "how")
+"""The fields that say what an event of its kind is about."""
+
+
 @predicate(weight=0.8)
 def event(
     context: Context,
@@ -98,13 +105,13 @@ def event(
     before: When | None = None,
 ) -> Answer:
     """There is an event of this kind about such a rank. ``text``: its line or fields hold one of these, in any case;
-    ``what``: its ``what`` or ``scope`` is one of these; ``before``: it comes before the first timeout.
+    ``what``: its ``what``, ``scope``, ``topic`` or ``how`` is one of these; ``before``: it comes before the first timeout.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
     asked = f"{kind}{f' ({detail})' if detail else ''} on {context.in_words(of)}"
     wanted = tuple(t.lower() for t in text)
     for candidate in _matching(context, KINDS[kind], of, before):
-        topic = getattr(candidate, "what", None) or getattr(candidate, "scope", None)
+        topic = next(filter(None, (getattr(candidate, name, None) for name in _TOPIC)), None)
         if what and topic not in what:
             continue
         if wanted and not any(t in context.survey.searchable_text(candidate) for t in wanted):
@@ -190,6 +197,19 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, excerpt(fault.text), str(fault.place))
     return _not_met(context, asked, "gpu-error", of, "no such line in the kernel log")
+
+
+@predicate(weight=0.85)
+def wrong_address(context: Context, *, of: Who = "anyone") -> Answer:
+    """An address that such a rank offers, or fails to reach, is out of reach for other hosts. It is that of a single link,
+    the loopback address or Docker's bridge.
+    """
+    asked = f"an address on {context.in_words(of)} tells that the wrong interface was chosen"
+    reasons = {id(event): why for event, why in wrong_addresses(context.survey.case)}
+    for event in (*_matching(context, SocketError, of), *_matching(context, CommInit, of)):
+        if why := reasons.get(id(event)):
+            return Met(asked, f"{excerpt(event.text)} ({why})", str(event.place))
+    return _not_met(context, asked, "socket-error", of)
 
 
 @predicate(weight=0.85)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nccldoctor.model.hosts import endpoint_address, host_order, is_same_host, short_host
+from nccldoctor.model.hosts import endpoint_address, host_order, is_same_host, short_host, why_unreachable
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,22 @@ def test_hosts_are_counted_as_people_do() -> None:
 def test_the_address_of_an_endpoint(text: str) -> None:
     assert endpoint_address(text) == "10.0.0.1"
     assert endpoint_address("[fe80:0::1]<4321>") == "fe80::1"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "from_other_hosts", "reason"),
+    [
+        ("169.254.3.77<41893>", False, "one link"),
+        ("198.18.0.1<41893>", False, "tests of network devices"),
+        ("127.0.0.1<29500>", True, "loopback"),
+        ("127.0.0.1<29500>", False, ""),
+        ("172.17.0.1<4401>", True, "Docker"),
+        ("172.17.4.9<4401>", True, ""),
+        ("[fe80::1%ib0]<4401>", True, ""),
+        ("10.0.0.4<4401>", True, ""),
+        ("node3<4401>", True, ""),
+    ],
+)
+def test_addresses_that_nobody_reaches(endpoint: str, from_other_hosts: bool, reason: str) -> None:
+    why = why_unreachable(endpoint, from_other_hosts=from_other_hosts)
+    assert (reason in why) if reason else not why

@@ -1,0 +1,41 @@
+"""Says what NCCL could not set up, by the words of a message and the source file that printed it.
+
+Sources: every ``WARN`` of NVIDIA/nccl ``src/`` at the tags v2.4.8 to v2.30.7, ROCm/rccl ``src/`` of October 2024,
+aws/aws-ofi-nccl ``src/``. The broken connections and transfers of a running job are read by ``network.py`` and
+``sockets.py``.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.parsers.rows import Table
+
+_TABLE = Table(__file__)
+_FILES: dict[str, str] = _TABLE.data["files"]
+
+_STICKY = (
+    "illegal memory access",
+    "illegal instruction",
+    "misaligned address",
+    "invalid program counter",
+    "launch failure",
+    "device-side assert",
+    "hardware stack error",
+    "uncorrectable",
+    "nvlink",
+    "is lost",
+    "launch timed out",
+)
+"""What a kernel did, or the board: each later CUDA call returns it, so that the place of the call says nothing."""
+
+
+def topic_of(text: str) -> str:
+    """What could not be set up, as ``shared-memory``; empty where a message says no such thing."""
+    return _TABLE.first(text[:2_000]) or ""
+
+
+def topic_of_cuda_error(error: str, file: str | None) -> str:
+    """What NCCL was setting up when CUDA refused it, by NCCL's source file; empty where the error is older."""
+    low = error.lower()
+    if file is None or any(words in low for words in _STICKY):
+        return ""
+    return _FILES.get(file.rpartition("/")[2], "")
