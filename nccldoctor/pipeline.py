@@ -16,8 +16,8 @@ from nccldoctor.diagnose.jackknife import doubted_by_damage
 from nccldoctor.discover.discover import discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
-from nccldoctor.identify.separate_jobs import one_job
-from nccldoctor.identify.stale_dumps import newest_case
+from nccldoctor.identify.runs.separate_jobs import one_job
+from nccldoctor.identify.runs.stale_dumps import newest_case
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.call_diff import call_diff

@@ -205,7 +205,7 @@ def _is_secondary(event: Event) -> bool:
 def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: Mapping[int, float]) -> RankActivity:
     written = [e for e in events if e.is_sign_of_life]
     times = [when[id(e)] for e in written if not math.isnan(when[id(e)])]
-    steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.step is not None]
+    steps = [e for e in events if isinstance(e, Heartbeat | Progress) and e.is_step and e.step is not None]
     newest = max(steps, key=lambda e: e.step or 0, default=None)
     return RankActivity(
         rank=rank,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.separate_jobs import without_sources
+from nccldoctor.identify.runs.separate_jobs import without_sources
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Confidence, ConfidenceIn, Doubt, Finding, Source
 

@@ -13,21 +13,37 @@ class Heartbeat(Event):
     step: int | None = None
     epoch: int | None = None
 
+    @property
+    def is_step(self) -> bool:
+        """Always true: who prints it trains."""
+        return True
+
     def _phrase(self) -> str:
         return _step(self.step)
 
 
 @kind("progress", symbol="life")
 class Progress(Event):
-    """A progress bar or trainer line: ``total`` steps, ``rate`` in steps per second, ``label`` of the bar."""
+    """A progress bar or trainer line: ``total`` steps, ``rate`` in steps per second, ``label`` of the bar.
+
+    ``counts`` is *steps*; *work* for a bar of files, shards or samples, which says nothing of training; empty for a bar without a name.
+    """
 
     step: int | None = None
     epoch: int | None = None
     total: int | None = None
     rate: float | None = None
     label: str | None = None
+    counts: str = "steps"
+
+    @property
+    def is_step(self) -> bool:
+        """True where it shows that the job trains."""
+        return self.counts == "steps"
 
     def _phrase(self) -> str:
+        if not self.is_step:
+            return f"progress of {self.label}" if self.label else "a progress bar"
         return _step(self.step)
 
 

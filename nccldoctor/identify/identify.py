@@ -26,6 +26,7 @@ from nccldoctor.identify.group_members import callers_by_group, known_world_size
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
+from nccldoctor.identify.training_bars import with_counted_bars
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -36,7 +37,7 @@ from nccldoctor.parsers.base import Parsed
 def identify(read: Ingested) -> Case:
     """Everything that was read, with each rank, group and clock sorted out; nothing is judged here."""
     batch, who = read.batch, attribute(read.parsed, read.batch.dumps)
-    events, dump_rank = who.events, who.dump_rank
+    events, dump_rank = with_counted_bars(who.events), who.dump_rank
     world, learned, is_whole = _world(batch, who)
     world_size = len(world) if is_whole else None
     groups, call_group = build_groups(batch, dump_rank, events, world, learned)

@@ -20,7 +20,7 @@ STRONG = lazy(
     r"\s*(?:\[rank[ =:]?\d|\[default\d|\[[FEWIV](?:\d{3,4} \d\d:\d\d:|\s[A-Za-z_]\w{0,80}\.(?:cpp|hpp|cc|h|cu):\d)"
     r"|[VIWEFCD](?:\d{8}|\d{3,4}) \d\d:\d\d:\d\d\.|[A-Za-z0-9][\w.-]{0,62}:\d{1,10}:\d{1,10} \["
     r"|\(\w[\w.\[\]=-]{0,80},? (?:rank|pid)=\d"
-    r"|Traceback \(most|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|frame #\d)"
+    r"|Traceback \(most|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d|frame #\d|\{'\w{0,20}loss': )"
 )
 
 

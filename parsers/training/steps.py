@@ -38,6 +38,7 @@ _HF = lazy(
     r"\{['\"](?:loss|eval_loss|train_loss"
     r"|train_runtime)['\"]: .{0,2000}?['\"]epoch['\"]: ['\"]?(?P<epoch>\d{1,9})(?:\.\d+)?"
 )
+_EPOCH_LOSS = lazy(r"\b[Ee]poch[ :=#\[]{1,3}(?P<epoch>\d{1,9})\b.{0,200}?\bloss\b")
 _COUNT = r"[\"']?\s{0,2}[=:#]?\s{0,4}"
 _STEP = lazy(
     rf"\b(?P<key>global[_ ]step|train[_ ]step|step|Step|STEP|iteration|Iteration|iters?|Iter|it|batch"
@@ -53,6 +54,15 @@ _FINISH = lazy(
     r"\b(?P<word>finish(?:ed)?|done|processed"
     r"|completed)\s{1,3}(?P<n>\d{1,15})(?:\s{0,2}/\s{0,2}(?P<total>\d{1,15}))?\b(?!\s*%)"
 )
+_TRAINING = lazy(
+    r"^\W{0,9}(?:global[ _])?(?:train(?:ing)?|epochs?|steps?|iter(?:ation)?s?|batch(?:es)?)(?![a-z])", re.IGNORECASE
+)
+_NO_TRAINING = lazy(
+    r"\b(?:eval\w{0,6}|valid\w{0,6}|test\w{0,4}|sanity|predict\w{0,4}|sampl\w{0,4}|generat\w{0,4}|data\w{0,4}|token\w{0,6}|split|load\w{0,4}"
+    r"|files?|shards?|map\w{0,4}|cach\w{0,3}|warm\w{0,6})\b",
+    re.IGNORECASE,
+)
+_MEASURED = lazy(r"^[^\]\n]{0,400}[,\s][\w/]{0,40}(?:loss|grad_norm|lr|ppl|reward)\s?[=:]", re.IGNORECASE)
 _NOT_STEPS = ("eartbeat", "time (ms) | ", " CANCELLED AT ")
 """Where *step* is no training step: heartbeats have a parser of their own, DeepSpeed times the optimizer's step, and
 Slurm speaks of the steps of a job.
@@ -77,6 +87,18 @@ def _rate(m: re.Match[str]) -> float | None:
     return value
 
 
+def _counted(label: str | None, behind: str) -> str:
+    """What a bar counts, by its name and by what stands behind its counters.
+
+    *Epoch 3* counts steps, and so does any bar that shows a loss; *Loading checkpoint shards*, *Map* and *Validation* count other work.
+    """
+    if label and _NO_TRAINING.search(label):
+        return "work"
+    if _MEASURED.search(behind) or (label and _TRAINING.search(label)):
+        return "steps"
+    return "work" if label else ""
+
+
 def _bar_fields(text: str) -> dict[str, Any] | None:
     """The last ``label:  18%|██   | 3685/20000 [0:55:16<5:12:40, 0.90s/it, …]`` of a text; the bar itself may be
     missing.
@@ -93,7 +115,7 @@ def _bar_fields(text: str) -> dict[str, Any] | None:
             label = re.split(r"[\]|]", before)[-1].strip(" :\t")[-80:]
             return {
                 "step": _whole(m["n"], m["unit"]), "total": _whole(m["total"], m["unit2"]), "rate": _rate(m),
-                "label": label or None, "epoch": epoch_of(label),
+                "label": label or None, "epoch": epoch_of(label), "counts": _counted(label, text[m.end() :]),
             }  # fmt: skip
         end = at
     return None
@@ -114,7 +136,16 @@ def _nemo_fields(m: re.Match[str]) -> dict[str, Any]:
 
 
 def _vision_fields(m: re.Match[str]) -> dict[str, Any]:
-    return {"step": int(m["n"]), "total": int(m["total"]), "epoch": _whole(m["epoch"]), "label": m["label"]}
+    counts = "steps" if m["label"] == "Epoch" else "work"
+    return {
+        "step": int(m["n"]), "total": int(m["total"]), "epoch": _whole(m["epoch"]), "label": m["label"], "counts": counts,
+    }  # fmt: skip
+
+
+def _open_fields(m: re.Match[str]) -> dict[str, Any]:
+    label = m["unit"] if m["unit"] != "it" else None
+    counts = _counted(label, m.string[m.end() :])
+    return {"step": _whole(m["n"]), "rate": _rate(m), "label": label, "counts": counts}
 
 
 def _step_fields(m: re.Match[str]) -> dict[str, Any]:
@@ -127,7 +158,7 @@ _FORMS: tuple[tuple[str, lazy[str], Callable[[re.Match[str]], dict[str, Any]]], 
     ("iteration ", _MEGATRON, _megatron_fields),
     ("eta:", _VISION, _vision_fields),
     ("epoch", _HF, lambda m: {"epoch": int(m["epoch"])}),
-    (" [", _OPEN, lambda m: {"step": _whole(m["n"]), "rate": _rate(m), "label": m["unit"]}),
+    (" [", _OPEN, _open_fields),
 )
 
 
@@ -139,7 +170,7 @@ class Trainer(LineParser):
     literals = (
         *("it/s", "s/it", "?it", "/s]", "%|", "eta:"),
         *("iteration ", "Iteration", "iter", "Iter", "step", "Step", "STEP", "batch", "Batch"),
-        *("{'loss'", '{"loss"', "'epoch'", "finish", "processed"),
+        *("{'loss'", '{"loss"', "'epoch'", "poch ", "finish", "processed"),
     )
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -163,9 +194,11 @@ class Trainer(LineParser):
         m = _STEP.search(text)
         if m and _ABOUT.search(text):
             return _step_fields(m) | {"epoch": epoch_of(text)}
+        if m := _EPOCH_LOSS.search(text):
+            return {"epoch": int(m["epoch"])}
         m = _FINISH.search(text)
         return (
-            _step_fields(m) | {"label": m["word"]}
+            _step_fields(m) | {"label": m["word"], "counts": "work"}
             if m and re.search(r"taken|elapsed|seconds|\bs\b|examples|samples", text)
             else None
         )

@@ -182,7 +182,12 @@ def test_quiet_logs_do_not_make_a_job_that_stands_a_running_one() -> None:
 
 def test_a_bar_that_reached_its_end_does() -> None:
     bar = " 97%|█████████▋| 39/40 [00:08<00:00, 33.33it/s]\r100%|██████████| 40/40 [00:09<00:00, 33.33it/s]\n"
-    assert logged(late(), {0: bar}).cause == "none"
+    assert logged(late(), {0: "epoch 0: loss 2.1\n" + bar}).cause == "none"
+
+
+def test_a_full_bar_of_something_that_nobody_names_does_not() -> None:
+    bar = "100%|██████████| 2/2 [00:05<00:00,  2.10s/it]\n"
+    assert logged(late(), {0: bar}).ranks == "2"
 
 
 def test_a_step_of_a_rank_inside_the_call_does() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,14 +68,42 @@ def test_ranks_that_the_store_missed_are_named_where_as_many_are_left(
     assert ruling.verdict["confidence"] != "high"
 
 
-def test_a_bar_of_loading_is_no_work_where_the_first_communicator_has_no_id() -> None:
-    waits = (
-        "[rank{r}]: torch.distributed.DistBackendError: [{r}] is setting up NCCL communicator and retrieving ncclUniqueId "
-        "from [0] via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout\n"
-    )
-    bar = "Loading checkpoint shards:  67%|######6   | 4/6 [00:18<00:09,  4.57s/it]\n"
-    ruling = read({"train.log": bar + waits.format(r=3) + waits.format(r=6)})
-    assert (ruling.cause, ruling.ranks) == ("init", "0"), str(ruling)
+LOADING = (
+    "Loading checkpoint shards:  67%|######6   | 4/6 [00:18<00:09,  4.57s/it]\n",
+    "Map (num_proc=6): 100%|##########| 41207/41207 [00:21<00:00, 1931.77 examples/s]\n",
+    "Fetching 12 files: 100%|##########| 12/12 [00:00<00:00, 103.1it/s]\n",
+    "model.safetensors:  41%|####1     | 1.20G/2.92G [00:12<00:18, 97.3MB/s]\n",
+    "Generating train split: 1200 examples [00:01, 911.20 examples/s]\n",
+    "Tokenizing train dataset (num_proc=4): 100%|##########| 9000/9000 [00:03<00:00, 2710.44 examples/s]\n",
+    "100%|##########| 2/2 [00:05<00:00,  2.10s/it]\n",
+)
+TRAINED = "Epoch 0:  12%|#2        | 61/500 [00:20<02:26,  3.00it/s, loss=2.1]\n"
+FAILED_STARTS = (
+    "process_group/store",
+    "process_group/nccl_error",
+    "launchers/rendezvous",
+    "nccl/sockets",
+    "nccl/communicators",
+)
+
+
+def failed_starts() -> list[str]:
+    """The known texts that alone show a start that failed."""
+    folder = Path(nccldoctor.__path__[0]) / "parsers" / "wordings"
+    rows = (row for name in FAILED_STARTS for row in tomllib.loads((folder / f"{name}.toml").read_text())["wording"])
+    return [row["text"] + "\n" for row in rows if read({"train.log": row["text"] + "\n"}).cause == "init"]
+
+
+def test_a_start_up_error_stays_one_whatever_bar_of_loading_stands_before_it() -> None:
+    texts = failed_starts()
+    assert len(texts) > 30
+    for number, text in enumerate(texts):
+        alone, behind = read({"train.log": text}), read({"train.log": LOADING[number % len(LOADING)] + text})
+        assert (behind.cause, behind.ranks, behind.sure) == (alone.cause, alone.ranks, alone.sure), text
+
+
+def test_a_bar_of_training_shows_that_the_job_came_up() -> None:
+    assert not [text for text in failed_starts() if read({"train.log": TRAINED + text}).cause == "init"]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -11,7 +11,7 @@ from nccldoctor.identify.case import Case
 
 def is_step(event: Event) -> bool:
     """True of a step, and of an epoch that ended."""
-    if isinstance(event, Heartbeat | Progress):
+    if isinstance(event, Heartbeat | Progress) and event.is_step:
         return event.step is not None or event.epoch is not None
     return isinstance(event, Phase) and event.what == "epoch-end"
 
@@ -30,12 +30,12 @@ def is_end(event: Event) -> bool:
 
 
 def is_bar(event: Event) -> bool:
-    """True of a progress bar of the steps; bars with a label count files, shards or samples."""
-    return isinstance(event, Progress) and bool(event.total) and event.label is None
+    """True of a progress bar of all steps; one with a label counts those of an epoch."""
+    return isinstance(event, Progress) and event.is_step and bool(event.total) and event.label is None
 
 
 def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
-    """The ends of each writer (a rank, else a file) that no other phase and no bar follows.
+    """The ends of each writer (a rank, else a file) that no other work of it follows.
 
     A program that raised an exception leaves its groups open as well: that note counts only where nothing went wrong before.
     """
@@ -47,8 +47,10 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
                 last[key].append(event)
         elif isinstance(event, Phase):
             last.pop(key, None)
-        elif is_bar(event):
-            last[key] = [e for e in last[key] if not isinstance(e, Progress)]
+        elif isinstance(event, Heartbeat | Progress) and event.is_step and event.step is not None:
+            last[key] = [
+                e for e in last[key] if not isinstance(e, Progress) or (e.total == event.step and not is_bar(event))
+            ]
     return tuple(e for ends in last.values() for e in ends[:2])
 
 

@@ -186,4 +186,4 @@ def _helpers(case: Case) -> tuple[Stack, ...]:
 
 def _timed_steps(case: Case, liveness: Liveness) -> Iterable[tuple[float, Event]]:
     steps: list[Heartbeat | Progress] = [*case.of(Heartbeat), *case.of(Progress)]
-    return ((liveness.time(step), step) for step in steps if step.step is not None)
+    return ((liveness.time(step), step) for step in steps if step.is_step and step.step is not None)

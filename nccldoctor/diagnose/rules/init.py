@@ -75,7 +75,7 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     """The last lines say that ranks wait for others at the store: set-up that was cut off, or hangs."""
     waiting = [e for e in facts.case.of(Note) if e.what == "store-barrier-waiting"]
     absent, missing = _missing_at_barrier(waiting)
-    if not missing or facts.failures or facts.liveness.first_alarm is not None:
+    if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
         return None
     who = names(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
     return Hypothesis(
@@ -88,6 +88,19 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
         ),
         ranks=absent,
         refuted_by=REFUTED,
+    )
+
+
+def _has_gone_on(facts: Facts, wait: Event) -> bool:
+    """True when a bar that may count steps follows a wait.
+
+    Not one that loads data: the others may wait for the rank that draws it.
+    """
+    return any(
+        bar.counts != "work"
+        and bar.place.source == wait.place.source
+        and (bar.place.line or 0) > (wait.place.line or 0)
+        for bar in facts.case.of(Progress)
     )
 
 
@@ -259,15 +272,11 @@ def _was_closed_early(facts: Facts, rank: int) -> bool:
 
 
 def _has_worked(facts: Facts) -> bool:
-    """True when the job issued calls or made steps.
-
-    Where a rank still waits for the id of the first communicator, the steps of a bar are those of loading.
-    """
+    """True when the job issued calls or made steps; bars of loading are none."""
     if len(facts.case.calls) or any((e.last_completed or 0) > 0 for e in facts.case.of(WorkStatus)):
         return True
-    waits = any(e.operation == "unique-id" and _is_default(e) for e in facts.case.of(StoreError))
-    bars = () if waits else facts.case.of(Progress)
-    return any((e.step or 0) > 0 for e in chain[Heartbeat | Progress](facts.case.of(Heartbeat), bars)) or any(
+    steps: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
+    return any(e.is_step and (e.step is None or e.step > 0) for e in steps) or any(
         (e.seq or 0) > 1 for e in facts.case.of(CollectiveTimeout)
     )
 

@@ -159,3 +159,35 @@ def test_phases(line: str, what: str, done: bool) -> None:
 )
 def test_what_only_mentions_a_phase_is_none(line: str) -> None:
     assert events(line + "\n", "phase") == []
+
+
+COUNTS = {
+    "Epoch 0:   6%|6 | 32/500 [06:28<94:39,  1.37it/s, loss=2.6, v_num=1]": "steps",
+    "Training DataLoader 0:   6%|6 | 32/500 [06:28<94:39,  1.37it/s]": "steps",
+    "train:  45%|####5     | 450/1000 [15:00<18:20,  2.00s/it]": "steps",
+    "Steps:  45%|####5     | 450/1000 [15:00<18:20,  2.00s/it, lr=1e-5, step_loss=0.1]": "steps",
+    "distill:  45%|####5     | 450/1000 [15:00<18:20,  2.00s/it, kl_loss=0.1]": "steps",
+    "  2%|2         | 12/604 [01:02<49:27,  4.00s/it]": "",
+    "12it [00:31,  2.60s/it]": "",
+    "Loading checkpoint shards: 100%|##########| 38/38 [00:34<00:00,  1.66it/s]": "work",
+    "Training set, tokenizing: 100%|##########| 38/38 [00:34<00:00,  1.66it/s]": "work",
+    "Validation, loss=2.1:  10%|# | 1/10 [00:00<00:09,  1.00it/s]": "work",
+    "Test:  [ 10/125]  eta: 0:15:17  loss: 5.2 (4.7)  time: 0.77": "work",
+    "Epoch: [7]  [ 100/1251]  eta: 0:15:17  loss: 5.2 (4.7)  time: 0.77": "steps",
+    "epoch 3: train loss 0.912  val acc 0.701": "steps",
+}
+
+
+@pytest.mark.parametrize(("line", "counts"), COUNTS.items(), ids=[line[:25] for line in COUNTS])
+def test_what_a_bar_counts(line: str, counts: str) -> None:
+    (e,) = [x for x in parsed(line + "\n").events if isinstance(x, Progress)]
+    assert e.counts == counts
+
+
+def test_what_stands_behind_a_bar_on_its_line_is_a_line_of_its_own() -> None:
+    bar = " 48%|####8     | 19/40 [00:01<00:01, 19.16it/s]"
+    for behind in ("11/22/2026 08:03:29 - INFO - run - epoch 0: loss 0.64", "{'loss': 0.64, 'epoch': 0.4}"):
+        assert [(e.step, e.epoch) for e in parsed(bar + behind + "\n").events if isinstance(e, Progress)] == [
+            (19, None),
+            (None, 0),
+        ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from nccldoctor.discover.filename_hints import run_id
 from nccldoctor.events import CallTimeout, Event, Progress, Setting, TearDown, WorkStatus
 from nccldoctor.identify.event_times import event_seconds
-from nccldoctor.identify.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
+from nccldoctor.identify.runs.separate_dumps import FAR, Recorded, dump_runs, main_run, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import short_host

@@ -9,7 +9,7 @@ from builders.lines import watchdog
 
 from nccldoctor import pipeline
 from nccldoctor.events import Heartbeat, Progress
-from nccldoctor.identify import restarts
+from nccldoctor.identify.runs import restarts
 
 START = "W0202 {at} 100 torch/distributed/run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
 TABLE = (

@@ -10,8 +10,8 @@ from builders.lines import watchdog
 
 import nccldoctor
 from nccldoctor.discover.filename_hints import run_id
-from nccldoctor.identify import separate_jobs
-from nccldoctor.identify.stale_dumps import stale_dumps
+from nccldoctor.identify.runs import separate_jobs
+from nccldoctor.identify.runs.stale_dumps import stale_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Confidence
 from nccldoctor.model.recorded_calls import Batch

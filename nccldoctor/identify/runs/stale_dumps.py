@@ -14,8 +14,8 @@ import numpy as np
 from nccldoctor.events import CollectiveTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
-from nccldoctor.identify.restarts import newest_attempt
-from nccldoctor.identify.separate_dumps import FAR, without_dumps
+from nccldoctor.identify.runs.restarts import newest_attempt
+from nccldoctor.identify.runs.separate_dumps import FAR, without_dumps
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap
 from nccldoctor.model.operations import op_type
