@@ -51,17 +51,14 @@ def _rivals(verdict: Conclusion, proposals: Sequence[Proposals]) -> tuple[Conclu
 
 
 def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conclusion]) -> list[Proposal]:
-    rows = []
-    for number, stall in enumerate(proposals, 1):
-        for conclusion in stall.ranked:
-            fate = _fate(conclusion, stall, findings)
-            call = describe(facts, conclusion.call)
-            ranks, suspects = conclusion.ranks, conclusion.suspects
-            row = Proposal(
-                number, conclusion.cause, ranks, suspects, call, conclusion.confidence_in, conclusion.headline, fate
-            )
-            rows.append(row)
-    return rows
+    ranked = [(n, c, _fate(c, stall, findings)) for n, stall in enumerate(proposals, 1) for c in stall.ranked]
+    if all(conclusion is not findings[0] for _, conclusion, _ in ranked):
+        joined = next((n for n, c, _ in ranked if c.cause is findings[0].cause and c.ranks <= findings[0].ranks), 1)
+        ranked.insert(0, (joined, findings[0], "verdict"))
+    return [
+        Proposal(n, c.cause, c.ranks, c.suspects, describe(facts, c.call), c.confidence_in, c.headline, fate)
+        for n, c, fate in ranked
+    ]
 
 
 def _fate(conclusion: Conclusion, stall: Proposals, findings: Sequence[Conclusion]) -> str:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 from nccldoctor.model.errors import InputError
 
@@ -48,6 +49,7 @@ _PATTERNS = {
         rf"^(?:(?:[a-z0-9-]{{0,60}}[^a-z])?(?:{_HOST_WORDS})[a-z]{{0,20}}(?:[-_]?\d[\w-]*|[-_][a-z]{{1,3}}\d{{1,5}})"
         r"|(?:[\w-]{1,63}\.){2,8}[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3})$"
     ),
+    "tool": rf"^(?:{_TOOLS})$",
     "host_file": rf"^(?:(?:{_TOOLS})[-_.](.+?)|(.+?)[-_.](?:{_TOOLS}))(?:\.(?:log|txt|out|err)){{0,3}}$",
 }
 
@@ -68,6 +70,9 @@ _FAMILY_WORDS = re.compile(
     r"|proc(?:ess)?|task|out|log|train|worker_rank|r)[_.-]?$",
     re.IGNORECASE,
 )
+
+_NUMBERED = re.compile(r"[-_.]?\d{1,20}$")
+"""What numbers a folder: ``pyspy_2``."""
 
 
 def rank_pattern(text: str) -> re.Pattern[str]:
@@ -137,6 +142,8 @@ def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
     folders, base = name.split("/")[:-1], name.rsplit("/", 1)[-1]
     host_file = _pattern("host_file").match(base)
     host = (host_file[1] or host_file[2]) if host_file else ""
+    if not host and folders and _pattern("tool").match(folders[-1]):
+        host = _SUFFIX.sub("", base)
     if host and _pattern("host").match(host):
         clues["host"] = host, "host in the name"
     for folder in reversed(folders):
@@ -154,8 +161,12 @@ def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
 
 
 def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
-    """Ranks by numbers at the end of names that form a family: ``fr_0`` to ``fr_7``."""
+    """Ranks by numbers at the end of names that form a family: ``fr_0`` to ``fr_7``.
+
+    Names that are mere numbers form one if their folder says what it holds and they count from 0: ``pyspy_1/0.txt``, ``pyspy_1/1.txt``.
+    """
     members: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    counted: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for name, is_dump in zip(names, dumps, strict=True):
         folder, _, base = name.rpartition("/")
         stem = _SUFFIX.sub("", base)
@@ -164,12 +175,25 @@ def _families(names: Sequence[str], dumps: Sequence[bool]) -> dict[str, int]:
             continue
         if is_dump or _FAMILY_WORDS.search(match[1]):
             members[folder, match[1], base[len(stem) :]][name] = int(match[2])
+        elif not match[1] and _is_of_job(folder):
+            counted[folder, base[len(stem) :]][name] = int(match[2])
     out: dict[str, int] = {}
-    for family in members.values():
+    whole = (f for f in counted.values() if 0 in f.values() and max(f.values()) < 2 * len(f))
+    for family in chain(members.values(), whole):
         numbers = set(family.values())
         if len(numbers) == len(family) and max(numbers) < max(SURE_BELOW, 16 * len(family)):
             out.update(family)
     return out
+
+
+def _is_of_job(folder: str) -> bool:
+    """True of a folder that says what it holds (``pyspy_1``), unless it is that of one host.
+
+    A host counts its own processes from 0.
+    """
+    parts = folder.split("/")
+    is_named = _FAMILY_WORDS.search(_NUMBERED.sub("", parts[-1])) is not None
+    return is_named and not any(_pattern("host").match(_PACKED.sub("", part)) for part in parts)
 
 
 def _slurm_ranks(names: Sequence[str]) -> dict[str, int]:

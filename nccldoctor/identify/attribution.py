@@ -30,6 +30,8 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.parsers.base import Parsed
 
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
@@ -155,6 +157,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
             (rank,) = own
             files.rank[source.id], files.why[source.id] = rank, "its lines"
             gaps += _contradicted_launcher(source, rank, processes)
+    _by_processes(parsed, files, processes)
     _share_in_folders(parsed, files)
     _map_local_ranks(parsed, files, processes)
     return files, gaps
@@ -176,6 +179,28 @@ def _has_many_writers(one: Parsed) -> bool:
     return any(isinstance(e, ProcessExit | SchedulerEvent) for e in one.events) or any(
         e.rank is None and e.group_rank is not None for e in one.events
     )
+
+
+def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
+    """Files that differ in numbers alone, each with lines of another process: ``job.0.out`` to ``job.7.out`` are of one rank each."""
+    ranks: dict[str, dict[int, set[int | None]]] = defaultdict(dict)
+    for one in parsed:
+        if one.source.kind is SourceKind.LOG and not any(
+            isinstance(e, ProcessExit | SchedulerEvent) for e in one.events
+        ):
+            pids = {(short_host(h) if (h := e.host or one.source.host) else None, e.pid) for e in one.events if e.pid}
+            ranks[one.source.path.translate(_NO_DIGITS)][one.source.id] = {processes.rank_of(*pid) for pid in pids}
+    for family in ranks.values():
+        known = {
+            source_id: rank
+            for source_id, found in family.items()
+            if len(found) == 1
+            for rank in found
+            if rank is not None
+        }
+        if len(known) > 1 and len(set(known.values())) == len(known) == len([f for f in family.values() if f]):
+            files.why.update({i: "lines of its process" for i in known if files.rank[i] is None})
+            files.rank.update({i: rank for i, rank in known.items() if files.rank[i] is None})
 
 
 def _share_in_folders(parsed: Sequence[Parsed], files: _FileRanks) -> None:

@@ -247,7 +247,7 @@ def page(jobs: list[Judged], command: str) -> str:
     """The whole page."""
     counts = Counter(job.evidence for job in jobs)
     few = [f"{kind} ({number})" for kind, number in counts.most_common() if number < ENOUGH]
-    sizes = [len(job.proposals) for job in jobs]
+    sizes = [len(set(job.proposals)) for job in jobs]  # the same class and ranks for two stalls are one answer
     clear = sum(j.verdict["class"] == "none" and not j.is_well for j in jobs)
     blamed = sum(bool(ranks(j.verdict["ranks"])) and not j.truth["culprit_ranks"] for j in jobs)
     silent = unreached(jobs)

@@ -38,6 +38,12 @@ APART = 3
 LATE_PARTS = 4
 """Newest parts in a row in which a straggler is late: a checkpoint or a slow start fills one or two."""
 
+FEWEST_PARTS = 3
+"""Parts in which it is late where no more were recorded."""
+
+FEWEST_PARTS = 3
+"""Parts in which it is late where no more were recorded."""
+
 SIGMAS = 4.0
 """Standard deviations by which a straggler is late more often than its peers, if lateness fell on all alike."""
 
@@ -47,7 +53,7 @@ SHARE = 0.1
 FEW = 4
 """One in so many members of a group may be late; if more are, lateness is by the design of the job."""
 
-MANY = 8
+MANY = 4
 """Ranks of a group from which on a host of one rank is unusual."""
 
 CANDIDATES = 64
@@ -202,13 +208,18 @@ def _starts(times: CallTimes) -> npt.NDArray[np.int64]:
 
 
 def _is_late_to_the_end(times: CallTimes, fresh: Mask, late: Mask) -> Mask:
-    """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their fresh calls."""
+    """Marks the pairs that are late in each of the newest :data:`LATE_PARTS` parts of their fresh calls.
+
+    Where fewer parts were recorded, those count, from :data:`FEWEST_PARTS` on.
+    """
     pairs = int(times.pair.max()) + 1
     pair = times.pair[fresh]
     counts = np.bincount(
         pair * PARTS + parts_from_end(pair, times.order[fresh]), weights=late[fresh], minlength=pairs * PARTS
     )
-    return np.asarray((counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).all(axis=1), dtype=bool)
+    total = np.bincount(pair, minlength=pairs)
+    late_parts = (counts.reshape(-1, PARTS)[:, :LATE_PARTS] > 0).sum(axis=1)
+    return np.asarray((total >= FEWEST_PARTS) & (late_parts == np.minimum(total, LATE_PARTS)), dtype=bool)
 
 
 def _span(case: Case, times: CallTimes) -> Floats:

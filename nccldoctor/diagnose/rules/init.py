@@ -379,7 +379,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
 def _unaccounted(facts: Facts, missing: int) -> Ranks:
     """The ranks that the store missed, where as many are left.
 
-    They are not seen at the store, or nothing was read of them. Example: 7 of 8 clients joined.
+    They are not seen at the store, or nothing was read of them but that the launcher closed them. Example: 7 of 8 clients joined.
     Ranks 0-4, 6 and 7 lost their connection to the store, rank 5 wrote that it loads data.
     """
     if not missing:
@@ -387,7 +387,9 @@ def _unaccounted(facts: Facts, missing: int) -> Ranks:
     at_store = [(e.rank, e.operation) for e in facts.case.of(StoreError) if e.rank is not None]
     joined = facts.ledger.waiting | (rank for rank, operation in at_store if operation != "connect")
     refused = {rank for rank, _ in at_store} - joined
-    return facts.ledger.left_by(missing, joined, (joined | facts.ledger.heard) - refused)
+    closed = Ranks(r for r in facts.liveness.exited if any(e.was_closed for e in facts.liveness.activity(r).exits))
+    told = facts.ledger.heard - (closed - facts.liveness.logged - facts.liveness.dumped)
+    return facts.ledger.left_by(missing, joined, (joined | facts.ledger.heard) - refused, (joined | told) - refused)
 
 
 def _unreachable(facts: Facts) -> Hypothesis | None:

@@ -14,7 +14,7 @@ from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.passed_calls import has_gone_on
 from nccldoctor.align.lateness.call_times import Measure
-from nccldoctor.align.lateness.late_ranks import LateRank
+from nccldoctor.align.lateness.late_ranks import LATE_PARTS, LateRank
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Entry
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -79,6 +79,8 @@ def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> 
         yield Doubt(why, Confidence.MEDIUM, Confidence.LOW)
     if any(one.may_be_clock for one in late):
         yield Doubt.at_most(Confidence.LOW, "its host is not known: a clock that is ahead looks the same")
+    if any(one.late_calls < LATE_PARTS for one in late):
+        yield Doubt.at_most(Confidence.LOW, "too few calls were recorded to call it a custom")
     on_gloo = all(dump.backend == "gloo" for dump in facts.case.dumps)
     if not on_gloo and any(one.measure is Measure.ISSUED for one in late):
         yield Doubt.at_most(

@@ -53,13 +53,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
     """Returns the only rank that can have raised an exception whose line names no rank.
 
-    It is the only absent rank or, after a crash, the only one that exited with 1 first.
+    It is the only absent rank, unless another one exited with 1 first; after a crash it is the only one that did so.
     """
-    ranks = stall.named if stall.ranks == facts.wait_graph.roots else Ranks()  # one exception is not that of several
+    activities = facts.liveness.by_rank.items()
+    failed = Ranks(r for r, activity in activities if any(e.exitcode == 1 and e.first for e in activity.exits))
     if stall.kind is StallKind.CRASH:
-        activities = facts.liveness.by_rank.items()
-        ranks = Ranks(r for r, activity in activities if any(e.exitcode == 1 and e.first for e in activity.exits))
-    return ranks if len(ranks) == 1 else Ranks()
+        return failed if len(failed) == 1 else Ranks()
+    ranks = stall.named if stall.ranks == facts.wait_graph.roots else Ranks()  # one exception is not that of several
+    return ranks if len(ranks) == 1 and (not failed or ranks <= failed) else Ranks()
 
 
 def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, is_inferred: bool) -> Hypothesis:

@@ -27,8 +27,8 @@ WINDOW = 64
 SAME_STAGE = 0.9
 """Share of that window in which a member of a sister group must agree: another stage of a pipeline does other things at times."""
 
-FEWEST_SISTERS = 2
-"""Ranks in the same place of sister groups whose number of transfers is a custom."""
+FEWEST_COUNTS = 3
+"""Ranks whose equal number of calls is a custom."""
 
 MOST_PEERS = 16
 """Peers that are asked; more say the same."""
@@ -346,18 +346,18 @@ def _sister_rows(facts: Facts, call: StuckCall) -> dict[int, int]:
 def has_one_transfer_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
     """True when ``rank`` posted one transfer fewer in the group than each rank in its place of a sister group.
 
-    Their newest call is the same, so that it is not merely behind them; at least two such ranks must agree. Example: ranks 1, 5 and 9
-    are stage 1 of three pipelines, all stand at ALLREDUCE #18, 5 and 9 posted 40 transfers and 1 posted 39.
+    Their newest call is the same, so that it is not merely behind them. One such rank is enough: the other end, which waits, agrees
+    with it. Example: ranks 1 and 5 are stage 1 of two pipelines, both stand at ALLREDUCE #18, 5 posted 40 transfers and 1 posted 39.
     """
     groups = facts.case.groups
     group = groups[call.group]
     place = list(group.members).index(rank)
     mine, newest = _transfer_count(facts, group.index, rank), _newest_call(facts, rank)
-    sisters = [(g.index, list(g.members)[place]) for g in groups if g.index != group.index and _is_same_role(g, group)]
-    counts = [
+    sisters = [(g.index, list(g.members)[place]) for g in groups if _can_be_sister(g, group)]
+    counts = {
         _transfer_count(facts, index, sister) for index, sister in sisters if _newest_call(facts, sister) == newest
-    ]
-    return mine is not None and len(counts) >= FEWEST_SISTERS and set(counts) == {mine + 1}
+    }
+    return mine is not None and counts - {0, None} == {mine + 1}
 
 
 def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
@@ -379,7 +379,14 @@ def has_one_call_fewer(facts: Facts, call: StuckCall, rank: int) -> bool:
     ]
     counts = [front.enqueued for key in others if (front := fronts.get(key)) is not None]
     peers = any(index == call.group for index, _ in others)
-    return mine is not None and peers and len(counts) > FEWEST_SISTERS and set(counts) == {mine.enqueued + 1}
+    return mine is not None and peers and len(counts) >= FEWEST_COUNTS and set(counts) == {mine.enqueued + 1}
+
+
+def _can_be_sister(one: Group, other: Group) -> bool:
+    """True when two groups have the same role, or no name tells their roles and they share no member."""
+    is_unnamed = {one.desc, other.desc} <= {"", "undefined"} and len(one.members) == len(other.members)
+    is_apart = not one.members & other.members
+    return one.index != other.index and (_is_same_role(one, other) or (is_unnamed and is_apart))
 
 
 def _is_same_role(one: Group, other: Group) -> bool:

@@ -63,6 +63,22 @@ def test_numbered_families():
     assert ranks([f"fr_{n}" for n in range(1000, 1200)]) == list(range(1000, 1200))
 
 
+def test_mere_numbers_are_ranks_where_their_folder_says_what_it_holds():
+    def ranks(names: list[str]) -> list[int | None]:
+        return [hint.rank for hint in hints(names, [False] * len(names))]
+
+    looks = [f"pyspy_{look}/{n}.txt" for look in (1, 2) for n in range(4)]
+    assert ranks(looks) == [0, 1, 2, 3] * 2
+    assert ranks(["stacks/0.txt", "stacks/1.txt", "stacks/3.txt"]) == [0, 1, 3], "one is lost"
+    assert ranks(["stacks/214.txt", "stacks/217.txt"]) == [None, None], "process ids"
+    assert ranks(["data/0.txt", "data/1.txt"]) == [None, None]
+    assert ranks(["node1/stacks/0.txt", "node1/stacks/1.txt"]) == [None, None], "of one host"
+
+
+def test_a_file_in_the_folder_of_a_tool_is_named_for_its_host():
+    assert [h.host for h in hints(["dmesg/dgx23.txt", "notes/dgx23.txt"], [False] * 2)] == ["dgx23", None]
+
+
 def test_slurm_tasks_are_ranks_unless_there_is_one_for_each_node():
     several = hints(["job-45171-0-0.out", "job-45171-0-1.out", "job-45171-1-2.out"], [False] * 3)
     assert [h.rank for h in several] == [0, 1, 2]
