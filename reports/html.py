@@ -114,6 +114,7 @@ def environment() -> Environment:
     environment.filters |= {
         "breakable": prose.breakable,
         "confidence": wording.confidence_words,
+        "conditions_met": wording.conditions_met,
         "doubts": wording.doubts_words,
         "runner_up": wording.runner_up_words,
         "frame_place": _frame_place,

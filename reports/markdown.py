@@ -173,7 +173,7 @@ def _ranks(diagnosis: Diagnosis) -> str:
 def _remedies(diagnosis: Diagnosis) -> str:
     rows: list[str] = []
     for item in diagnosis.remedies[: advice.OPEN]:
-        fit = f"`{line(item.id, 80)}`, {line(item.fit, 20)}, {item.conditions_met} of {item.conditions} conditions met"
+        fit = f"`{line(item.id, 80)}`, {line(item.fit, 20)}, {wording.conditions_met(item)}"
         rows.append(f"### {words(item.title, 160)}\n\n{fit}\n")
         for label, texts in (("Confirm", item.confirm), ("Fix", item.fix), ("Prevent", item.prevent)):
             rows += [f"- **{label}:** {_span(text, 600)}" for text in texts[: advice.OPEN]]

@@ -197,7 +197,7 @@ def _steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         best = diagnosis.remedies[0]
         name = line(best.id, 80)
         whose = "" if best.origin == "built-in" else f" (remedy of {line(best.origin, 80)})"
-        text = f"{name}{whose}, {best.conditions_met} of {best.conditions} conditions met; nccldoctor explain {name}"
+        text = f"{name}{whose}, {wording.conditions_met(best)}; nccldoctor explain {name}"
         yield from _labelled("Remedy", text, width, "dim")
 
 

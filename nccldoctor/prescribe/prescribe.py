@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from nccldoctor.prescribe.restart import decide
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
+    from nccldoctor.prescribe.catalogue.remedy import Clause, Step
 
 SHOWN = 5
 """Remedies listed at most, of which :data:`GUESSES` at most without one specific condition met."""
@@ -81,7 +82,7 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
     return Prescription(
-        tuple(_advice(fit, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
+        tuple(_advice(fit, findings, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
         advice_against(contexts, catalogue, judgements)[:_AVOID_SHOWN],
         decide(findings, survey),
         capture(findings, case),
@@ -113,7 +114,7 @@ def weigh(entry: Entry, context: Context) -> Fit | None:
         checks.append(_any_condition(answers))
         weights += [weight for answer, weight in answers if isinstance(answer, Met)]
         refuted = sum(isinstance(answer, Unmet) for answer, _ in answers) / len(answers)
-    if any(isinstance(ask(context, c.name, c.arguments), Met) for c in remedy.clauses("none")):
+    if any(_is_met(context, clause) for clause in remedy.clauses("none")):
         return None
     specific = any(weight >= SPECIFIC for weight in weights)
     if release_open and not specific:
@@ -126,11 +127,12 @@ def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], weights:
     specific = any(weight >= SPECIFIC for weight in weights)
     met = sum(check.met is True for check in checks)
     fit = "weak"
-    if all(check.met is not False for check in checks) and (met or remedy.general):
+    if all(check.met is not False for check in checks) and (met or remedy.general or not checks):
         is_sure = finding.confidence in (Confidence.HIGH, Confidence.MEDIUM) and remedy.status != "suspected"
-        is_proven = specific and is_sure and finding.cause is not CauseClass.UNDETERMINED
+        is_proven = (specific or remedy.is_cause) and is_sure and finding.cause is not CauseClass.UNDETERMINED
         fit = "strong" if is_proven and met == len(checks) else "possible"
-    score = (met + 1) / (len(checks) + 1) * (1 - math.prod(1 - weight for weight in weights)) * remedy.prior
+    told = weights or [PREDICATES["finding"].weight]
+    score = (met + 1) / (len(checks) + 1) * (1 - math.prod(1 - weight for weight in told)) * remedy.prior
     if not specific:
         score *= _FREQUENCY[remedy.frequency] * (1 - refuted)
     return Fit(entry, finding, checks, fit, score, specific, refuted)
@@ -180,8 +182,12 @@ def _worth_showing(fits: list[Fit]) -> list[Fit]:
 
 
 def _is_worth_a_guess(fit: Fit) -> bool:
-    """True where a condition is met, and less than half of the remedy's signs were looked for in vain."""
-    return fit.fit == "possible" and not fit.specific and fit.met >= 1 and fit.refuted < 0.5
+    """True where a condition is met, and less than half of the remedy's signs were looked for in vain.
+
+    The cause that a class stands for needs no further sign.
+    """
+    is_met = fit.met >= 1 or fit.entry.remedy.is_cause
+    return fit.fit == "possible" and not fit.specific and is_met and fit.refuted < 0.5
 
 
 def _is_grounded(fit: Fit) -> bool:
@@ -228,10 +234,25 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
-    """A fit as reports show it; a title says whose the remedy is, because titles are shown everywhere."""
-    whose = "" if fit.entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(fit.entry.origin)})"
+def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
+    """The steps that are for this finding, as lines."""
+    fitting = (step for step in steps if step.when is None or _is_met(context, step.when))
+    return tuple(step_line(step, known, in_words=True) for step in fitting)
+
+
+def _is_met(context: Context, clause: Clause) -> bool:
+    return isinstance(ask(context, clause.name, clause.arguments), Met)
+
+
+def _advice(fit: Fit, findings: tuple[Finding, ...], survey: Survey) -> RemedyAdvice:
+    """A fit as reports show it; a title says whose the remedy is, because titles are shown everywhere.
+
+    It says as well that a remedy is a guess, which rests on signs that many causes share.
+    """
     remedy, known = fit.entry.remedy, placeholder_values(fit.finding, survey)
+    context = Context(fit.finding, survey, findings)
+    whose = "" if fit.entry.origin == BUILT_IN_NAME else f" (remedy of {one_line(fit.entry.origin)})"
+    whose += " (a guess)" if fit.checks and not fit.specific and not remedy.general else ""
     return RemedyAdvice(
         id=remedy.id,
         title=remedy.title + whose,
@@ -239,9 +260,9 @@ def _advice(fit: Fit, survey: Survey) -> RemedyAdvice:
         fit=fit.fit,
         conditions_met=fit.met,
         conditions=len(fit.checks),
-        confirm=tuple(step_line(step, known, in_words=True) for step in remedy.confirm),
-        fix=tuple(step_line(step, known, in_words=True) for step in remedy.fix),
-        prevent=tuple(step_line(step, known, in_words=True) for step in remedy.prevent),
+        confirm=_step_lines(remedy.confirm, context, known),
+        fix=_step_lines(remedy.fix, context, known),
+        prevent=_step_lines(remedy.prevent, context, known),
         avoid=tuple(Avoid(fill_in_words(warn.what, known), fill_in_words(warn.why, known)) for warn in remedy.avoid),
         sources=tuple(source.url for source in remedy.sources),
         summary=fill_in_words(remedy.summary, known),

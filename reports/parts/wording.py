@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Role, Stalled
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RemedyAdvice, Role, Stalled
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.ranks import Ranks
@@ -318,3 +318,10 @@ def situation(diagnosis: Diagnosis) -> str:
     if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing | call.unseen:
         return f"Everybody {'' if diagnosis.job.world_size is not None else 'heard of '}is in the call"
     return ""
+
+
+def conditions_met(remedy: RemedyAdvice) -> str:
+    """``2 of 3 conditions met``; a remedy that asks for nothing but the class says so."""
+    if not remedy.conditions:
+        return "by the class of the finding"
+    return f"{remedy.conditions_met} of {remedy.conditions} conditions met"

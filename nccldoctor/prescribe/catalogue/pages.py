@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nccldoctor.model.errors import OutputError
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, Catalogue, Entry
-from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Clause
+from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Clause, Step
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, step_line
 from nccldoctor.prescribe.conditions.base import catalogue_name
 
@@ -39,11 +39,17 @@ def remedy_page(entry: Entry) -> str:
     lines.append("")
     for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
         if steps:
-            lines += [f"## {heading}", "", *(f"{n}. {step_line(step, {})}" for n, step in enumerate(steps, 1)), ""]
+            lines += [f"## {heading}", "", *(f"{n}. {_line_of(step)}" for n, step in enumerate(steps, 1)), ""]
     if remedy.avoid:
         lines += ["## Avoid", "", *(f"- {w.what}: {w.why}" for w in remedy.avoid), ""]
     lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
     return "\n".join(lines)
+
+
+def _line_of(step: Step) -> str:
+    """A step with the condition that it is for."""
+    where = f" (only where {code_span(clause_line(step.when))})" if step.when else ""
+    return step_line(step, {}) + where
 
 
 def _escape_blanks(text: str) -> str:

@@ -18,17 +18,6 @@ BLOCKS = {"all": "all of", "any": "one of", "none": "none of"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise."""
-
-    text: str | None = None
-    command: str | None = None
-    where: str | None = None
-    expect: str | None = None
-    read_only: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Warn:
     """Something that is often advised here and does not help, and why."""
 
@@ -53,6 +42,21 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise.
+
+    A step with ``when`` is for those findings alone that meet this condition.
+    """
+
+    text: str | None = None
+    command: str | None = None
+    where: str | None = None
+    expect: str | None = None
+    read_only: bool = True
+    when: Clause | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """One cause and what to do about it; the fields are those of :class:`nccldoctor.prescribe.catalogue.schema.Remedy`."""
 
@@ -73,6 +77,12 @@ class Remedy:
     def clauses(self, block: str) -> tuple[Clause, ...]:
         """The conditions of one of the :data:`BLOCKS`."""
         return self.conditions.get(block, ())
+
+    @property
+    def is_cause(self) -> bool:
+        """True where the class of the finding is the cause itself: nothing else is asked, and it is no fallback."""
+        asked = [clause for block in self.conditions.values() for clause in block if clause.name != "finding"]
+        return not asked and not self.general
 
 
 def remedy_of(data: Mapping[str, Any]) -> Remedy:
@@ -103,7 +113,12 @@ def remedy_of(data: Mapping[str, Any]) -> Remedy:
 
 def _read_steps(items: Iterable[Any]) -> tuple[Step, ...]:
     """A plain string is a step without a command."""
-    return tuple(Step(text=item.strip()) if isinstance(item, str) else Step(**_trimmed(item)) for item in items)
+    return tuple(Step(text=item.strip()) if isinstance(item, str) else _read_step(item) for item in items)
+
+
+def _read_step(table: Mapping[str, Any]) -> Step:
+    when = {"when": _clause(table["when"])} if "when" in table else {}
+    return Step(**(_trimmed(table) | when))
 
 
 def _trimmed(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Step(Strict):
     where: Line | None = Field(None, description="Where to run it, in words: on the host of a rank, on a login node.")
     expect: Line | None = Field(None, description="What its output shows if this is the cause.")
     read_only: bool = Field(True, description="Whether the command changes nothing.")
+    when: Any = None
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -199,7 +200,12 @@ def _remedy_model(_predicates: frozenset[str]) -> type[Remedy]:
     clauses: Any = tuple[kind, ...]
     blocks: dict[str, Any] = {f"{name}_": (clauses, Field((), alias=name)) for name in ("all", "any", "none")}
     conditions: Any = create_model("Conditions", __base__=_Conditions, **blocks)
-    return create_model("Remedy", __base__=Remedy, __doc__=Remedy.__doc__, conditions=(conditions, ...))
+    told = "The step is for findings that meet this condition, and left out for others."
+    step: Any = create_model(
+        "Step", __base__=Step, __doc__=Step.__doc__, when=(kind | None, Field(None, description=told))
+    )
+    steps: dict[str, Any] = dict.fromkeys(("confirm", "fix", "prevent"), (tuple[step, ...], ()))
+    return create_model("Remedy", __base__=Remedy, __doc__=Remedy.__doc__, conditions=(conditions, ...), **steps)
 
 
 def json_schema() -> str:

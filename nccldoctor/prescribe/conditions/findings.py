@@ -194,29 +194,6 @@ def _progress(context: Context) -> tuple[int | None, str, str | None]:
     return step, "", place
 
 
-Aspect = Literal["operation", "size", "dtype", "order", "count", "peer"]
-_DIFFERS: dict[Aspect, tuple[CauseClass, ...]] = {
-    "operation": (CauseClass.OP_MISMATCH,),
-    "size": (CauseClass.SIZE_MISMATCH,),
-    "dtype": (CauseClass.DTYPE_MISMATCH,),
-    "order": (CauseClass.ORDER_INVERSION,),
-    "count": (CauseClass.MISSED_CALL, CauseClass.EXTRA_CALL),
-    "peer": (CauseClass.UNMATCHED_P2P,),
-}
-
-
-@predicate(weight=0.5)
-def differs(context: Context, *, in_: tuple[Aspect, ...]) -> Answer:
-    """The ranks differ in operation, size, dtype, order of groups, count of calls, or peer.
-    Unlike *finding* this is the cause itself, and so carries a strong fit.
-    """
-    asked = f"the ranks differ in {listed(in_)}"
-    cause = context.finding.cause
-    if any(cause in _DIFFERS[aspect] for aspect in in_):
-        return Met(asked, excerpt(context.finding.evidence[0].says), _first_place(context.finding.evidence))
-    return Unmet(asked, f"{context.finding.id} is {cause.value}")
-
-
 @predicate(weight=0.6)
 def also(context: Context, *, class_: tuple[ClassName, ...]) -> Answer:
     """Another finding of one of these classes names one of the same ranks."""

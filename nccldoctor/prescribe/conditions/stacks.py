@@ -144,7 +144,7 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
     """The stalled call was made from one of these functions, by the recorder's stack or the watchdog's."""
     asked = _asked("the stalled call", function, file, "was made in")
     survey = context.survey
-    stacks = list(_recorded_stacks(context))
+    stacks = list(recorded_stacks(context))
     stacks += [(failed.frames, str(failed.place)) for failed in survey.events_of(FailedStack)]
     stacks += [(s.frames, str(s.place)) for r in context.finding.victims for s in survey.stacks.get(r, ()) if s.main]
     if not stacks:
@@ -192,7 +192,7 @@ def _entry(case: Case, row: int) -> str:
     return f"{case.dumps[int(case.calls.dump[row])].path}#entries[{int(case.calls.entry[row])}]"
 
 
-def _recorded_stacks(context: Context) -> Iterator[tuple[tuple[str, ...], str]]:
+def recorded_stacks(context: Context) -> Iterator[tuple[tuple[str, ...], str]]:
     """The distinct stacks that dumps hold for the stalled call, at most eight, each with its place."""
     case, call = context.survey.case, context.finding.stalled
     if call is None or call.seq is None or not len(case.calls):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.align.stack_activity import first_meaningful, user_frames, wait_of
 from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress, Stack
 from nccldoctor.model import Confidence
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Calls
 from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, Who, excerpt, predicate
-from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of
+from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of, recorded_stacks
 
 LOOKED_AT = 400
 """Calls before the stalled one that are looked at."""
@@ -33,6 +34,8 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
         return NotCheckable(asked, "that the rank is late, and did not leave the call out")
     pauses = _pauses(context, ranks)
     if pauses is not None:
+        if by_hand := _made_by_hand(context):
+            return Unmet(asked, f"the others wait in a call that the program makes itself, in {excerpt(by_hand)}")
         before, others = pauses
         says = f"the pause before this call was {before:.3g} s in earlier steps, other pauses {others:.3g} s"
         return Met(asked, says) if before > LONGEST_PAUSE * others else Unmet(asked, says)
@@ -43,6 +46,20 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
     if place is None or not isinstance(last, Progress | Heartbeat):
         return Unmet(asked, f"its last line is: {excerpt(last.text)}")
     return Met(asked, f"the others wait in the backward pass; its last line is: {excerpt(last.text)}", place)
+
+
+def _made_by_hand(context: Context) -> str:
+    """The own line that made the stalled call, outside any backward pass and hook; empty where a framework made it.
+
+    The first call of a step of a framework follows the loading of a batch. What a program does before a call that it makes by
+    itself is its own affair, such as the playing of a game.
+    """
+    for frames, _ in recorded_stacks(context):
+        own = next(iter(user_frames(frames)), "")
+        inner = frames[: frames.index(own)] if own else ()
+        if own and all(wait_of([frame]) or first_meaningful([frame]) == ("", "") for frame in inner):
+            return own
+    return ""
 
 
 def _pauses(context: Context, ranks: Ranks) -> tuple[float, float] | None:

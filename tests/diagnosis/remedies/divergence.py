@@ -200,9 +200,13 @@ CASES = {
         lambda: silent("forward", "/opt/venv/lib/python3.12/site-packages/torch/nn/modules/_functions.py"),
         lambda: silent("forward", "/opt/train/blocks.py"),
     ),
+    "missing-modality": (
+        lambda: silent("get_image_features", "/opt/venv/lib/python3.12/site-packages/transformers/models/llava/modeling_llava.py", "_all_gather_base", n=72),
+        lambda: silent("embed_tokens", "/opt/venv/lib/python3.12/site-packages/transformers/models/llava/modeling_llava.py", "_all_gather_base", n=72),
+    ),
     "wrong-process-group": (
         lambda: misdirected("dp_group", "tp_group"),
-        lambda: misdirected("world_a", "world_b"),
+        lambda: misdirected("dp_group", "tp_group", n=96),
     ),
     "zero3-generate": (
         lambda: silent("generate", "/opt/venv/lib/python3.12/site-packages/transformers/generation/utils.py", "_all_gather_base"),
@@ -215,14 +219,14 @@ CASES = {
 }  # fmt: skip
 
 
-def misdirected(right: str, wrong: str) -> Job:
-    """One rank makes the call of the others in another group of the same members, and then makes theirs no more."""
+def misdirected(right: str, wrong: str, n: int = 64) -> Job:
+    """One rank makes the call of the others (or one of ``n`` elements) in another group of the same members, and theirs no more."""
     one, two = Team("1", right, tuple(range(4))), Team("2", wrong, tuple(range(4)))
 
     def then(rank: int, recorded: RecordedRank) -> None:
         if rank < 4:
             recorded.calls(6, "all_reduce", one, n=64, **STEP)
             recorded.calls(6, "all_gather", two, n=32, **STEP)
-            recorded.call("all_reduce", two if rank == 2 else one, n=64, done=False, **STEP)
+            recorded.call("all_reduce", two if rank == 2 else one, n=n if rank == 2 else 64, done=False, **STEP)
 
     return _tapes(then, ALL, one, two)

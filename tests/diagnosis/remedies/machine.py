@@ -119,6 +119,22 @@ CASES = {
         lambda: Job().ends({5: -9}, 1).kernel(1, "Out of memory: Killed process 4005 (python) total-vm:91kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
         lambda: Job().ends({5: -9}, 1).kernel(1, "audit: type=1400 audit(1.2:3): apparmor=STATUS"),
     ),
+    "memory-exhausted-host": (
+        lambda: Job().raw("driver.log", "(raylet, ip=10.1.4.9) ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."),
+        lambda: Job().ends({5: -9}, 1).kernel(1, "Memory cgroup out of memory: Killed process 4005 (python) total-vm:93kB, anon-rss:90kB, file-rss:0kB, shmem-rss:0kB"),
+    ),
+    "requeued": (
+        lambda: Job().raw("slurm-4479.out", "slurmstepd: error: *** JOB 4479 ON node0 CANCELLED AT 2026-11-20T10:00:15 DUE TO JOB REQUEUE ***").ends({5: -15}, 1),
+        lambda: Job().raw("slurm-4479.out", "slurmstepd: error: *** JOB 4479 ON node0 CANCELLED AT 2026-11-20T10:00:15 DUE TO PREEMPTION ***").ends({5: -15}, 1),
+    ),
+    "amd-gpu-hang": (
+        lambda: Job().say(5, "HW Exception by GPU node-4 (Agent handle: 0x1ebc04e0) reason :GPU Hang").ends({5: -6}, 1),
+        lambda: xid(62, "Internal micro-controller halt"),
+    ),
+    "libcuda-missing": (
+        lambda: Job(steps=0).nccl(5, "misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot open shared object file: No such file or directory").raises(5, ERROR).ends({5: 1}, 1),
+        lambda: Job(steps=0).nccl(5, "NCCL INFO Failed to open libibverbs.so[.1]").raises(5, ERROR).ends({5: 1}, 1),
+    ),
     "hccl-timeout": (
         lambda: crash("RuntimeError: NPU function error: AclrtSynchronizeDeviceWithTimeout, error code is 507048"),
         lambda: crash("RuntimeError: NPU function error: aclnnMatmul, error code is 561002"),

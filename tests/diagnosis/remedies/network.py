@@ -32,6 +32,27 @@ def waits_for_id(rank: int) -> str:
     )
 
 
+def begun(late: int, minutes: int) -> Job:
+    """A start at which one rank prints its first line that much later than the others, of which one gives up."""
+    job = Job(steps=0).raw("node0/rank_1.log", waits_for_id(1))
+    lines = job.lines[job.log(late)]
+    lines[:] = [line.replace("09:00:", f"09:{minutes:02d}:") for line in lines]
+    return job
+
+
+def agent_gave_up(asked: str) -> Job:
+    """An agent that could not reach the store, while it watched its workers or before it had any."""
+    lines = [
+        "Traceback (most recent call last):",
+        f'  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 1255, in {asked}',
+        "    self._state_holder.sync()",
+        '  File "/opt/venv/lib/python3.12/site-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py", line 119, in _call_store',
+        "    raise RendezvousConnectionError(",
+        "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.",
+    ]
+    return Job(steps=0 if asked == "next_rendezvous" else 500).raw("agent-node1.log", *lines)
+
+
 def algorithm(other: str) -> Job:
     """Rank 5 is told to use ``other``, the rest a tree."""
     job = Job(steps=0)
@@ -107,7 +128,15 @@ CASES = {
         lambda: Job(steps=0).launch("export NCCL_SOCKET_IFNAME=eth0").late(5, seq=40),
     ),
     "timeout-too-short-init": (
-        lambda: store(waits_for_id(5)).raw("node0/rank_1.log", waits_for_id(1)),
-        lambda: Job(steps=20).raw("node1/rank_5.log", "2026-11-20 10:00:26,000 INFO connect timeout=600 configured"),
+        lambda: begun(5, minutes=9),
+        lambda: begun(5, minutes=0),
+    ),
+    "gpudirect-rdma": (
+        lambda: completion(4).stuck(seq=4400),
+        lambda: completion(10).stuck(),
+    ),
+    "store-lost": (
+        lambda: agent_gave_up("num_nodes_waiting"),
+        lambda: agent_gave_up("next_rendezvous"),
     ),
 }  # fmt: skip

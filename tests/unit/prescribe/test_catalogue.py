@@ -252,16 +252,23 @@ def test_what_is_read_unchecked_is_what_the_check_would_give(id_):
     whole, plain = schema.remedy().model_validate(data), remedy_of(data)
     for name in ("id", "title", "summary", "status", "prior", "frequency", "general"):
         assert getattr(plain, name) == getattr(whole, name)
-    for name in ("confirm", "fix", "prevent", "avoid", "sources"):
+    for name in ("avoid", "sources"):
         assert [asdict(item) for item in getattr(plain, name)] == [i.model_dump() for i in getattr(whole, name)]
+    for name in ("confirm", "fix", "prevent"):
+        for step, checked in zip(getattr(plain, name), getattr(whole, name), strict=True):
+            assert asdict(step) | {"when": None} == checked.model_dump() | {"when": None}
+            assert (step.when is None) == (checked.when is None)
+            if step.when:
+                assert (step.when.name, step.when.arguments) == asked(checked.when)
     for block in ("all", "any", "none"):
         for mine, other in zip(plain.clauses(block), getattr(whole.conditions, f"{block}_"), strict=True):
-            (name,) = other.model_fields_set
-            held = getattr(other, name)
-            assert (mine.name, mine.arguments) == (
-                catalogue_name(name),
-                {argument: getattr(held, argument) for argument in held.model_fields_set},
-            )
+            assert (mine.name, mine.arguments) == asked(other)
+
+
+def asked(clause):
+    (name,) = clause.model_fields_set
+    held = getattr(clause, name)
+    return catalogue_name(name), {argument: getattr(held, argument) for argument in held.model_fields_set}
 
 
 @pytest.fixture

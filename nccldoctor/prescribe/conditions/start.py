@@ -1,0 +1,54 @@
+"""Questions about the start of a job: which attempt it is, and how far apart its ranks began."""
+
+from __future__ import annotations
+
+import math
+
+from nccldoctor.events import Event
+from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, excerpt, predicate
+
+
+@predicate(weight=0.6)
+def restarted(context: Context, *, least: int = 1) -> Answer:
+    """The input tells of this many earlier attempts of the job, or of one where their number is not told."""
+    asked = "the job had been restarted"
+    case = context.survey.case
+    again = max((s.attempt for s in case.sources if s.attempt is not None), default=0)
+    if again >= least:
+        return Met(asked, f"files of attempt {again} are in the input")
+    earlier = next((gap for gap in case.gaps if gap.apart), None)
+    if earlier is not None and least <= 1:
+        return Met(asked, f"{earlier.what}: {earlier.why}")
+    return Unmet(asked, "no line of an earlier attempt")
+
+
+@predicate(weight=0.6)
+def started_apart(context: Context, *, seconds: int) -> Answer:
+    """The first signs of life of two ranks, or of two files of unknown rank, are this far apart.
+
+    A line of a rank that gives up is none: it may be the first that a rank prints at all.
+    """
+    asked = f"ranks started {seconds} s apart or more"
+    first = _first_signs(context)
+    if len(first) < 2:
+        return NotCheckable(asked, "the first lines of two ranks, with times")
+    (soon, early), (late, last) = min(first, key=_second), max(first, key=_second)
+    says = f"{excerpt(early.text)} comes {late - soon:,.0f} s before {excerpt(last.text)}"
+    return Met(asked, says, str(last.place)) if late - soon >= seconds else Unmet(asked, f"{late - soon:,.0f} s apart")
+
+
+def _second(sign: tuple[float, Event]) -> float:
+    return sign[0]
+
+
+def _first_signs(context: Context) -> list[tuple[float, Event]]:
+    """The first line with a time of each rank, else of each file, that is neither trouble nor its end."""
+    case = context.survey.case
+    first: dict[tuple[int, int], tuple[float, Event]] = {}
+    for event, second in zip(case.events, case.seconds.tolist(), strict=True):
+        if math.isnan(second) or not event.is_sign_of_life or event.is_trouble:
+            continue
+        writer = (event.rank, -1) if event.rank is not None else (-1, event.place.source)
+        if writer not in first or second < first[writer][0]:
+            first[writer] = (second, event)
+    return list(first.values())

@@ -1,0 +1,59 @@
+"""The first thing to do fits what was seen, where one remedy has a step for each of several signs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.remedy_jobs import Job
+from diagnosis.remedies.lateness import late
+from diagnosis.remedies.machine import crash, looked_at
+from diagnosis.remedies.network import refused
+
+from nccldoctor.model import RemedyAdvice
+from nccldoctor.pipeline import analyze
+
+
+def worker_lost(how: str) -> Job:
+    error = f"RuntimeError: DataLoader worker (pid 9120) is killed by signal: {how}. "
+    return late(5).raises(5, error, "_try_get_data").ends({5: 1}, 1)
+
+
+def in_state(state: str) -> Job:
+    return looked_at().raw(
+        "ps.txt", "  PID STAT WCHAN          COMMAND", f" 4005 {state}    ptrace_stop   python train.py"
+    )
+
+
+STEPS = {
+    "a crash in native code": (lambda: Job().ends({5: -11}, 1), "killed-without-record", "PYTHONFAULTHANDLER"),
+    "a kill": (lambda: Job().ends({5: -9}, 1), "killed-without-record", "who ended it"),
+    "a worker without shared memory": (lambda: worker_lost("Bus error"), "dataloader-worker-killed", "shm-size"),
+    "a worker that was killed": (lambda: worker_lost("Killed"), "dataloader-worker-killed", "prefetch_factor"),
+    "a worker that crashed": (lambda: worker_lost("Segmentation fault"), "dataloader-worker-killed", "num_workers=0"),
+    "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Repair that error"),
+    "an exit code alone": (lambda: Job().ends({5: 3}, 1), "rank-crash-first", "os._exit"),
+    "a stopped process": (lambda: in_state("T"), "process-stopped", "kill -CONT"),
+    "a process held by a debugger": (lambda: in_state("t"), "process-stopped", "debugger"),
+    "an unreachable network": (lambda: refused("No route to host"), "wrong-interface", "NCCL_SOCKET_IFNAME"),
+}
+
+
+def best(job: Job, folder: Path) -> RemedyAdvice:
+    return analyze(job.write(folder / "logs")).diagnosis.remedies[0]
+
+
+@pytest.mark.parametrize("seen", STEPS)
+def test_the_first_step_is_for_what_was_seen(seen: str, tmp_path: Path) -> None:
+    make, remedy, words = STEPS[seen]
+    first = best(make(), tmp_path)
+    assert (first.id, words in first.fix[0]) == (remedy, True), first.fix
+
+
+def test_no_step_of_another_sign_is_shown(tmp_path: Path) -> None:
+    assert not any("shm-size" in step for step in best(worker_lost("Killed"), tmp_path).fix)
+
+
+def test_a_remedy_without_a_telling_sign_says_that_it_is_a_guess(tmp_path: Path) -> None:
+    assert best(Job().late(0, numel=1), tmp_path / "a").title.endswith("(a guess)")
+    assert not best(worker_lost("Killed"), tmp_path / "b").title.endswith("(a guess)")
