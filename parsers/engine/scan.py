@@ -24,7 +24,7 @@ from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, unexplained
-from nccldoctor.parsers.engine.window import REACH, Buffer
+from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
 
@@ -35,11 +35,16 @@ HISTORY = 1 << 20
 
 
 def scan(
-    source: Source, stream: BinaryIO, parsers: Sequence[LineParser] | None = None, sampled: int = MOST_LINES
+    source: Source,
+    stream: BinaryIO,
+    parsers: Sequence[LineParser] | None = None,
+    sampled: int = MOST_LINES,
+    outer: Outer | None = None,
 ) -> Parsed:
     """Read ``stream`` to its end and hand back what ``parsers`` (default: every line parser) recognise in it.
 
-    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``).
+    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``). ``outer`` says what the record around
+    a line tells of its writer.
     Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
     parser that fails on a line costs that line only and is told as a Gap.
     """
@@ -49,8 +54,10 @@ def scan(
     whole = parsers is None and len(content) <= rejoin.LARGEST
     mended = without_breaks(source, content) if whole else None
     if mended is None:
-        return _scan_content(source, content, chosen, sampled, reader)
-    return _with_original_lines(_scan_content(source, mended.content, chosen, sampled), mended)
+        return _scan_content(source, content, chosen, sampled, reader, outer=outer)
+    numbers = mended.lines
+    around = None if outer is None else (lambda line: outer(int(numbers[min(line, len(numbers)) - 1])))
+    return _with_original_lines(_scan_content(source, mended.content, chosen, sampled, outer=around), mended)
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
@@ -95,6 +102,7 @@ def _scan_content(
     sampled: int,
     rest: Reader | None = None,
     is_labelled: bool | None = None,
+    outer: Outer | None = None,
 ) -> Parsed:
     """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
@@ -102,6 +110,7 @@ def _scan_content(
     """
     state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
     state.is_labelled = is_labelled
+    state.buffer.outer = outer
     try:
         return state.run(WithHead(content, rest))
     finally:
@@ -174,7 +183,7 @@ class _Scan:
         number = self.number - buffer.data.count(b"\n", end, buffer.high)
         for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
             has_event = any(e.place.line == number for e in self.events[-4:])
-            if line.mark.time is not None and not has_event and line.body.strip():
+            if (line.mark.time or line.mark.collected) is not None and not has_event and line.body.strip():
                 self.events.append(Note(**common(line), what="last-line", detail=line.body.strip()[:200]))
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Place, Source
 from nccldoctor.parsers.base import Line, Mark
-from nccldoctor.parsers.line_prefix.prefixes import can_continue, records, without_codes
+from nccldoctor.parsers.line_prefix.prefixes import can_continue, mark_inside, records, without_codes
 
 REACH = 64 << 10
 """How far from a hit a line, or its neighbours, may lie; in bytes."""
@@ -25,6 +25,10 @@ class Located(Line):
     record: int
 
 
+Outer = Callable[[int], Mark]
+"""What the record around the line of a number tells of its writer."""
+
+
 def _split_at_line_ends(text: str) -> list[str]:
     """A message cut at the line ends that it holds where JSON had escaped them."""
     if "\n" not in text and "\r" not in text:
@@ -40,6 +44,7 @@ class Buffer:
         self.data = bytearray(size)
         self.low = self.high = 0
         self.read: Callable[[str], list[tuple[Mark, str]]] = records
+        self.outer: Outer | None = None
         self._lines: dict[int, tuple[Located, ...]] = {}
 
     def forget(self) -> None:
@@ -49,7 +54,7 @@ class Buffer:
     def like(self, content: bytes) -> Buffer:
         """Another buffer of the same source that holds just this."""
         other = Buffer(self.source, 0)
-        other.data, other.high, other.read = bytearray(content), len(content), self.read
+        other.data, other.high, other.read, other.outer = bytearray(content), len(content), self.read, self.outer
         return other
 
     def bounds(self, at: int, floor: int) -> tuple[int, int, int]:
@@ -82,6 +87,9 @@ class Buffer:
         raw = without_codes(bytes(self.data[start:end]).decode("utf-8", "backslashreplace"))
         place = Place(self.source.id, self.source.path, line=number)
         found = [(mark, body) for mark, text in self.read(raw) for body in _split_at_line_ends(text)]
+        if self.outer is not None:
+            around = self.outer(number)
+            found = [(mark_inside(around, mark), body) for mark, body in found]
         out = tuple(
             Located(place=place, raw=raw, body=body, mark=mark, window=self, at=start, end=end, record=i)
             for i, (mark, body) in enumerate(found)

@@ -63,6 +63,14 @@ def _note_cri(mark: PartialMark, m: re.Match[str]) -> None:
     mark.collected = printed_time(m.groupdict())
 
 
+def _note_labels(mark: PartialMark, m: re.Match[str]) -> None:
+    labels = dict(re.findall(r'(\w{1,60})="([^"]{0,200})"', m[0]))
+    mark.pod = labels.get("pod") or mark.pod
+    mark.host = labels.get("node_name") or labels.get("node") or labels.get("hostname") or mark.host
+    place = "/".join(filter(None, (labels.get("pod") or labels.get("hostname"), labels.get("container"))))
+    mark.places += [place] if place else []
+
+
 def _note_host(mark: PartialMark, m: re.Match[str]) -> None:
     note_groups(mark, m)
     mark.places.append(m["host"])
@@ -118,6 +126,9 @@ CRI = Layout(
     ),
     _note_cri,
 )
+LABELS = Layout(lazy(r'\{(?:[A-Za-z_]\w{0,60}="[^"\n]{0,200}"(?:, )?){1,40}\} '), _note_labels)
+"""The labels of Loki in front of a line, as ``logcli`` prints them."""
+
 QUOTE = Layout(lazy(r"[>`] ?(?=\S)|[|│┃║] {0,4}(?=\S)"))
 TAG = Layout(lazy(r"\[[a-z_]\w{0,30}\] ?(?=\d{4}-\d\d-\d\d)"))
 STREAM = Layout(lazy(r"\[std(?:out|err)\]:? ?|std(?:out|err): "))

@@ -28,6 +28,10 @@ _NAMES = "|".join(sorted(ZONES, key=len, reverse=True))
 _ZONE = rf"(?: ?(?P<zone>[+-]\d\d:?\d\d|(?:{_NAMES})\b))?"
 _UNNAMED_DATE = re.sub(r"\(\?P<\w+>", "(?:", _DATE + _ZONE)
 _MON = rf"(?P<month>{'|'.join(MONTHS)})"
+_SENDER = (
+    # the program that a journal names; what a daemon or the kernel says is known by its name
+    r"(?!kernel|systemd|slurm|kubelet|dockerd|containerd|nv|oom)[A-Za-z_][\w./@-]{0,60}\[(?P<pid>\d{1,10})\]: "
+)
 
 NATIVE = Layout(
     lazy(_RANK + r"\[(?P<severity>[FEWIV])(?:(?P<date>\d{3,4}) (?P<hms>\d\d:\d\d:\d\d)\.\d{6,9})? " + _C_FILE),
@@ -63,7 +67,7 @@ LEVEL_STAMP = Layout(  # Ray's and others' own loggers: the level, the time, the
 )
 NEMO = Layout(lazy(rf"\[NeMo (?P<level>[IWED]) {_DATE}{_ZONE}[^\]\n]{{0,120}}\] ?"))
 JOURNAL = Layout(  # journalctl -o short-full
-    lazy(rf"[A-Z][a-z]{{2}} {_DATE}{_ZONE} (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?=\w)")
+    lazy(rf"[A-Z][a-z]{{2}} {_DATE}{_ZONE} (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?:{_SENDER}|(?=\w))")
 )
 CALENDAR = Layout(  # date(1), as scripts print it
     lazy(
@@ -94,8 +98,11 @@ KERNEL_DATE = Layout(
 SYSLOG = Layout(
     lazy(
         rf"{_MON} +(?P<day>\d{{1,2}}) (?P<hms>\d\d:\d\d:\d\d)"
-        r"(?:\.(?P<frac>\d{1,9}))? (?P<host>[A-Za-z0-9][\w.-]{0,62}) (?=\w)"
+        rf"(?:\.(?P<frac>\d{{1,9}}))? (?P<host>[A-Za-z0-9][\w.-]{{0,62}}) (?:{_SENDER}|(?=\w))"
     )
+)
+HOST_SENDER = Layout(  # behind a time: journalctl -o short-iso
+    lazy(rf"(?P<host>[A-Za-z0-9][\w.-]{{0,62}}) {_SENDER}")
 )
 
 TAILS = tuple(

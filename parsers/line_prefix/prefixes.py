@@ -29,6 +29,7 @@ _BY_FIRST = {
         la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
     ),
     "(": (la.WORKER,),
+    "{": (la.LABELS,),
     ">": (la.QUOTE,),
     "`": (la.QUOTE,),
     "|": (la.QUOTE,),
@@ -38,9 +39,9 @@ _BY_FIRST = {
     "0": (la.CRI, lo.STAMP, lo.EPOCH, lo.AMERICAN, la.CLOCK, la.LABEL, la.VIEWER, la.NCCL, la.NODE),
     "A": (
         lo.PADDED, lo.HEADLESS, lo.SHORT_DATE, lo.LEVEL_STAMP, lo.JOURNAL, lo.CALENDAR, lo.COLON_LEVEL, lo.SYSLOG,
-        la.BARE_RANK, la.NCCL, la.NODE,
+        la.BARE_RANK, la.NCCL, lo.HOST_SENDER, la.NODE,
     ),
-    "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
+    "a": (la.STREAM, la.MOSAIC, la.BARE_RANK, la.NCCL, lo.HOST_SENDER, la.NODE, la.COMPOSE, la.ROLE_PATH, la.STERN),
 }  # fmt: skip
 """Layouts by the first character, most telling first; digits, capitals and small letters share a row each."""
 
@@ -206,6 +207,14 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
         else SEPARATOR.join(filter(None, (outer.stream, inner.stream))),
         collected=inner.collected or outer.collected,
     )
+
+
+def mark_inside(outer: Mark, inner: Mark) -> Mark:
+    """The mark of a line inside a collector's record: its own, completed by the record's time, node and process."""
+    mark = merged_mark(outer, inner)
+    if mark.time is None or mark.collected is None or inner.collected is not None:
+        return mark
+    return replace(mark, time=completed(mark.time, mark.collected))
 
 
 def records(raw: str) -> list[tuple[Mark, str]]:

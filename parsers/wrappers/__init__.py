@@ -1,0 +1,1 @@
+"""Logs inside the records of a collector: Docker, Kubernetes, journald, Loki and the clouds."""
