@@ -87,6 +87,11 @@ def has_aborted_after(case: Case, event: Event) -> bool:
     ) and not any(case.of(CollectiveTimeout))
 
 
+def has_ended_badly(activity: RankActivity) -> bool:
+    """True when a rank is seen to end, other than well: an exception that it caught may be the reason."""
+    return any(e.exitcode != 0 for e in activity.exits) or bool(activity.teardown)
+
+
 def is_fatal_cuda_error(liveness: Liveness, event: CudaError) -> bool:
     """True when a program's own CUDA error ended its use of the device: no training step follows it.
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nccldoctor.align.exits import (
     can_precede_alarm,
     fatal_exceptions,
     has_aborted_after,
+    has_ended_badly,
     is_fatal_cuda_error,
     is_own_exit,
     was_killed,
@@ -46,6 +47,9 @@ WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
+TAKEN_AWAY = frozenset({"preempted", "requeue", "node-failure", "time-limit", "evicted"})
+"""What a scheduler does to a job or to a node, so that processes end."""
+
 NOTICED = frozenset({"ray", "vllm"})
 """Parents that see a process gone and do not learn how it ended."""
 
@@ -69,8 +73,12 @@ class Failure:
 
 
 def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...]:
-    """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each."""
+    """All failures that can be a cause: hardware, then network, exceptions and deaths; earliest first within each.
+
+    What follows the scheduler's word that it takes the job or a node away is no cause.
+    """
     ordered: list[Failure] = []
+    stops = [e for e in case.of(SchedulerEvent) if e.what in TAKEN_AWAY and can_precede_alarm(liveness, e)]
     found = (
         _hardware(case, liveness, hosts),
         _network(case, liveness, hosts),
@@ -79,10 +87,27 @@ def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...
     )
     for of_kind in found:
         ordered += sorted(
-            of_kind,
+            (f for f in of_kind if not _is_behind_any(liveness, f, stops)),
             key=lambda f: (math.inf if math.isnan(f.when) else f.when, str(f.ranks), str(f.events[0].place)),
         )
     return tuple(ordered)
+
+
+def _is_behind_any(liveness: Liveness, failure: Failure, stops: Sequence[SchedulerEvent]) -> bool:
+    """True when a word of the scheduler came before a failure, by line in one file, else by time.
+
+    Example: Slurm preempts the job, and its tasks then end with exit code 1 and by SIGKILL.
+    """
+    event = failure.events[0]
+    if isinstance(event, SchedulerEvent) or failure.cause is CauseClass.HARDWARE:
+        return False
+    for stop in stops:
+        if stop.place.source == event.place.source:
+            if (stop.place.line or 0) < (event.place.line or 0):
+                return True
+        elif liveness.time(stop) < failure.when:
+            return True
+    return False
 
 
 def _failure(
@@ -162,7 +187,13 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
     It ended the rank's own work, or is a CUDA error that a faulty program makes.
     """
     candidates: list[ExceptionRaised | CudaError] = [
-        e for _, activity in sorted(liveness.by_rank.items()) for e in fatal_exceptions(liveness, activity)
+        e
+        for _, activity in sorted(liveness.by_rank.items())
+        for e in fatal_exceptions(liveness, activity)
+        if e.is_uncaught
+        or liveness.first_alarm is not None
+        or has_ended_badly(activity)
+        or _is_behind(liveness, activity)
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
     candidates += [e for e in nameless if not e.logged or has_aborted_after(case, e)]
@@ -174,8 +205,14 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
     if liveness.first_alarm is not None and None not in firsts:
         firsts.update((None, e) for e in _memory_errors(case) if can_precede_alarm(liveness, e))
     for cause in firsts.values():
-        was_caught = isinstance(cause, ExceptionRaised) and cause.logged
+        was_caught = isinstance(cause, ExceptionRaised) and not cause.is_uncaught
         yield _failure(liveness, CauseClass.RAISED, cause, certain=not was_caught)
+
+
+def _is_behind(liveness: Liveness, own: RankActivity) -> bool:
+    """True when another rank made more steps."""
+    newest = max((a.step for a in liveness.by_rank.values() if a.step is not None), default=-1)
+    return own.step is not None and own.step < newest
 
 
 def _memory_errors(case: Case) -> list[OutOfMemory]:
@@ -217,7 +254,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
-        if line.what in ("time-limit", "oom") and line.rank is None and can_precede_alarm(liveness, line):
+        if line.what in ("time-limit", "oom", "requeue") and line.rank is None and can_precede_alarm(liveness, line):
             yield _failure(liveness, CauseClass.DIED, line, ranks=Ranks(), certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
         if line.what == "node-failure" or evicted:
@@ -263,7 +300,7 @@ def _ranks_of_node(case: Case, hosts: Hosts, event: SchedulerEvent) -> Ranks:
     """
     if event.rank is not None:
         return Ranks([event.rank])
-    is_notice = event.what == "node-failure" and event.job is not None
+    is_notice = event.job is not None
     host = failed_node(event.detail) or (None if is_notice else event.host)
     without = case.world - case.rank_host
     is_rest = event.what == "node-failure" and 0 < len(without) < len(case.world)

@@ -93,6 +93,11 @@ class ExceptionRaised(Event):
     worker: int | None = None
 
     @property
+    def is_uncaught(self) -> bool:
+        """True where it passed the outermost line of the program; a logger may still have printed it there."""
+        return not self.logged or any(frame.startswith("<module> ") for frame in self.frames[-1:])
+
+    @property
     def is_complaint(self) -> bool:
         """True of an echo. A CheckpointException carries errors to ranks that did not wait: it is no complaint."""
         return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"

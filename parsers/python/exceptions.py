@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nccldoctor.events import Event, ExceptionRaised, Note
+from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
@@ -21,6 +22,9 @@ _IGNORED = (
     "Error in sys.excepthook",
 )
 _IN_TABLE = "traceback : "
+_ASIDE = "torch/distributed/debug/"
+"""The source of PyTorch's debug server, a process of its own: what it logs ends no rank."""
+
 _PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
@@ -85,7 +89,7 @@ def _traceback(header: Line) -> Iterator[Event]:
     if any(_IN_TABLE in line.body for line in (header, *below)):
         return  # a row of torchrun's table: its parser knows whose it is
     traceback = tracebacks.read_traceback(header)
-    if any(before.startswith(words) for words in _IGNORED):
+    if any(before.startswith(words) for words in _IGNORED) or _ASIDE in (header.mark.file or ""):
         yield Note(
             **common(traceback.line, what="exception-ignored", detail=f"{traceback.type}: {traceback.message}"[:500])
         )
@@ -108,11 +112,26 @@ def _line_above(header: Line) -> Line | None:
 
 
 def _is_announced(above: Line | None, traceback: Raised) -> bool:
-    """True when the line above is a logger's, about this exception: then the code caught it."""
+    """True when the line above is a logger's, about this exception: then the code caught it.
+
+    Without its name an error is about it where the traceback begins inside a function: who catches an exception sees no frame further out.
+    """
     if above is None or above.mark.severity is None or not traceback.type:
         return False
+    if (
+        above.mark.severity == "E"
+        and not above.mark.is_native
+        and traceback.frames
+        and _is_inside(traceback.frames[-1])
+    ):
+        return True
     name = traceback.type.rpartition(".")[2]
     return name in above.body or (len(traceback.message) > 8 and traceback.message[:40] in above.body)
+
+
+def _is_inside(outermost: Frame) -> bool:
+    """True of a frame that is neither a program's first nor a thread's or a process's."""
+    return outermost[0] != "<module>" and "bootstrap" not in outermost[0] and not outermost[0].startswith("_wrap")
 
 
 def _inner(outer: Raised) -> Raised:

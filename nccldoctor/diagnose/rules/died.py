@@ -26,6 +26,11 @@ from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, 
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
+WHOLE_JOB = frozenset({"preempted", "requeue", "time-limit", "node-failure"})
+"""What a scheduler does to a whole job, whichever host its notice names."""
+
+_TAKEN = {"requeue": "requeued", "oom": "out of memory"}
+
 BRIEF = 120
 """Characters of a scheduler's message in a headline."""
 
@@ -38,17 +43,20 @@ def process_name(event: Event) -> str:
     return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
 
 
+def _whose_end(event: Event) -> str:
+    """What ended where no rank is known: a job for the scheduler, else a process."""
+    is_job = isinstance(event, SchedulerEvent) and event.what in WHOLE_JOB
+    return "the job" if is_job else process_name(event)
+
+
 def describe_end(events: Sequence[Event]) -> str:
     """The end of a process in words, by the first of these events."""
     event = events[0]
     if isinstance(event, OutOfMemory):
         return f"killed because memory ran out ({event.process or event.scope})"
     if isinstance(event, SchedulerEvent):
-        return (
-            f"{event.what.replace('-', ' ')} ({_short_message(event.detail)})"
-            if event.detail
-            else event.what.replace("-", " ")
-        )
+        what = _TAKEN.get(event.what) or event.what.replace("-", " ")
+        return f"{what} ({_short_message(event.detail)})" if event.detail else what
     if isinstance(event, RasStatus):
         return "RAS, NCCL's own service, considers the process dead"
     if isinstance(event, ProcessExit):
@@ -218,7 +226,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in _silent_end(facts, r)] + show_lost_connections(facts, ranks)
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = names(ranks) if ranks else process_name(first.events[0])
+    who = names(ranks) if ranks else _whose_end(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nccldoctor.align.exits import SLACK
+from nccldoctor.align.exits import SLACK, has_ended_badly
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
@@ -80,7 +80,7 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
     who = names(ranks) if ranks else "a rank"
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {_what_happened(error)}{where}{wait}",
+        f"{who[0].upper()}{who[1:]} {_what_happened(error, _is_only_logged(facts, failures[0]))}{where}{wait}",
         [*citations, Waiting(stall.call), *lost],
         [*_doubts_of_failure(facts, stall, failures[0], bool(lost), is_inferred)],
         ranks=ranks,
@@ -103,8 +103,17 @@ def _doubts_of_failure(
             known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
             says = "the exception names no rank: this is the only one left that can have raised it"
             yield Doubt(says, known, Confidence.MEDIUM)
+    elif _is_only_logged(facts, first) and not has_broken_connection:
+        known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
+        known = known if stall.kind is StallKind.ABSENT else Confidence.LOW
+        yield Doubt("code caught the exception and logged it: the rank may have gone on", known, Confidence.LOW)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
         yield Doubt.at_most(Confidence.MEDIUM, "the exception was caught, and nobody is seen to wait for the rank")
+
+
+def _is_only_logged(facts: Facts, failure: Failure) -> bool:
+    """True when code caught the exception, and no exit or abort of its rank is on record."""
+    return not failure.certain and not all(has_ended_badly(facts.liveness.activity(r)) for r in failure.ranks)
 
 
 def _was_silent_after(facts: Facts, failure: Failure) -> bool:
@@ -119,7 +128,7 @@ def _rank_words(rank: int | None) -> str:
     return f"rank {rank}" if rank is not None else "a rank"
 
 
-def _what_happened(event: object) -> str:
+def _what_happened(event: object, is_only_logged: bool) -> str:
     """Describes the end of the rank in words.
 
     For a reader, out of memory is no exception but a full GPU or host.
@@ -132,7 +141,7 @@ def _what_happened(event: object) -> str:
         return f"ran out of GPU memory{detail}"
     if kind == "MemoryError" or is_host_full(text):
         return f"ran out of host memory{detail}"
-    return f"ended with {_exception_words(event)}"
+    return f"{'logged' if is_only_logged else 'ended with'} {_exception_words(event)}"
 
 
 def _raised_words(event: object) -> str:

@@ -81,7 +81,7 @@ def _begins(case: Case) -> dict[int, int]:
     for source, timed in by_source.items():
         lines = [event for _, event in timed]
         starts = [e.place.line or 0 for e in lines if isinstance(e, Note) and e.what in RESTARTS]
-        starts += [line + 1 for e in lines if (line := _requeued(e)) and any((x.place.line or 0) > line for x in lines)]
+        starts += [line + 1 for e in lines if (line := _requeued(e)) and _is_at_work_after(lines, line)]
         ended = _last_end((e.place.line or 0, second, e) for second, e in timed)
         again = ended is not None and any(_is_of_job(e) for e in lines if (e.place.line or 0) > ended)
         out[source] = max([*starts, int(ended) + 1 if ended is not None and again else 0])
@@ -97,6 +97,11 @@ def _requeued(event: Event) -> int:
     """The line on which the scheduler requeues the job; 0 for any other event."""
     again = isinstance(event, SchedulerEvent) and event.what == "requeue"
     return event.place.line or 0 if again else 0
+
+
+def _is_at_work_after(lines: Iterable[Event], line: int) -> bool:
+    """True when a job goes on below a line. Errors and exits there still end the attempt before it."""
+    return any((e.place.line or 0) > line and not e.is_trouble and e.consequence is None for e in lines)
 
 
 def _ended_at(case: Case, keep: Sequence[int]) -> float:

@@ -303,14 +303,21 @@ def test_a_lost_node_takes_all_its_ranks() -> None:
     assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks([2, 3]), True)
 
 
-def test_a_time_limit_ends_a_job_and_accuses_nobody() -> None:
-    found = one(said(SchedulerEvent, None, 100, what="time-limit", host="n1"))
+@pytest.mark.parametrize("what", ["time-limit", "requeue"])
+def test_a_scheduler_that_ends_a_job_accuses_nobody(what: str) -> None:
+    found = one(said(SchedulerEvent, None, 100, what=what, host="n1"))
     assert (found.cause, found.ranks, found.certain) == (CauseClass.DIED, Ranks(), False)
 
 
-@pytest.mark.parametrize("what", ["cancelled", "requeue"])
-def test_what_schedulers_do_to_a_job_that_hangs(what: str) -> None:
-    assert failures(said(SchedulerEvent, None, 100, what=what, host="n1")) == ()
+def test_who_cancels_a_job_does_so_after_it_stood_still() -> None:
+    assert failures(said(SchedulerEvent, None, 100, what="cancelled", host="n1")) == ()
+
+
+@pytest.mark.parametrize("what", ["preempted", "requeue", "node-failure", "time-limit"])
+def test_exits_and_exceptions_behind_the_word_of_the_scheduler_are_its_consequences(what: str) -> None:
+    word = said(SchedulerEvent, None, 100, what=what, host="n9")
+    assert one(word, ended(3, -9, 101), raised(2, 102)).events[0].kind == "scheduler"
+    assert failures(ended(3, -9, 90), word)[0].ranks == Ranks([3]), "an exit before it may be the cause"
 
 
 def test_hardware_then_network_then_exceptions_then_ends() -> None:

@@ -1,0 +1,76 @@
+"""What follows the end of a job is no cause of it: exits behind the scheduler's word, exceptions that code caught and logged."""
+
+from __future__ import annotations
+
+import pytest
+from builders.lines import watchdog
+from builders.verdicts import read
+
+STEPS = "".join(
+    f"[rank{r}]: 2026-03-02 10:0{m}:00,000 INFO step={m * 10} loss=2.31\n" for m in (1, 2) for r in range(2)
+)
+LATER = "".join(f"[rank{r}]: 2026-03-02 10:08:00,000 INFO step=80 loss=2.31\n" for r in range(2))
+DONE = "".join(f"[rank{r}]: 2026-03-02 10:09:01,000 INFO training finished\n" for r in range(2))
+WAITS = watchdog(1, 31, at="E302 10:15:12.518820143")
+
+CODE = "  File \"/srv/metrics.py\", line 204, in push\n    reply = self.send(row)\nKeyError: 'row'\n"
+CAUGHT = "[rank0]: 2026-03-02 10:02:10,000 ERROR metrics: could not push\nTraceback (most recent call last):\n" + CODE
+UNCAUGHT = (
+    '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/srv/train.py", line 8, in <module>\n[rank0]:     main()\n'
+    "[rank0]:   File \"/srv/train.py\", line 4, in main\n[rank0]:     push()\n[rank0]: KeyError: 'row'\n"
+)
+SERVER = "E0302 10:02:20.412000 8123 /opt/py/lib/python3.12/site-packages/torch/distributed/debug/_frontend.py:208] "
+DUMP_FAILED = "".join(
+    f"[rank0]:{SERVER}{line}\n"
+    for line in (
+        *("Failed to dump fr_trace", "Traceback (most recent call last):"),
+        '  File "/opt/py/lib/python3.12/site-packages/torch/distributed/debug/_frontend.py", line 204, in _run',
+        *("    content = handler.dump()", "KeyError: 'pg_config'"),
+    )
+)
+
+
+@pytest.mark.parametrize("logged", [CAUGHT, DUMP_FAILED])
+def test_an_exception_that_code_caught_and_logged_ended_nobody(logged: str) -> None:
+    assert read({"train.log": STEPS + logged + LATER + DONE}).cause == "none"
+    assert read({"train.log": STEPS + logged}).blamed == set(), "nobody is seen to end or to wait"
+
+
+def test_before_a_stall_it_is_a_lead_and_no_end() -> None:
+    caught, uncaught = (read({"train.log": STEPS + text + WAITS}) for text in (CAUGHT, UNCAUGHT))
+    assert (uncaught.cause, uncaught.ranks) == ("raised", "0"), str(uncaught)
+    assert caught.verdict["confidence"] == "low", str(caught)
+    assert "ended" not in caught.verdict["headline"], str(caught)
+
+
+def test_what_the_debug_server_of_pytorch_logs_is_no_failure_of_the_rank() -> None:
+    assert read({"train.log": STEPS + DUMP_FAILED + WAITS}).cause != "raised"
+
+
+TASKS = "srun: launching StepId=5.0 on host n1, 2 tasks: [0-1]\nsrun: launching StepId=5.0 on host n2, 2 tasks: [2-3]\n"
+WORK = " 0: epoch 0 step 300 loss 5.587\n 0: epoch 0 step 400 loss 5.201\n"
+AFTER = (
+    " 2: Traceback (most recent call last):\n 2: RuntimeError: shard closed\n"
+    "srun: error: n1: tasks 0-1: Exited with exit code 1\nsrun: error: n1: task 1: Killed\n"
+)
+NOTICE = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-04-04T02:33:10 DUE TO {} ***\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "ranks"),
+    [
+        (NOTICE.format("JOB REQUEUE"), ""),
+        (NOTICE.format("PREEMPTION"), ""),
+        (NOTICE.format("TIME LIMIT"), ""),
+        ("srun: error: Node failure on n2\n", "2-3"),
+    ],
+)
+def test_the_word_of_the_scheduler_outranks_the_exits_behind_it(word: str, ranks: str) -> None:
+    ruling = read({"slurm-5.out": TASKS + WORK + word + AFTER})
+    assert (ruling.cause, ruling.ranks) == ("died", ranks), str(ruling)
+
+
+def test_an_exit_before_it_is_the_cause() -> None:
+    ruling = read({"slurm-5.out": TASKS + WORK + "srun: error: n2: task 3: Killed\n" + NOTICE.format("TIME LIMIT")})
+    assert ruling.cause == "died", str(ruling)
+    assert "killed by SIGKILL" in ruling.verdict["headline"], str(ruling)
