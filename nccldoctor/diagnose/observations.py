@@ -106,7 +106,7 @@ class ObservedStall(Stall):
 
     @cached_property
     def quiet(self) -> silence.QuietRanks | None:
-        """The few ranks that did not give up where all others did."""
+        """The few ranks, or those of one host, that did not give up where all others did."""
         return silence.find_quiet_ranks(self.facts, self)
 
     def is_shown_alive(self, rank: int) -> bool:

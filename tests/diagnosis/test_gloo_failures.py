@@ -262,3 +262,29 @@ def test_logs_that_just_stop_are_no_sign_of_health() -> None:
     assert read(texts).cause == "undetermined", "a job that stands leaves the same lines"
     done = {path: f"{text!s}2026-01-01 10:10:09,000 INFO training finished\n" for path, text in texts.items()}
     assert read({**done}).verdict["confidence"] != "low"
+
+
+# ---- lines alone
+
+
+def gave_up(rank: int, said: str = "") -> str:
+    return step(rank, 4, 5) + said + raised(rank, "RuntimeError", VAIN)
+
+
+def test_the_one_rank_that_left_out_a_batch_is_a_call_behind() -> None:
+    left_out = "[rank2]: WARNING skipping batch 17: bad sample 90 in shard-3\n"
+    texts = {r: gave_up(r, left_out if r == 2 else "") for r in range(4)}
+    ruling = logged([], texts)
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("missed-call", "2", "medium"), str(ruling)
+    both = logged([], texts | {1: gave_up(1, left_out.replace("rank2", "rank1"))})
+    assert not both.blamed, "two ranks left out a batch"
+    after = logged([], {r: gave_up(r) + (left_out if r == 2 else "") for r in range(4)})
+    assert not after.blamed, "it followed the stall"
+
+
+def test_the_ranks_of_one_quiet_host_are_named_though_they_are_half_of_the_job() -> None:
+    quiet = {f"node1/rank_{r}.log": step(r, 4, 5) for r in (2, 3)}
+    ruling = read({f"node0/rank_{r}.log": gave_up(r) for r in (0, 1)} | quiet)
+    assert (ruling.cause, ruling.ranks) == ("frozen", "2-3"), str(ruling)
+    mixed = {f"node{r % 2}/rank_{r}.log": gave_up(r) if r < 2 else step(r, 4, 5) for r in range(4)}
+    assert not read(mixed).blamed, "each host has a rank that gave up"

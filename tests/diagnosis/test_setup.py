@@ -48,6 +48,19 @@ def store_log(joined: str, others: str) -> str:
     return "[rank0]: " + CLIENTS.format(here, size) + "".join(GONE.format(r=r) for r in Ranks.parse(others))
 
 
+def test_the_one_rank_that_the_launcher_had_to_close_had_not_joined() -> None:
+    logs = {f"out/rank_{r}.log": f"starting, rank {r} of 4 on node01\n" for r in (0, 1, 3)}
+    logs["out/rank_0.log"] += CLIENTS.format(3, 4)
+    ends = "".join(f"srun: error: node01: task {r}: Exited with exit code 1\n" for r in (0, 1, 3))
+    ruling = read({**logs, "slurm-7.err": ends + "srun: error: node01: task 2: Terminated\n"})
+    assert (ruling.cause, ruling.ranks) == ("init", "2"), str(ruling)
+    assert ruling.verdict["confidence_in"]["ranks"] == "high", "the store, the logs and the launcher agree"
+    unread = read({**logs, "slurm-7.err": ends})
+    assert unread.ranks == "2" and unread.verdict["confidence_in"]["ranks"] != "low", str(unread)
+    crashed = read({**logs, "slurm-7.err": ends.replace("task 3: Exited", "task 2: Exited")})
+    assert crashed.verdict["confidence"] != "high", str(crashed)
+
+
 @pytest.mark.parametrize(
     ("joined", "others", "more", "named"),
     [

@@ -365,15 +365,23 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     else:
         what = f"{missing} rank{'s' if missing > 1 else ''} did not join" if missing else "somebody did not join"
     ranks = absent or (unjoined if too_many is None else Ranks())
-    is_rest = frozenset(facts.case.world) <= ranks | waiting and facts.case.world_size is not None
+    left = waiting | (_ended_by_itself(facts) if ranks else ())
+    is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
     known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
         f"The job never came up: {what}",
         [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
         (Doubt("the store says that somebody is missing, and not why", known, Confidence.MEDIUM),),
         ranks=ranks,
-        victims=waiting,
+        victims=left - ranks,
     )
+
+
+def _ended_by_itself(facts: Facts) -> Ranks:
+    """The ranks that ended with code 1 and raised nothing else, as ranks do whose store gave up."""
+    own = facts.liveness.activity
+    quiet = (r for r in facts.liveness.exited if not own(r).own_exceptions)
+    return Ranks(r for r in quiet if any(e.exitcode == 1 and not e.was_closed for e in own(r).exits))
 
 
 def _unaccounted(facts: Facts, missing: int) -> Ranks:

@@ -24,7 +24,7 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
-from nccldoctor.events import CollectiveMismatch, Phase
+from nccldoctor.events import CollectiveMismatch, Note, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 
@@ -51,6 +51,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         or _left_the_loop(facts, stall)
         or nccl_counter_diffs.find_skip(facts, stall)
         or nccl_counter_diffs.by_shift(facts, 1)
+        or _left_out_a_batch(facts, stall)
     )
 
 
@@ -304,3 +305,36 @@ def _has_printed_alone(facts: Facts, rank: int, done: Mapping[int, Phase]) -> bo
     """True when no rank but these ever reported the end of an epoch: the others may merely print none."""
     own = Ranks(r for r in done if done[r].what == done[rank].what)
     return not any(p.rank not in own for p in facts.case.of(Phase) if p.what == done[rank].what)
+
+
+def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The one rank that left out a batch, where lines alone tell of the job and all ranks gave up.
+
+    Example: rank 2 warns that it skips batch 6, and 15 s later ranks 0-3 give up in gloo calls. Without the calls of that batch, rank 2 is
+    behind or ahead of its peers.
+    """
+    skipped = [e for e in facts.case.of(Note) if e.what == "batch-skipped" and not _has_given_up_before(facts, e)]
+    ranks = Ranks(e.rank for e in skipped if e.rank is not None)
+    is_by_lines = stall.kind in (StallKind.NOTHING, StallKind.CRASH) and not facts.progress.recorded_ranks
+    closed = Ranks(r for r in facts.liveness.exited if any(e.was_closed for e in facts.liveness.activity(r).exits))
+    has_waited = bool(facts.ledger.waiting - ranks) and not facts.ledger.open - ranks - closed
+    if not is_by_lines or len(ranks) != 1 or any(e.rank is None for e in skipped) or not has_waited or facts.failures:
+        return None
+    others = [e for r in facts.case.world - ranks for e in facts.liveness.activity(r).secondary_errors[:1]]
+    return Hypothesis(
+        f"{names(ranks).capitalize()} left out a batch, and no other rank did: it skipped the calls of that batch",
+        [
+            *(Line(e, f"rank {e.rank} goes on without a batch") for e in skipped[:2]),
+            *(Line(e, f"rank {e.rank} gave up on a call") for e in others[:3]),
+        ],
+        (Doubt.at_most(Confidence.MEDIUM, "no line shows which call came next on each rank"),),
+        ranks=ranks,
+        refuted_by="the same calls on all ranks after that batch",
+    )
+
+
+def _has_given_up_before(facts: Facts, note: Note) -> bool:
+    """True when the rank had given up before the note, or the first alarm came before it."""
+    own = facts.liveness.activity(note.rank).secondary_errors if note.rank is not None else ()
+    before = (e.place.source == note.place.source and (e.place.line or 0) < (note.place.line or 0) for e in own)
+    return facts.liveness.is_after_alarm(note) or any(before)

@@ -51,7 +51,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
     doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, "either end may be the one that went on")]
     if not breaks:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "only the count of transfers differs"))
+        doubts.append(Doubt("only the count of transfers differs", cause=Confidence.MEDIUM))
     if facts.case.groups[first.group].learned == "assumed":
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     return Hypothesis(

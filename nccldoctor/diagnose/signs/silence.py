@@ -26,7 +26,7 @@ AT_ONCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class QuietRanks:
-    """The few ranks that did not complain, and what the others complained of.
+    """The few ranks, or the ranks of one host, that did not complain, and what the others complained of.
 
     ``was_closed``: the launcher may have cut them short before they complained. ``connection_broke``: the first complaint was about a
     broken connection, not about the time limit.
@@ -39,7 +39,9 @@ class QuietRanks:
 
 
 def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
-    """The few ranks that did not complain; None where lines do not show them, or show another fault.
+    """The few ranks, or those of one host, that did not complain.
+
+    None where lines do not show them, or show another fault.
 
     Example: of 8 ranks on gloo, 0-6 raise "Timed out waiting 1800000ms", and rank 7 writes nothing: rank 7 is the quiet one.
     """
@@ -48,7 +50,8 @@ def find_quiet_ranks(facts: Facts, stall: Stall) -> QuietRanks | None:
         return None
     complaints = {e.rank: e for e in reversed([*case.of(SocketError), *case.of(ExceptionRaised)]) if _is_complaint(e)}
     quiet = case.world - Ranks(r for r in complaints if r is not None)
-    if not 0 < 3 * len(quiet) <= len(case.world) or not frozenset(quiet) <= liveness.logged | liveness.exited:
+    is_few = 0 < 3 * len(quiet) <= len(case.world) or facts.hosts.is_whole(quiet)
+    if not is_few or not frozenset(quiet) <= liveness.logged | liveness.exited:
         return None
     if not any(is_gloo_timeout(e) or _is_broken(e) for e in complaints.values()) or any(case.of(CollectiveMismatch)):
         return None
