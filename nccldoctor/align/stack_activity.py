@@ -19,7 +19,8 @@ _LONGEST = 600
 
 _INSTALLED = lazy(
     r"site-packages|dist-packages|(?:^|/)lib/python\d|^<"
-    r"|^(?:torch|tqdm|numpy|transformers|accelerate|deepspeed|lightning|pytorch_lightning|datasets|wandb)/"
+    r"|^(?:torch|tqdm|numpy|transformers|trl|peft|accelerate|deepspeed|megatron|nemo|ray|lightning|pytorch_lightning|lightning_fabric)/"
+    r"|^(?:datasets|evaluate|safetensors|huggingface_hub|fsspec|wandb|mlflow|horovod|vllm|sglang|jax|fastai|composer)/"
     r"|^(?:threading|queue|selectors|socket|ssl|subprocess|contextlib|functools|runpy|pdb|bdb|cmd)\.py$"
     r"|^(?:multiprocessing|concurrent|importlib|asyncio|http|urllib|json|logging)/"
 )
@@ -38,7 +39,7 @@ class _Row:
 
 @cache
 def _rows(table: str) -> tuple[_Row, ...]:
-    """The rows of ``waiting``, ``busy`` or ``neutral``; read on the first stack only, since most inputs hold none."""
+    """The rows of ``waiting``, ``busy``, ``framework`` or ``neutral``; read on the first stack only, since most inputs hold none."""
     import tomllib
 
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
@@ -115,11 +116,63 @@ def activity_of(frames: Sequence[str]) -> str | None:
     wait = _wait(frames)
     if wait:
         return wait[0].words.format(wait[1])
+    is_in_own = False
     for function, file in _meaningful(frames):
         row = _match("busy", function, file)
-        if row:
+        if row and not (row.kind == "leaf" and is_in_own):
             return row.words.format(function)
+        is_in_own = is_in_own or _is_own(file)
     return None
+
+
+def _is_own(file: str) -> bool:
+    return file.endswith(".py") and not _INSTALLED.search(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A part of a framework on a stack: ``on_step_end`` of ``the Trainer``, in the frame of this index."""
+
+    function: str
+    owner: str
+    index: int
+
+
+def hooks_of(frames: Sequence[str]) -> list[Hook]:
+    """The parts of frameworks that a thread is in, the innermost first; a name counts once in a row.
+
+    A function of the user's own file is a hook where a file of the framework calls it: ``on_step_end`` alone says nothing.
+    """
+    split = [(index, *split_frame(frame)) for index, frame in enumerate(frames)]
+    named = [frame for frame in split if _match("neutral", *frame[1:]) is None]
+    hooks: list[Hook] = []
+    for (index, function, file), (_, _, caller) in zip(named, [*named[1:], (0, "", "")], strict=True):
+        row = next((row for row in _rows("framework") if _is_part(row, function, file, caller)), None)
+        if row is not None and (not hooks or hooks[-1].function != function):
+            hooks.append(Hook(function, row.words.removeprefix("{} of "), index))
+    return hooks
+
+
+def _is_part(row: _Row, function: str, file: str, caller: str) -> bool:
+    is_there = row.file.search(file) or (row.kind == "hook" and row.file.search(caller))
+    return bool(is_there) and row.function.fullmatch(function) is not None
+
+
+def place_in_framework(frames: Sequence[str]) -> str:
+    """Where the innermost own frame stands in a framework, as the end of a sentence that names that frame.
+
+    ``, called by on_step_end of the Trainer``; `` of Lightning`` where the frame is such a hook itself; ``, inside evaluate of the
+    Trainer`` where it called the framework. Empty where no frame is known.
+    """
+    hooks, own = hooks_of(frames), user_frame(frames)
+    at = list(frames).index(own) if own is not None else -1
+    around = [hook for hook in hooks if hook.index > at][-1:]
+    itself = [hook for hook in hooks if hook.index == at]
+    inside = [hook for hook in hooks if hook.index < at][-1:]
+    told = [f" of {hook.owner}" for hook in itself]
+    told += [f", inside {hook.function}" + ("" if itself else f" of {hook.owner}") for hook in inside]
+    told += [f", called by {hook.function} of {hook.owner}" for hook in around if not itself]
+    return "".join(told)
 
 
 def user_frame(frames: Sequence[str]) -> str | None:
@@ -131,5 +184,5 @@ def user_frames(frames: Sequence[str]) -> Iterator[str]:
     """All such frames, the innermost first."""
     for frame in frames:
         function, file = split_frame(frame)
-        if file.endswith(".py") and not _INSTALLED.search(file) and _match("neutral", function, file) is None:
+        if _is_own(file) and _match("neutral", function, file) is None:
             yield frame

@@ -8,7 +8,7 @@ from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
-from nccldoctor.align.stack_activity import activity_of, is_waiting, split_frame
+from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, split_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
@@ -66,6 +66,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
             words = activity_of(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
+            words += "".join(f", in {hook.function} of {hook.owner}" for hook in hooks_of(stack.frames)[-1:])
             return words, [Line(stack, f"rank {rank} {words}", observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:

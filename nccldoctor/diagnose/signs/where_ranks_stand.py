@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of, is_waiting
+from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
@@ -104,6 +104,7 @@ def waits_in(stances: Sequence[Stance], *, many: bool = False) -> str:
     stands = "stand" if many or len(stances) > 1 else "stands"
     op, place = Counter(s.call for s in stances).most_common(1)[0][0]
     called = _short(place)
+    called += _in_framework(next(s for s in stances if s.call == (op, place))) if called else ""
     if not op:
         return f"{stands} in {called or 'a wait for others'}"
     if op == "backward":
@@ -120,8 +121,12 @@ def what_it_does(stances: Sequence[Stance]) -> str:
     if first.posture is Posture.LEAVING:
         return f"{'have' if many else 'has'} left the loop"
     place = _short(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
-    at = f"{'stand' if many else 'stands'} in {place or 'code of its own'}"
+    at = f"{'stand' if many else 'stands'} in {place or 'code of its own'}{_in_framework(first) if first.place else ''}"
     return f"{at} ({first.words})" if first.words and not many else at
+
+
+def _in_framework(stance: Stance) -> str:
+    return place_in_framework(stance.event.frames) if isinstance(stance.event, Stack) else ""
 
 
 def _short(place: str) -> str:
