@@ -151,6 +151,8 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     group = facts.case.groups[call.group]
     if group.desc == "default_pg" or len(facts.case.groups) == 1:
         return f"{op} #{call.seq}"
+    if group.learned == "unnamed":
+        return f"{op} #{call.seq} of a group that the lines do not name"
     # of a hashed name its first eight digits, as of a commit
     label = group.label.replace(group.uid, group.uid[:8]) if _is_hash(group.uid) else group.label
     return f"{op} #{call.seq} of {'group ' if label.removeprefix('#').isdigit() else ''}{label}"

@@ -82,6 +82,8 @@ def _is_of_world(case: Case, key: Key) -> bool:
 def _role_of(case: Case, key: Key) -> tuple[str, int]:
     """What a call's group is for: groups of one description and size do the same at the same time."""
     group = case.groups[key[1]]
+    if group.learned == "unnamed":
+        return f"#{key[2]}", 1
     return group.desc, 0 if group.learned == "log" else len(group.members)
 
 

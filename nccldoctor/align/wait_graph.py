@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from nccldoctor.align.first_pending import Key, first_pending_calls, pair_keys
 from nccldoctor.align.p2p import Transfer
+from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
@@ -96,7 +97,13 @@ def build_wait_graph(case: Case, progress: ProgressTable) -> WaitGraph:
             edges[key].update(
                 k for k in batch if k != key
             )  # a batch completes as a whole: each part waits for the others
-    entered_by_all = tuple(sorted(k for k, c in calls.items() if not edges[k] and not (c.missing | c.unknown)))
+    entered_by_all = tuple(
+        sorted(
+            key
+            for key, call in calls.items()
+            if not edges[key] and not (call.missing | call.unknown) and case.groups[call.group].learned != "unnamed"
+        )
+    )
     rooted = {k for k, c in calls.items() if (c.missing | (c.unknown if c.pair is not None else Ranks())) & roots}
     return WaitGraph(calls, waits_in, Ranks(roots), entered_by_all, _sink_cycles(edges, rooted))
 
@@ -158,7 +165,7 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
         for rank in group.members:
             if rank not in inside:
                 sets[_standing(progress, pending, wrapped, index, seq, rank)].add(rank)
-        if group.learned == "log" or _has_unknown_members(group):
+        if group.learned == "log" or (_has_unknown_members(group) and len(silent) <= FEW_SILENT):
             sets["unknown"] |= silent - inside
         own = {r for r in sets["missing"] | sets["unknown"] if _has_same_timeout(timeouts, seq, inside, r)}
         for name in ("missing", "unknown"):
@@ -175,24 +182,27 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
 
 def _has_unknown_members(group: Group) -> bool:
     """True for a numbered group of PyTorch 2.2 whose members nobody tells: it stands for the rank that recorded it."""
-    return group.learned == "assumed" and len(group.members) == 1
+    return group.learned == "unnamed" or (group.learned == "assumed" and len(group.members) == 1)
 
 
-_Timeouts = Mapping[tuple[int, int], set[tuple[str | None, int | None]]]
-"""What each rank gave up on: (rank, sequence number) to (operation, input elements)."""
+FEW_SILENT = 64
+"""Silent ranks up to which each of them is kept as a possible member of a group that nobody names."""
+
+_Timeouts = Mapping[tuple[int, int], set[tuple[int | None, str | None, int | None]]]
+"""What each rank gave up on: (rank, sequence number) to (group, operation, input elements)."""
 
 
 def _timeouts(case: Case) -> _Timeouts:
-    """The calls that each rank's lines gave up on; lines of PyTorch 2.2 to 2.5 name no group."""
-    timeouts: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
+    """The calls that each rank's lines gave up on."""
+    timeouts: dict[tuple[int, int], set[tuple[int | None, str | None, int | None]]] = defaultdict(set)
     for event in case.events:
         if isinstance(event, CallTimeout) and event.rank is not None and event.seq is not None:
-            timeouts[(event.rank, event.seq)].add((event.op, event.numel_in))
+            timeouts[(event.rank, event.seq)].add((group_of(case, event), event.op, event.numel_in))
     return timeouts
 
 
 def _has_same_timeout(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
-    """True when a line of ``rank`` gives up on the call of the ranks inside: same number, operation and size."""
+    """True when a line of ``rank`` gives up on the call of the ranks inside: same group, number, operation and size."""
     own = timeouts.get((rank, seq), set())
     return bool(own) and any(own & timeouts.get((r, seq), set()) for r in inside)
 

@@ -86,7 +86,6 @@ class Case:
     nccl: str | None = None
     _of_kind: dict[type[Event], list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _of_number: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _groupless: dict[int, set[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -133,14 +132,6 @@ class Case:
         events = (self.events[place] for place in self._of_number.get(seq, ()))
         return [e for e in events if isinstance(e, CallTimeout)]
 
-    def groupless(self, rank: int) -> dict[int, int]:
-        """The sequence numbers that a rank gave up on in lines without a group.
-
-        Each comes with the number of ranks that gave up on it in such lines: ``{18: 7, 5012: 1}``.
-        """
-        self._index()
-        return {seq: len(ranks) for seq, ranks in self._groupless.items() if rank in ranks}
-
     def _index(self) -> None:
         """Index the events by kind, once: rules ask for them rank by rank, and there may be millions."""
         if self._of_kind:
@@ -149,5 +140,3 @@ class Case:
             self._of_kind.setdefault(type(event), []).append(place)
             if isinstance(event, CallTimeout) and event.seq is not None:
                 self._of_number.setdefault(event.seq, []).append(place)
-                if event.group is None and event.rank is not None:
-                    self._groupless.setdefault(event.seq, set()).add(event.rank)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +25,22 @@ Local = tuple[int, str]
 """A group as one rank knows it: that rank and the name (``"#3"`` for the bare numbers of 2.2)."""
 
 
+LineKey = tuple[int, int, str | None, int | None]
+"""The call of a line that names no group: rank, number, operation, elements."""
+
+
 @dataclass(frozen=True, slots=True)
 class Groups:
     """All groups, and how to find the one that a rank means by a name.
 
     ``by_local`` maps (rank, name) and ``by_pg_id`` maps (rank, PG ID) to the index in ``all``: PG IDs count creations and differ
-    between processes.
+    between processes. ``by_line`` does so for the calls of lines that name no group.
     """
 
     all: tuple[Group, ...]
     by_local: Mapping[Local, int]
     by_pg_id: Mapping[tuple[int, int], int]
+    by_line: Mapping[LineKey, int] = field(default_factory=dict)
 
     def find(self, ref: GroupRef | None, rank: int | None) -> int | None:
         """The index of the group that ``rank`` means by ``ref``; None where it is not known."""

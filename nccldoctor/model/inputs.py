@@ -99,13 +99,18 @@ class Place:
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
+NOT_NAMED = "not named"
+"""The label of the groups of calls that no line and no dump gives a group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A process group: its agreed name and its members; never the name alone.
 
     ``learned`` says where the members come from: ``config`` (pg_config of a dump), ``entries`` (who
     recorded calls in it), ``log`` (lines that name it), ``world`` (the size of the job is on record), ``listed`` (the launcher
-    lists every known rank), ``nccl`` (a communicator whose members NCCL itself prints), ``assumed``.
+    lists every known rank), ``nccl`` (a communicator whose members NCCL itself prints), ``assumed``, ``unnamed`` (it stands for one call
+    of one rank, of which no line names the group). ``is_assumed`` is true of a default group that nothing names: its lines may be of it.
     """
 
     index: int
@@ -113,10 +118,15 @@ class Group:
     desc: str
     members: Ranks
     learned: str
+    is_assumed: bool = False
 
     @property
     def label(self) -> str:
         """Its name in reports: the description if it has one, and the name."""
+        if self.learned == "unnamed":
+            return NOT_NAMED
+        if self.is_assumed:
+            return f"{self.desc} (assumed)"
         return f"{self.desc} ({self.uid})" if self.desc and self.desc != "undefined" else self.uid
 
 

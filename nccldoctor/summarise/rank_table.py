@@ -102,7 +102,8 @@ def job(facts: Facts) -> Job:
     case = facts.case
     hosts = sorted({*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)})
     guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
-    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, case.groups, guessed)
+    groups = tuple(group for group in case.groups if group.learned != "unnamed")
+    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed)
 
 
 def notices(facts: Facts) -> tuple[str, ...]:

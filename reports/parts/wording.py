@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RemedyAdvice, Role, Stalled
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
+from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts.sanitize import line
 
@@ -21,7 +22,7 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     if not members:
         return ""
     learned = next((group.learned for group in diagnosis.job.groups if group.label == call.group), "")
-    if learned == "log" or (learned == "assumed" and world is None):
+    if learned == "log" or call.group == NOT_NAMED or (learned == "assumed" and world is None):
         return f"{plural(len(call.entered), 'rank')} arrived, of how many is not known"
     guessed = diagnosis.job.world_guessed and len(members) == world
     noun = "known rank" if guessed else "rank"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.align.progress.unnamed_lines import QUEUED, line_key
 from nccldoctor.events import CallTimeout, DumpSignal, Event, WorkStatus
 from nccldoctor.identify.case import Case
-
-QUEUED = 64
-"""Calls of one group that may wait behind each other when the first of them times out."""
+from nccldoctor.identify.groups import DEFAULT
 
 
 def add_watchdog_lines(case: Case, progress: dict[tuple[int, int], GroupProgress]) -> None:
@@ -45,6 +42,8 @@ def _add_line(
     if known is not None and known.known_by in ("dump", "status"):
         return
     issued = max(v for v in (failed, enqueued, known.enqueued if known else None, -1) if v is not None)
+    if isinstance(event, CallTimeout) and known is not None and _is_queued(event, known):
+        failed = known.pending  # some watchdogs give up on what queues behind the first call as well
     finished = completed if completed is not None else (failed - 1 if failed is not None else -1)
     if known is not None:
         finished = max(finished, known.completed)
@@ -59,6 +58,12 @@ def _add_line(
     )
 
 
+def _is_queued(event: CallTimeout, known: GroupProgress) -> bool:
+    """True of a call that was issued right behind the one that its rank waits in."""
+    is_near = event.seq is not None and known.pending is not None and 0 < event.seq - known.pending <= QUEUED
+    return is_near and isinstance(known.event, CallTimeout)
+
+
 def _is_garbage(counter: int | None) -> bool:
     """True for counters that no job reaches: they are uninitialised memory, not progress."""
     return counter is not None and not -1 <= counter < 1 << 53
@@ -67,49 +72,13 @@ def _is_garbage(counter: int | None) -> bool:
 def group_of(case: Case, event: Event) -> int | None:
     """The index of the group that a watchdog line is about; None where it is unknown.
 
-    That is the group it names, else the one in which its rank recorded such a call. Releases before 2.3 name no group: without
-    dumps their lines can only mean the default group, unless the rank inside the group differs from the global one.
+    That is the group it names, else that which :mod:`unnamed_lines` found. A rank that is told to dump prints the counters of its
+    default group.
     """
-    group, ref = case.naming.find(event.group, event.rank), event.group
-    if group is not None:
+    group = case.naming.find(event.group, event.rank)
+    if group is not None or event.group is not None:
         return group
-    if event.rank is None or (ref is not None and (ref.uid is not None or ref.pg_id is not None)):
-        return None
-    if isinstance(event, CallTimeout) and event.seq is not None:
-        rows = np.flatnonzero((case.call_rank == event.rank) & (case.calls.seq == event.seq) & (case.call_group >= 0))
-        if event.numel_in is not None and len(rows) > 1:
-            rows = rows[case.calls.numel_in[rows] == event.numel_in]
-        groups = np.unique(case.call_group[rows])
-        if len(rows):
-            return int(groups[0]) if len(groups) == 1 else None
-    if event.group_rank is not None and event.group_rank != event.rank:
-        return None
-    default = case.naming.by_local.get((event.rank, "0"))
-    if default is None or _was_recorded_otherwise(case, default, event) or _is_of_rarer_group(case, event):
-        return None
-    return default
-
-
-def _is_of_rarer_group(case: Case, event: Event) -> bool:
-    """True when the rank gave up on several unnamed groups, and most ranks gave up on another one.
-
-    Calls of one group that time out together have numbers close to each other. Rank 3 gave up on #18 and on #5012: at least one
-    of them is not of the default group.
-    """
-    if not isinstance(event, CallTimeout) or event.seq is None or event.rank is None or event.group is not None:
-        return False
-    ranks_by_seq = case.groupless(event.rank)
-    if not ranks_by_seq or max(ranks_by_seq) - min(ranks_by_seq) <= QUEUED:
-        return False
-    most = max(ranks_by_seq.values())
-    commonest = [seq for seq, ranks in ranks_by_seq.items() if ranks == most]
-    return max(commonest) - min(commonest) > QUEUED or abs(event.seq - min(commonest)) > QUEUED
-
-
-def _was_recorded_otherwise(case: Case, group: int, event: Event) -> bool:
-    """True when dumps hold calls of other sizes under that number of the group: the line is about another group."""
-    if not isinstance(event, CallTimeout) or event.seq is None or event.numel_in is None:
-        return False
-    rows = np.flatnonzero((case.call_group == group) & (case.calls.seq == event.seq))
-    alike = (case.calls.numel_in[rows] == event.numel_in) & (case.calls.numel_in[rows] >= 0)
-    return len(rows) > 1 and not alike.any()
+    if isinstance(event, DumpSignal) and event.rank is not None and event.group_rank in (None, event.rank):
+        return case.naming.by_local.get((event.rank, DEFAULT))
+    key = line_key(event)
+    return case.naming.by_line.get(key) if key is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from nccldoctor.align.facts import Facts
@@ -119,23 +119,18 @@ def _from_timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
 
 
 def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
-    """Timeout lines by group and number. A line that names no group joins the one group that others name under that number."""
-    by_seq: dict[int, dict[int | None, list[CollectiveTimeout]]] = defaultdict(lambda: defaultdict(list))
+    """Timeout lines by number and group; a line whose group is not known is compared with none."""
+    lines: dict[tuple[int, int], list[CollectiveTimeout]] = defaultdict(list)
     for event in facts.case.of(CollectiveTimeout):
-        if event.seq is not None and event.op not in (None, "SEND", "RECV") and event.rank is not None:
-            named = event.group is not None and (event.group.uid is not None or event.group.pg_id is not None)
-            by_seq[event.seq][group_of(facts.case, event) if named else None].append(event)
-    for seq, groups in sorted(by_seq.items()):
-        per_rank = Counter((e.rank, e.op, e.numel_in) for found in groups.values() for e in found)
-        if facts.progress.recorded_ranks:
-            groups.pop(None, None)
-        if None in groups and len({r for r, _, _ in per_rank}) < len(per_rank):
-            groups.pop(None)  # one rank waits in two groups under one number: lines without a group do not say in which
-        named_groups = [g for g in groups if g is not None]
-        if len(named_groups) == 1 and None in groups:
-            yield seq, [*groups[named_groups[0]], *groups[None]]
-        else:
-            yield from ((seq, groups[g]) for g in sorted(groups, key=lambda g: -1 if g is None else g))
+        group = group_of(facts.case, event)
+        if (
+            event.seq is not None
+            and event.op not in (None, "SEND", "RECV")
+            and event.rank is not None
+            and group is not None
+        ):
+            lines[event.seq, group].append(event)
+    yield from ((seq, lines[seq, group]) for seq, group in sorted(lines))
 
 
 def _differing_timeouts(
@@ -199,14 +194,6 @@ def _element_count(count: int | None) -> str:
     return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
 
 
-def _has_several_timeouts(facts: Facts, rank: int) -> bool:
-    """True when a rank gave up on several sequence numbers in lines that name no group.
-
-    The numbers may be of several groups.
-    """
-    return len({e.seq for e in facts.case.of(CollectiveTimeout, rank) if e.group is None}) > 1
-
-
 def _completed_by_others(facts: Facts) -> Hypothesis | None:
     """Concludes unlike calls when one member waits in a call that another counts as completed.
 
@@ -221,7 +208,7 @@ def _completed_by_others(facts: Facts) -> Hypothesis | None:
         if call is None or line is None or line.seq != call.seq or not call.completed:
             continue
         progress = facts.progress.by_group_rank.get((call.group, rank))
-        ahead = Ranks(r for r in call.completed if r in lines and not _has_several_timeouts(facts, r))
+        ahead = Ranks(r for r in call.completed if r in lines and group_of(facts.case, lines[r]) == call.group)
         if progress is None or not ahead:
             continue
         has_issued_more = progress.enqueued > call.seq

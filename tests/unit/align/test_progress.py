@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, said
 
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.align.progress.table import ProgressTable, build_progress_table
+from nccldoctor.align.progress.unnamed_lines import place_unnamed_lines
 from nccldoctor.events import BlockingWaitTimeout, DumpSignal, GroupRef, WorkStatus
+from nccldoctor.identify.case import Case
 
 PAIR = Team("7", "tp", (2, 3))
 DEFAULT_REF = GroupRef(pg_id=0, uid="0")
@@ -22,6 +26,11 @@ def front_of(*recorded_ranks: RecordedRank, rank: int = 0, logs: tuple[Log, ...]
     """The front of one rank in the default group."""
     found = case(*recorded_ranks, logs=logs)
     return build_progress_table(found).by_group_rank[(found.naming.by_local[(rank, "0")], rank)]
+
+
+def placed(*recorded_ranks: RecordedRank, logs: Sequence[Log] = ()) -> Case:
+    """A case whose lines without a group have been given one."""
+    return place_unnamed_lines(case(*recorded_ranks, logs=logs))
 
 
 def log(rank: int, *events: object) -> Log:
@@ -215,40 +224,65 @@ def test_a_line_without_a_rank_moves_no_front() -> None:
 
 def test_a_line_without_a_group_means_the_one_in_which_its_rank_recorded_that_call() -> None:
     recorded = RecordedRank(2, WORLD, PAIR).calls(2).calls(5, team=PAIR).call(team=PAIR, done=False)
-    found = case(recorded, logs=[log(2, gave_up(2, 6))])
+    found = placed(recorded, logs=[log(2, gave_up(2, 6))])
     assert group_of(found, found.events[0]) == group_named(found, "7")
 
 
 def test_two_groups_with_that_number_are_told_apart_by_size() -> None:
     recorded = RecordedRank(2, WORLD, PAIR).call(n=8).call(team=PAIR, n=32, done=False)
-    found = case(recorded, logs=[log(2, gave_up(2, 1, numel_in=32), gave_up(2, 1, numel_in=None))])
+    found = placed(recorded, logs=[log(2, gave_up(2, 1, numel_in=32), gave_up(2, 1, numel_in=None))])
     assert group_of(found, found.events[0]) == group_named(found, "7")
-    assert group_of(found, found.events[1]) is None, "both fit"
+    assert found.groups[group_of(found, found.events[1]) or 0].label == "not named", "both fit"
 
 
 def test_without_dumps_a_line_without_a_group_means_the_default_group() -> None:
-    found = case(logs=[log(2, gave_up(2, 6)), log(3, gave_up(3, 6))])
+    found = placed(logs=[log(2, gave_up(2, 6)), log(3, gave_up(3, 6))])
     assert group_of(found, found.events[0]) == 0
 
 
+def test_a_group_that_only_an_assumption_names_says_so() -> None:
+    found = placed(logs=[log(2, gave_up(2, 6)), log(3, gave_up(3, 6))])
+    assert found.groups[0].label == "default_pg (assumed)"
+    named = placed(logs=[log(2, gave_up(2, 6, team=WORLD)), log(3, gave_up(3, 6))])
+    assert named.groups[0].label == "default_pg (0)"
+    assert {group_of(named, e) for e in named.events} == {0}
+
+
+def test_a_line_joins_the_group_in_which_a_peer_recorded_the_same_call() -> None:
+    recorded = RecordedRank(2, WORLD, PAIR).calls(5, team=PAIR).call(team=PAIR, n=32, done=False)
+    found = placed(recorded, logs=[log(3, gave_up(3, 6, numel_in=32)), log(1, gave_up(1, 6, numel_in=32))])
+    assert group_of(found, found.events[0]) == group_named(found, "7")
+    assert found.groups[group_of(found, found.events[1]) or 0].label == "not named", "rank 1 is no member"
+
+
+def test_a_gather_over_the_whole_job_is_of_the_default_group() -> None:
+    gather = gave_up(1, 9, op="_ALLGATHER_BASE", numel_in=8, numel_out=32)
+    found = placed(logs=[log(0, gave_up(0, 6)), log(1, gather), log(3)])
+    assert [group_of(found, e) == 0 for e in found.events] == [False, True]
+
+
 def test_unless_its_number_inside_the_group_is_another_than_its_rank() -> None:
-    found = case(logs=[log(2, gave_up(2, 6, group_rank=0)), log(3, gave_up(3, 6))])
-    assert group_of(found, found.events[0]) is None
+    found = placed(logs=[log(2, gave_up(2, 6, group_rank=0)), log(3, gave_up(3, 6))])
+    assert {found.groups[group_of(found, e) or 0].label for e in found.events} == {"not named"}
 
 
-def test_of_numbers_far_apart_only_that_of_most_ranks_may_be_the_default_groups() -> None:
-    logs = [log(r, gave_up(r, 6), *([gave_up(r, 900 + r)] if r < 2 else [])) for r in range(4)]
-    found = case(logs=logs)
-    assert [group_of(found, e) for e in found.events] == [None if e.seq > 6 else 0 for e in found.events]
+@pytest.mark.parametrize("other", [8, 900])
+def test_numbers_that_do_not_queue_behind_each_other_are_of_groups_that_nobody_names(other: int) -> None:
+    found = placed(logs=[log(r, gave_up(r, 6), *([gave_up(r, other)] if r < 2 else [])) for r in range(4)])
+    groups = [group_of(found, e) for e in found.events]
+    assert len(set(groups)) == len(groups), "each line is of a group of its own"
+    assert {found.groups[g].label for g in groups if g is not None} == {"not named"}
 
 
-def test_two_numbers_of_as_many_ranks_are_of_nobody_knows_which_group() -> None:
-    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 900)) for r in range(4)])
-    assert {group_of(found, e) for e in found.events} == {None}
+def test_who_gives_up_on_a_later_call_that_needs_everybody_is_in_another_group() -> None:
+    found = placed(logs=[log(0, gave_up(0, 6)), log(1, gave_up(1, 7))])
+    assert len({group_of(found, e) for e in found.events} - {0}) == 2
+    early = placed(logs=[log(0, gave_up(0, 6, op="BROADCAST")), log(1, gave_up(1, 7))])
+    assert {group_of(early, e) for e in early.events} == {0}, "one member may finish a broadcast before the others"
 
 
 def test_numbers_that_queue_behind_each_other_are_of_one_group() -> None:
-    found = case(logs=[log(r, gave_up(r, 6), gave_up(r, 7)) for r in range(4)])
+    found = placed(logs=[log(r, gave_up(r, 6), gave_up(r, 7)) for r in range(4)])
     assert {group_of(found, e) for e in found.events} == {0}
 
 
