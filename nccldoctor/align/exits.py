@@ -153,7 +153,7 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if activity.own_exceptions or activity.alarms or activity.secondary_errors or _was_cancelled(case, event):
         return False
     if code == -6:
-        return not activity.teardown and activity.logged and math.isnan(liveness.alarm)
+        return not activity.teardown and activity.logged and liveness.first_alarm is None
     if code == -9 and _was_forced(case, event):
         return False
     if code in FATAL:

@@ -18,7 +18,8 @@ from nccldoctor.model.evidence_sources import observers
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
     """All doubts about a conclusion, the strongest first, each sentence once."""
-    doubts = {doubt.says: doubt for doubt in (*_of_observers(facts, conclusion), *_of_losses(facts, conclusion))}
+    found = (*_of_observers(facts, conclusion), *_of_groups(facts, conclusion), *_of_losses(facts, conclusion))
+    doubts = {doubt.says: doubt for doubt in found}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
     return strongest_first((*own.values(), *(doubt for says, doubt in doubts.items() if says not in own)))
 
@@ -53,6 +54,19 @@ def _are_shown_outside(facts: Facts, conclusion: Conclusion) -> bool:
         return bool(ranks) and frozenset(facts.case.world) <= ranks | conclusion.victims
     is_outside = conclusion.cause.family in (Family.ABSENT, Family.SLOW) and ranks <= facts.ledger.heard
     return is_outside and are_only_ones_left(facts, ranks)
+
+
+ON_RECORD = (CauseClass.DIED, CauseClass.RAISED, CauseClass.HARDWARE, CauseClass.NETWORK, CauseClass.INIT)
+"""Causes that something records, whichever call the others wait in."""
+
+
+def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
+    """Where several groups wait and nothing names them, each may miss a rank of its own."""
+    several = any(group.learned == "unnamed" for group in facts.case.groups)
+    if not several or conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
+        return
+    if not are_only_ones_left(facts, conclusion.ranks):
+        yield Doubt.at_most(Confidence.LOW, "ranks wait in several groups, and the lines do not say in which")
 
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:

@@ -17,6 +17,7 @@ from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
 from nccldoctor.diagnose.why import reasons, runner_up
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal, Stalled
+from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.ranks import Ranks
 
 NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFINISHED})
@@ -154,7 +155,7 @@ def _with_absentees(stalled: Stalled | None, draft: Conclusion) -> Stalled | Non
     """The call with those named as absent among its missing; where they are but a guess they stay unseen."""
     if stalled is None or draft.cause.family not in (Family.ABSENT, Family.SLOW):
         return stalled
-    if draft.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM):
+    if draft.confidence_in.ranks not in (Confidence.HIGH, Confidence.MEDIUM) or stalled.group == NOT_NAMED:
         return stalled
     absent = stalled.unseen & draft.ranks
     return replace(stalled, missing=stalled.missing | absent, unseen=stalled.unseen - absent)

@@ -174,6 +174,11 @@ class Note(Event):
         return self.what in _TROUBLE or self.what in _FAILED or self.is_prompt
 
     @property
+    def has_lost_loss(self) -> bool:
+        """True where the loss is not a number: the job may go on, and what it computes is worth nothing."""
+        return self.what == "loss-nan"
+
+    @property
     def is_prompt(self) -> bool:
         """True where the program waits for the input of a person."""
         return self.what in ("debugger", "question")

@@ -58,6 +58,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     events = [event for one in parsed for event in one.events]
     processes = ProcessTable()
     read_processes(events, processes)
+    parsed = [_with_host_in_name(one, processes) for one in parsed]
     files, gaps = _file_ranks(parsed, processes)
     for one in parsed:
         rank, source = files.rank[one.source.id], one.source
@@ -113,6 +114,15 @@ def _with_hosts_of_trees(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
         replace(one, source=replace(one.source, host=above[one.source.id][at])) if one.source.id in above else one
         for one in parsed
     ]
+
+
+def _with_host_in_name(one: Parsed, processes: ProcessTable) -> Parsed:
+    """``worker-27.log``, where lines anywhere say that ranks run on ``worker-27``: the file is of that host."""
+    if one.source.host is not None:
+        return one
+    *folders, name = one.source.path.split("/")
+    host = next((part for part in (name.split(".")[0], *reversed(folders)) if part in processes.hosts), None)
+    return replace(one, source=replace(one.source, host=host)) if host is not None else one
 
 
 def _with_local_ranks(parsed: Sequence[Parsed]) -> Sequence[Parsed]:

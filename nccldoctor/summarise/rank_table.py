@@ -60,6 +60,8 @@ def _rank_state(
 ) -> RankState:
     """The row of one rank; ``texts`` keeps descriptions of calls, since thousands of ranks wait in the same one."""
     case, waits_in = facts.case, facts.wait_graph.waits_in.get(rank, ())
+    if role is Role.UNINVOLVED:  # its dump may be older than its end
+        waits_in = ()
     call = facts.wait_graph.calls.get(waits_in[0]) if waits_in else None
     own = next((p for p in progress if call is not None and p.group == call.group), None)
     if own is None:
@@ -115,9 +117,9 @@ def notices(facts: Facts) -> tuple[str, ...]:
 
 
 def alarm(facts: Facts) -> Alarm | None:
-    """The first complaint in the input, most often that of a victim."""
+    """The first complaint in the input, most often that of a victim; Ctrl-C is none, it is a person's."""
     event = facts.liveness.first_alarm
-    if event is None:
+    if event is None or event.is_stop_by_person:
         return None
     time = event.time if event.time is not None and event.time.year != YEARLESS else None
     return Alarm(event.rank, event.place, time)

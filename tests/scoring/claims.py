@@ -55,6 +55,7 @@ class World:
     logged: frozenset[int]
     gave_up: frozenset[int]
     codes: dict[int, int | None]
+    stood: frozenset[int] = frozenset()
 
     def made(self, rank: int, group: str | None, seq: int) -> list[Issued]:
         """The calls of that number that the rank issued; of any group where the group has no true name."""
@@ -73,8 +74,8 @@ class World:
         return any(not i.is_complete for i in self.made(rank, group, seq))
 
     def waits(self, rank: int) -> bool:
-        """True where some call of the rank did not complete."""
-        return any(i.rank == rank and not i.is_complete for i in self.issued)
+        """True where some call of the rank did not complete, or its stack was written as one that waits."""
+        return rank in self.stood or any(i.rank == rank and not i.is_complete for i in self.issued)
 
 
 def world_of(job: simulator.Job | staged.Job) -> World:
@@ -109,6 +110,7 @@ def _of_staged(job: staged.Job) -> World:
         frozenset(kept.logs),
         frozenset(r for r, fate in enumerate(played.fates) if fate.fires),
         {r: fate.code for r, fate in enumerate(played.fates)},
+        frozenset(kept.stacks - set(job.truth["culprit_ranks"])) if job.truth["hang"] else frozenset(),
     )
 
 

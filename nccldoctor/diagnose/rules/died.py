@@ -109,7 +109,8 @@ def _silent_end(facts: Facts, rank: int) -> list[Citation]:
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a node may be lost: all ranks of one host, or of a node-sized block, left nothing."""
     call, gone = stall.call, _silent_block(facts, stall)
-    if call is None or not gone:
+    ended = gone & facts.liveness.exited
+    if call is None or not gone or (ended and ended != gone):  # who recorded the end of some of them outlived it
         return None
     host = facts.hosts.name(gone)
     is_read = bool(gone & facts.liveness.logged) or (

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.cadence import has_reached
+from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.proof import Health, Proof
 from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -19,11 +21,16 @@ from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.events import Stack
+from nccldoctor.events import Note, Stack
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
 
 CAUSE = CauseClass.NONE
+
+FEW_STEPS = 4
+"""Steps, or recorded calls, that it takes to see that a rank is late again and again."""
+
+NO_NUMBER = Doubt.at_most(Confidence.LOW, "what the job computes is no longer a number")
 
 _HEADS = {
     Proof.ENDED: "The job ended well: no stall and no failure in its files",
@@ -45,10 +52,13 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
     head = _HEADS[health.proof]
+    diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
+    if diverged:
+        head, evidence = f"{head}; but the loss is not a number", [Line(diverged[0], "the loss is lost"), *evidence]
     return Hypothesis(
         f"{head}; not everything could be read: {lost}" if lost else head,
         evidence,
-        tuple(_doubts_of_proof(facts, health, lost)),
+        (*_doubts_of_proof(facts, health, lost), *_doubts_of_length(facts), *([NO_NUMBER] if diverged else [])),
         refuted_by=f"what is lost of {lost}" if lost else "",
     )
 
@@ -76,6 +86,16 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
         yield Doubt.at_most(Confidence.MEDIUM, "no line says that the job ended")
     elif case.world - (health.ended | _at_last_step(facts)):
         yield Doubt.at_most(Confidence.MEDIUM, "not every rank is seen to end")
+
+
+def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
+    """A rank that is late again and again shows after some steps only."""
+    steps = max((len(reported_steps(own)) for own in facts.liveness.by_rank.values()), default=0)
+    calls = int(np.bincount(facts.case.call_rank[facts.progress.collective]).max(initial=0))
+    if max(steps, calls) < FEW_STEPS:
+        yield Doubt.at_most(
+            Confidence.MEDIUM, f"fewer than {FEW_STEPS} steps are on record: a late rank would not show"
+        )
 
 
 def _at_last_step(facts: Facts) -> Ranks:
