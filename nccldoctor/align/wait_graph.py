@@ -202,7 +202,7 @@ def _timeouts(case: Case) -> _Timeouts:
 
 
 def _has_same_timeout(timeouts: _Timeouts, seq: int, inside: set[int], rank: int) -> bool:
-    """True when a line of ``rank`` gives up on the call of the ranks inside: same group, number, operation and size."""
+    """True when ``rank`` gave up on the call of the ranks inside: same group, number, operation and size."""
     own = timeouts.get((rank, seq), set())
     return bool(own) and any(own & timeouts.get((r, seq), set()) for r in inside)
 

@@ -97,6 +97,32 @@ def test_the_terminal_and_the_ticket_tell_of_the_cut_file(tmp_path: Path) -> Non
     assert exit_code(found.diagnosis) == 3
 
 
+def ended(steps: int, *more: str) -> dict[str, str | bytes]:
+    """Four ranks that report steps and end well; rank 0 writes ``more``."""
+    done = {r: "".join(step_line(r, s, f"09:00:{s:02d}") for s in range(1, steps + 1)) for r in range(4)}
+    done[0] += "".join(f"{line}\n" for line in more)
+    files = {
+        f"logs/rank_{r}.log": f"[rank{r}]: world_size=4\n{text}[rank{r}]: training finished\n"
+        for r, text in done.items()
+    }
+    return dict(files)
+
+
+def test_a_late_rank_would_not_show_in_three_steps() -> None:
+    few, many = read(ended(3)), read(ended(4))
+    assert few.cause == many.cause == "none", f"{few} {many}"
+    says = few.verdict["doubts"]
+    assert "fewer than 4 steps are on record: a late rank would not show" in says
+    assert not any("fewer than" in doubt for doubt in many.verdict["doubts"])
+
+
+def test_a_loss_that_is_no_number_is_no_clean_run() -> None:
+    ruling = read(ended(6, "[rank0]: loss is nan, checking the weights"))
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
+    assert ruling.verdict["headline"].endswith("but the loss is not a number")
+    assert read(ended(6, "[rank0]: loss is nano-scaled")).verdict["confidence"] != "low"
+
+
 def test_steps_and_nothing_else_prove_nothing() -> None:
     ruling = read(dict(TRAIN))
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), "a job that stands leaves the same lines"

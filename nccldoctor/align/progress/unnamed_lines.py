@@ -40,7 +40,7 @@ def line_key(event: Event) -> LineKey | None:
 
 
 def place_unnamed_lines(case: Case) -> Case:
-    """The case with a group for each line that names none: a known one where that is proved, else one of its own."""
+    """Give each line that names no group a known one where something proves it, else one of its own."""
     lines = [e for e in (*case.of(CallTimeout), *case.of(WorkStatus)) if e.group is None]
     keys = list(dict.fromkeys(key for e in lines if (key := line_key(e)) is not None))
     if not keys:
@@ -52,7 +52,7 @@ def place_unnamed_lines(case: Case) -> Case:
         key: 0 for e in lines if (key := line_key(e)) is not None and key not in placed and _is_of_world(case, e)
     }
     groups, left = list(case.groups), [key for key in keys if key not in placed]
-    if left and _may_be_of_one_group(case, lines, named):
+    if left and _can_be_one_group(case, lines, named):
         placed |= dict.fromkeys(left, 0)
         groups[0] = replace(groups[0], is_assumed=not named)
         left = []
@@ -139,7 +139,7 @@ def _is_of_world(case: Case, event: Event) -> bool:
     return case.groups[0].learned == "world" and small > 0 and big == small * case.world_size
 
 
-def _may_be_of_one_group(case: Case, lines: Sequence[Event], named: Mapping[LineKey, int]) -> bool:
+def _can_be_one_group(case: Case, lines: Sequence[Event], named: Mapping[LineKey, int]) -> bool:
     """True when all calls of a job without other groups fit the default group.
 
     All members wait in one call, and some watchdogs give up on those queued right behind it too. Another number of a rank, or of a peer
@@ -158,5 +158,5 @@ def _may_be_of_one_group(case: Case, lines: Sequence[Event], named: Mapping[Line
             return False
     firsts = [(min(own), key[2]) for own in calls.values() for key in own[min(own)]]
     newest = max(number for number, _ in firsts)
-    may_differ = all(op not in NEEDS_ALL for number, op in firsts if number < newest)
-    return newest - min(number for number, _ in firsts) <= QUEUED and may_differ
+    can_differ = all(op not in NEEDS_ALL for number, op in firsts if number < newest)
+    return newest - min(number for number, _ in firsts) <= QUEUED and can_differ

@@ -54,6 +54,17 @@ def test_a_name_that_nothing_contradicts_holds() -> None:
     assert found.gaps == ()
 
 
+@pytest.mark.parametrize(
+    "path, ranks", [("worker-2.log", [1, None]), ("worker-2/out.txt", [1, None]), ("worker-20.log", [1, 0])]
+)
+def test_a_file_named_like_a_host_is_of_that_host(path: str, ranks: list[int | None]) -> None:
+    placed = Log(
+        "launcher.log", [said(ProcessExit, r, reporter="torchrun", exitcode=1, host=f"worker-{r + 1}") for r in (0, 1)]
+    )
+    lines = Log(path, [gave_up(None, 6, group_rank=1), gave_up(None, 6, group_rank=0)])
+    assert ranks_of(placed, lines)[2:] == ranks, "rank 0 runs on another host: [Rank 0] counts inside a group"
+
+
 def test_a_merged_file_lends_its_rank_to_nobody() -> None:
     found = case(logs=[Log("all.log", [beat(0), beat(1), beat(None)], rank=0)])
     assert found.sources[0].rank is None

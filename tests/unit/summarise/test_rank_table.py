@@ -11,7 +11,7 @@ from builders.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said,
 import nccldoctor.samples
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import CommInit, Heartbeat, Stack, Version
+from nccldoctor.events import CommInit, ExceptionRaised, Heartbeat, Stack, Version
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Gap, RankState, Role, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -212,3 +212,12 @@ def test_of_a_rank_that_only_others_counted_that_is_its_last_sign() -> None:
     folder = Path(nccldoctor.samples.__path__[0]) / "ras-queries"
     signs = {state.last_sign for state in nccldoctor.analyze(folder).diagnosis.ranks}
     assert signs == {"nothing of its own was read; others counted its calls"}
+
+
+def test_a_person_who_stops_the_job_raises_no_alarm() -> None:
+    stopped = said(ExceptionRaised, 2, type="KeyboardInterrupt", origin="echo")
+    assert alarm(facts(logs=[Log("r2.log", [stopped], rank=2)])) is None
+    failed = said(ExceptionRaised, 2, type="DistBackendError", origin="echo")
+    found = alarm(facts(logs=[Log("r2.log", [failed], rank=2)]))
+    assert found is not None
+    assert found.rank == 2
