@@ -341,10 +341,14 @@ class StoreError(Event):
 
 @kind("rendezvous-error", writer=Writer.LAUNCHER, wording="the launcher's rendezvous failed")
 class RendezvousError(Event):
-    """The launcher's rendezvous failed or lost a node."""
+    """The launcher's rendezvous failed or lost a node.
+
+    ``what`` is store-lost where an agent lost the store while its workers ran.
+    """
 
     message: str = ""
     node: str | None = None
+    what: str = ""
 
     @property
     def is_trouble(self) -> bool:

@@ -13,6 +13,9 @@ from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
+_STACK = 40
+"""Lines of a traceback above its exception that are looked at."""
+
 _QUOTED = lazy(r"'([^']{1,200})'")
 
 
@@ -30,4 +33,16 @@ class Rendezvous(LineParser):
             named = hit.groupdict()
             nodes = _QUOTED.findall(named["removed"])[:64] if "removed" in named else [named.get("node")]
             for node in nodes or [None]:
-                yield RendezvousError(**common(line), message=hit[0][:500], node=node)
+                yield RendezvousError(
+                    **common(line),
+                    message=hit[0][:500],
+                    node=node,
+                    what="store-lost" if _was_running(line, hit[0]) else "",
+                )
+
+
+def _was_running(line: Line, message: str) -> bool:
+    """True where an agent lost the store while it watched its workers: then they had come up."""
+    if "RendezvousConnectionError: " not in message:
+        return False
+    return any("num_nodes_waiting" in above.body for above in line.preceding(_STACK))

@@ -37,6 +37,6 @@ class GlooParser(LineParser):
         peer = hit["peer"] or hit["peer2"]
         if hit["mesh"] and (tried := _REMOTE.search(hit["mesh"])):
             peer = tried["ip"]
-        how = "closed" if hit["closed"] else how_of(hit["why"] or hit["mesh"])
+        how = "closed" if hit["closed"] else "setup" if hit["mesh"] else how_of(hit["why"])
         message = hit[0] if hit["mesh"] else hit[0].partition("] ")[2]
         yield SocketError(**common(line), peer=peer, echo=True, how=how, message=message[:300])

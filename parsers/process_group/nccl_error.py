@@ -47,9 +47,7 @@ class NcclErrors(LineParser):
         code, last = code_and_last_error(line)
         here = _CODE.search(match[0])
         if code is None:
-            code = (
-                here[0] if here else next((name for words, name in _STRINGS.items() if words in match[0].lower()), None)
-            )
+            code = here[0] if here else code_of_words(match[0])
         if code is None and "timeout in" in match[0]:
             code = "ncclTimeout"
         inside = _REPORTER.search(line.body[: match.start()])
@@ -61,6 +59,12 @@ class NcclErrors(LineParser):
             last_error=last,
             topic=topic_of(last or ""),
         )
+
+
+def code_of_words(text: str) -> str | None:
+    """The code behind the words of ``ncclGetErrorString``: ``ncclSystemError`` for *unhandled system error*."""
+    low = text.lower()
+    return next((name for words, name in _STRINGS.items() if words in low), None)
 
 
 def _has_head(line: Line) -> bool:

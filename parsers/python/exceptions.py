@@ -39,6 +39,14 @@ _OTHER_RANK = lazy(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
 """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
 
 
+_UNREDUCED = "Expected to have finished reduction in the prior iteration"
+_NO_GRADIENT = lazy(
+    r"Parameter(?:s which did not receive grad for rank (?P<rank>\d{1,7}): (?P<names>.{1,300})| indices which did not receive"
+    r" grad for rank (?P<index_rank>\d{1,7}):)"
+)
+"""What DDP adds (pytorch ``c10d/reducer.cpp``, 1.9 to 2.13): names at ``TORCH_DISTRIBUTED_DEBUG``, else indices."""
+
+
 @line_parser
 class Exceptions(LineParser):
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
@@ -74,7 +82,20 @@ def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = 
     base = common(traceback.line)
     for name in ("rank", "time", "host", "pid"):
         base[name] = base[name] if base[name] is not None else common(header)[name]
+    if _UNREDUCED in traceback.message:
+        fields |= _without_gradient(traceback, base["rank"])
     return ExceptionRaised(**{**base, **fields, **more})
+
+
+def _without_gradient(traceback: Raised, rank: int | None) -> dict[str, Any]:
+    """The rank that DDP names on the lines below its error, and the parameters as far as it lists them."""
+    below = (hit for line in traceback.line.following(8) if (hit := _NO_GRADIENT.search(line.body)))
+    hit = next(below, None)
+    if hit is None:
+        return {}
+    named = f": no gradient for {hit['names'].strip()}" if hit["names"] else traceback.message[len(_UNREDUCED) :]
+    own = int(hit["rank"] or hit["index_rank"]) if rank is None else rank
+    return {"rank": own, "message": f"{_UNREDUCED}{named}"[:500]}
 
 
 def _traceback(header: Line) -> Iterator[Event]:

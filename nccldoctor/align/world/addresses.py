@@ -9,7 +9,7 @@ from nccldoctor.events import CommInit, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.hosts import host_key, why_unreachable
 
-_NO_ANSWER = ("refused", "timed-out", "unreachable")
+_NO_ANSWER = ("refused", "timed-out", "unreachable", "setup")
 
 
 def wrong_addresses(case: Case) -> Iterator[tuple[CommInit | SocketError, str]]:

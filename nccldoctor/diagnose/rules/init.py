@@ -347,6 +347,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     errors = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
     rendezvous = list(facts.case.of(RendezvousError))
     has_started = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # an agent closes workers it started
+    has_started |= any(e.what == "store-lost" for e in rendezvous)
     if not errors and (not rendezvous or has_started):
         return None
     waiting = Ranks(e.rank for e in errors if e.rank is not None)

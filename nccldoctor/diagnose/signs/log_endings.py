@@ -34,6 +34,10 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             "A call of NCCL failed",
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
+        (
+            "The launcher lost the store of its rendezvous while the job ran",
+            [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
+        ),
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
         (
