@@ -80,6 +80,7 @@ class ExceptionRaised(Event):
     connection failed, empty where the text is cut before the exception. ``frame`` is the innermost user
     frame, ``code`` its line as the traceback quotes it, ``frames`` the stack, innermost first. ``logged`` means that the process caught
     it, or lost just a thread. ``local_rank`` is the index a launcher gave; ``worker`` the data-loader worker it happened in.
+    ``signal`` is what ended a launcher that tells of it in an exception.
     """
 
     type: str = ""
@@ -91,6 +92,7 @@ class ExceptionRaised(Event):
     logged: bool = False
     local_rank: int | None = None
     worker: int | None = None
+    signal: str | None = None
 
     @property
     def is_uncaught(self) -> bool:
@@ -119,8 +121,8 @@ class ExceptionRaised(Event):
 
     @property
     def is_stop_by_person(self) -> bool:
-        """True of Python's word for Ctrl-C."""
-        return self.type == "KeyboardInterrupt"
+        """True of Python's word for Ctrl-C, and of a launcher that SIGINT ended."""
+        return self.type == "KeyboardInterrupt" or self.signal == "SIGINT"
 
     def _phrase(self) -> str:
         name = self.type.rpartition(".")[2] or "an exception"

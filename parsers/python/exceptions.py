@@ -9,6 +9,7 @@ from typing import Any
 from nccldoctor.events import Event, ExceptionRaised, Note
 from nccldoctor.model.recorded_calls import Frame
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.exit_codes import exit_and_signal
 from nccldoctor.parsers.python import tracebacks
 from nccldoctor.parsers.python.secondary_exceptions import is_echo, origin
 from nccldoctor.parsers.python.tracebacks import Raised, frame_text, user_frame
@@ -35,6 +36,7 @@ _NAMED = lazy(
 _LEVEL = lazy(r"\b(?:ERROR|CRITICAL|FATAL|SEVERE|EXCEPTION|[Ee]rror|[Ff]ailed|[Uu]nhandled|[Uu]ncaught)\b")
 _WORKER = lazy(r"Caught \S{1,200} in (?:DataLoader worker process (?P<worker>\d{1,6})|pin memory thread|replica \d)")
 _SPAWNED = lazy(r"-- Process (\d{1,7}) terminated with the following error:")
+_SIGNAL = lazy(r"got signal: (\d{1,2})\b")
 _OTHER_RANK = lazy(re.escape(tracebacks.HEADER) + r": \(RANK (\d{1,7})\)")
 """Whose traceback it is where a rank prints that of another (torch ``distributed/checkpoint/api.py``)."""
 
@@ -79,6 +81,8 @@ def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = 
         "origin": origin(traceback.type, traceback.message, traceback.frames, causes) if traceback.type else "",
         "logged": header.mark.severity is not None,
     }
+    if (signal := _SIGNAL.search(traceback.message)) and traceback.type.endswith("SignalException"):
+        fields["signal"] = exit_and_signal(-int(signal[1]), None)["signal"]
     base = common(traceback.line)
     for name in ("rank", "time", "host", "pid"):
         base[name] = base[name] if base[name] is not None else common(header)[name]

@@ -74,3 +74,53 @@ def test_an_exit_before_it_is_the_cause() -> None:
     ruling = read({"slurm-5.out": TASKS + WORK + "srun: error: n2: task 3: Killed\n" + NOTICE.format("TIME LIMIT")})
     assert ruling.cause == "died", str(ruling)
     assert "killed by SIGKILL" in ruling.verdict["headline"], str(ruling)
+
+
+def interrupted(rank: int, inner: str) -> str:
+    """The traceback of a Ctrl-C that found a rank in this frame."""
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/srv/train.py", line 8, in <module>',
+        inner,
+        "KeyboardInterrupt",
+    )
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+WORKS = '  File "/srv/train.py", line 41, in step'
+WAITS_IN = '  File "/opt/py/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 4800, in barrier'
+AGENT = (
+    'Traceback (most recent call last):\n  File "/opt/py/bin/torchrun", line 8, in <module>\n'
+    "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2214 got signal: {}\n"
+)
+
+
+def test_a_person_who_stops_ranks_at_work_found_no_failure() -> None:
+    ruling = read({"train.log": STEPS + interrupted(0, WORKS) + interrupted(1, WORKS) + AGENT.format(2)})
+    assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
+    assert "A person stopped the job" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            interrupted(0, WAITS_IN) + interrupted(1, WORKS),
+            "rank 0 waiting for a peer in <module> (train.py:8), rank 1 in step",
+        ),
+        (AGENT.format(2), "A person stopped the job"),
+        (
+            '^CTraceback (most recent call last):\n  File "/srv/train.py", line 8, in <module>\nKeyboardInterrupt\n',
+            "A person",
+        ),
+    ],
+)
+def test_a_person_who_may_have_stopped_a_hang_is_an_answer_and_no_all_clear(text: str, said: str) -> None:
+    ruling = read({"train.log": STEPS + text})
+    assert ruling.cause == "undetermined", str(ruling)
+    assert said in ruling.verdict["headline"], str(ruling)
+
+
+def test_sigterm_and_a_failure_before_it_are_no_persons_word() -> None:
+    for text in (AGENT.format(15), UNCAUGHT + interrupted(1, WORKS)):
+        assert "person" not in read({"train.log": STEPS + text}).verdict["headline"]

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.health.good_ends import good_ends
+from nccldoctor.align.health.good_ends import good_ends, is_step
 from nccldoctor.align.health.passed_calls import unpassed_stalls
 from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
 from nccldoctor.align.liveness import Liveness, RankActivity
@@ -45,7 +45,8 @@ class Health:
     """What shows that a job is well, and what speaks against it.
 
     ``ends`` are the lines that show a good end, ``ended`` the ranks that they speak of, ``over`` also those that were at work until then.
-    ``troubles`` are lines that nothing answers, ``unexplained`` those among them that were not understood. ``standing`` are ranks that
+    ``troubles`` are lines that nothing answers, ``unexplained`` those among them that were not understood. ``stops`` are lines of a
+    person's SIGINT that explain all trouble. ``standing`` are ranks that
     wait in a call or have not come up, and are not seen to go on.
     """
 
@@ -56,6 +57,7 @@ class Health:
     troubles: tuple[Event, ...]
     standing: Ranks
     unexplained: tuple[Unexplained, ...] = ()
+    stops: tuple[Event, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -74,7 +76,8 @@ def observe_health(facts: Facts) -> Health:
     seen = facts.liveness.logged | facts.liveness.dumped
     moved = _has_moved(facts)
     stand = _stuck_ranks(facts, moved)
-    if _was_stopped_by_person(facts, troubles):
+    stops = _stops_by_person(facts, troubles)
+    if stops and _was_at_work(facts, stops):
         proof, troubles = Proof.STOPPED, ()
     elif ends and not seen - over:
         proof = Proof.ENDED
@@ -85,7 +88,7 @@ def observe_health(facts: Facts) -> Health:
     else:
         proof = Proof.MOVED if moved else Proof.NOTHING
     unexplained = unanswered_lines(facts.case, facts.liveness, ends, ended)
-    return Health(proof, ends, ended, over, troubles, stand, unexplained)
+    return Health(proof, ends, ended, over, troubles, stand, unexplained, stops)
 
 
 def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:
@@ -148,14 +151,17 @@ def _has_moved(facts: Facts) -> bool:
     )
 
 
-def _was_stopped_by_person(facts: Facts, troubles: tuple[Event, ...]) -> bool:
-    """True when all trouble follows from a person's SIGINT, which found nobody waiting for a peer."""
-    stops = [e for e in facts.case.events if e.is_stop_by_person]
-    if not stops or facts.failures:
-        return False
-    if any(is_waiting(e.frames) for e in stops if isinstance(e, ExceptionRaised)):
-        return False
-    return all(e.is_stop_by_person or (e.consequence is not None and _can_follow(facts, e, stops)) for e in troubles)
+def _stops_by_person(facts: Facts, troubles: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The lines of a person's SIGINT; none where something else went wrong before it."""
+    stops = tuple(e for e in facts.case.events if e.is_stop_by_person)
+    follows = all(e.is_stop_by_person or (e.consequence is not None and _can_follow(facts, e, stops)) for e in troubles)
+    return stops if follows and not facts.failures else ()
+
+
+def _was_at_work(facts: Facts, stops: Sequence[Event]) -> bool:
+    """True when steps were made, and SIGINT found ranks at work and nobody waiting for a peer."""
+    found = [e for e in stops if isinstance(e, ExceptionRaised) and e.rank is not None]
+    return bool(found) and any(map(is_step, facts.case.events)) and not any(is_waiting(e.frames) for e in found)
 
 
 def _can_follow(facts: Facts, event: Event, stops: Sequence[Event]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.align.stack_activity import activity_of, is_waiting
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, written
 from nccldoctor.diagnose.hypothesis import Hypothesis
@@ -25,6 +25,7 @@ from nccldoctor.events import (
     DesyncReport,
     DumpSignal,
     Event,
+    ExceptionRaised,
     Note,
     ProcessExit,
     Setting,
@@ -34,6 +35,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled, Unexplained
 from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.stack_frames import innermost
 
 MOST = 3
 """Lines of one kind that are quoted."""
@@ -51,6 +53,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in exits]
     citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
+    citations += [Line(e, "a person stopped the job here") for e in stall.health.stops[:MOST]]
     citations += [line for e in failed[:MOST] if not is_cited(line := Line(e, "nothing answers it"), citations)]
     citations += [_unexplained(line) for line in stall.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
@@ -86,6 +89,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
     if isinstance(first, CallTimeout) and first.op:
         return f"{_gave_up_on(first)}; no file shows which rank it waited for"
+    if stall.health.stops:
+        return f"A person stopped the job, and no file shows whether it stood still before{_at_that_moment(stall.health.stops)}"
     if trouble:
         return f"{trouble}, and no file shows why"
     if troubles:
@@ -100,6 +105,20 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
             "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
         )
     return f"There is not enough to judge: {_missing(facts)}"
+
+
+def _at_that_moment(stops: Sequence[Event]) -> str:
+    """Where the ranks stood when a person stopped them.
+
+    Example: ``: ranks 0-1 waiting for a peer in step (train.py:41), rank 2 in load (data.py:7)``.
+    """
+    stood: dict[str, set[int]] = {}
+    for event in stops:
+        if isinstance(event, ExceptionRaised) and event.rank is not None and event.frames:
+            does = "waiting for a peer in" if is_waiting(event.frames) else "in"
+            stood.setdefault(f"{does} {innermost(event.frames)}", set()).add(event.rank)
+    places = ", ".join(f"{names(Ranks(ranks))} {where}" for where, ranks in list(stood.items())[:MOST])
+    return f": {places}" if places else ""
 
 
 def _unexplained(line: Unexplained) -> Evidence:
