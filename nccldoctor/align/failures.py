@@ -24,6 +24,7 @@ from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.world.devices import ranks_in_slot, slots_of_hosts
 from nccldoctor.align.world.hosts import Hosts
 from nccldoctor.events import (
+    AbsenceReport,
     CommInit,
     CudaError,
     Event,
@@ -50,7 +51,7 @@ TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 TAKEN_AWAY = frozenset({"preempted", "requeue", "node-failure", "time-limit", "evicted"})
 """What a scheduler does to a job or to a node, so that processes end."""
 
-NOTICED = frozenset({"ray", "vllm"})
+NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl"})
 """Parents that see a process gone and do not learn how it ended."""
 
 
@@ -283,13 +284,15 @@ def _dead_by_ras(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failu
 def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     """Ends that a parent merely noticed, where no rank had complained of anything but an exception.
 
-    After a complaint, the abort that follows it is no end of the rank's own.
+    After a complaint, the abort that follows it is no end of the rank's own. An end that a coordinator saw before is one.
     """
-    if liveness.first_alarm is not None and not isinstance(liveness.first_alarm, ExceptionRaised):
-        return
+    alarm = liveness.first_alarm
+    has_complaint = alarm is not None and not isinstance(alarm, ExceptionRaised)
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
-            yield _failure(liveness, CauseClass.DIED, event, certain=False)
+            is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport)
+            if not has_complaint or (is_other_observer and can_precede_alarm(liveness, event)):
+                yield _failure(liveness, CauseClass.DIED, event, certain=event.is_heartbeat_loss)
 
 
 def _ranks_of_node(case: Case, hosts: Hosts, event: SchedulerEvent) -> Ranks:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nccldoctor.events.base import Event, kind
 from nccldoctor.model import EventRole, Stalled
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.ranks import Ranks, names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,3 +218,62 @@ class MonitoredBarrier(Event):
     reached: Ranks = Ranks()
     op: str | None = None
     seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence(Event):
+    """Who waits for others says whom it misses, or only that somebody is missing.
+
+    ``by`` is the framework that says so, ``call`` what the others wait in. ``missing`` ranks it names, ``reached`` ranks came;
+    ``arrived`` of ``size`` came.
+    """
+
+    by: str = ""
+    what: str = ""
+    call: str | None = None
+    missing: Ranks = Ranks()
+    reached: Ranks = Ranks()
+    arrived: int | None = None
+    size: int | None = None
+    seconds: int | None = None
+
+    @property
+    def is_trouble(self) -> bool:
+        """Always true; steps that follow a warning answer it."""
+        return True
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True where all came and what they came for did not end."""
+        return self.arrived is not None and self.arrived == self.size
+
+    def _phrase(self) -> str:
+        return f"{self.by} misses {names(self.missing)}" if self.missing else f"{self.by} waits for somebody"
+
+
+@kind("absence-report", symbol="timeout", is_alarm=True)
+class AbsenceReport(Absence):
+    """A coordinator, an engine or a watchdog of another framework gave up on ranks that did not come.
+
+    ``what`` is set-up, barrier, collective, answer (of a worker) or step (of the rank that says so).
+    """
+
+
+@kind("absence-warning", symbol="timeout")
+class AbsenceWarning(Absence):
+    """A coordinator or an engine of another framework waits for ranks that have not come, and goes on waiting.
+
+    ``what`` is barrier, collective, answer (of a worker), step or quorum.
+    """
+
+
+@kind("peer-timeout")
+class PeerTimeout(CallTimeout):
+    """A rank gave up on one peer in a call.
+
+    ``peer`` is a rank inside the group, ``size`` that of the group. The peer need not be at fault: in a ring it may wait for the next
+    one itself.
+    """
+
+    peer: int | None = None
+    size: int | None = None

@@ -24,8 +24,8 @@ class ProcessExit(Event):
 
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
-    mpirun, deepspeed, lightning, ray, vllm, or ``process`` where the process itself says so. ``task`` is Slurm's task id: the
-    global rank only where each task is one rank.
+    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, or ``process`` where the process itself says so. ``task`` is Slurm's
+    task id: the global rank only where each task is one rank.
     """
 
     exitcode: int | None = None
@@ -34,6 +34,11 @@ class ProcessExit(Event):
     first: bool = False
     reporter: str = ""
     task: int | None = None
+
+    @property
+    def is_heartbeat_loss(self) -> bool:
+        """True where a coordinator only misses its heartbeats: a stopped process and a lost link look the same."""
+        return self.reporter in ("jax", "hccl")
 
     @property
     def was_closed(self) -> bool:
@@ -69,6 +74,8 @@ class ProcessExit(Event):
     def _phrase(self) -> str:
         if self.signal:
             return f"ended by {self.signal}"
+        if self.is_heartbeat_loss:
+            return "sends no heartbeats any more"
         return "ended" if self.exitcode is None else f"ended with exit code {self.exitcode}"
 
 

@@ -13,7 +13,21 @@ _TRIALS = 600  # joins tried in one file, some 0.2 ms each
 _EARNED, _MOST = 40, 20_000  # more of them for each successful join, and in all: some five seconds
 
 _GREEDY = frozenset(
-    ("exception", "setting", "progress", "phase", "heartbeat", "version", "stack", "note", "nccl-warn", "comm-init")
+    (
+        *(
+            "exception",
+            "setting",
+            "progress",
+            "phase",
+            "heartbeat",
+            "version",
+            "stack",
+            "note",
+            "nccl-warn",
+            "comm-init",
+        ),
+        *("absence-report", "absence-warning", "peer-timeout"),
+    )
 )
 """Kinds that take in whatever follows them: no proof that a join is right."""
 

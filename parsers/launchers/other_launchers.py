@@ -21,7 +21,9 @@ from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
 _KILLING = lazy(r"Killing subprocess (\d{1,10})")
-_EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE): {1,6}(-?\d{1,6})")
+_EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE|Errorcode): {1,6}(-?\d{1,6})|KILLED BY SIGNAL: {1,6}(\d{1,2})")
+_CODE_BELOW = ("mpirun", "sglang")
+"""Reporters that print the exit code some lines below."""
 
 
 @line_parser
@@ -40,7 +42,7 @@ class OtherLaunchers(LineParser):
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
     fields = row.event_fields(match, ProcessExit)
     reporter, code = fields["reporter"], fields.get("exitcode")
-    if code is None and reporter == "mpirun" and "signal" not in fields:
+    if code is None and reporter in _CODE_BELOW and "signal" not in fields:
         code = _code_below(line)
     signal = signal_named(fields["signal"]) if "signal" in fields else None
     ends = exit_and_signal(code, signal)
@@ -67,7 +69,7 @@ def _actor_above(line: Line) -> dict[str, Any]:
 def _code_below(line: Line) -> int | None:
     for below in line.following(4):
         if match := _EXIT_CODE.search(below.body):
-            return int(match[1])
+            return int(match[1]) if match[1] else -int(match[2])
     return None
 
 

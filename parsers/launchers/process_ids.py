@@ -26,7 +26,7 @@ _FORMS = tuple(
     )
 )
 _OWN = lazy(r"^(?:\w{1,12}[ =:]{1,2}){0,3}?(?:my |own )?pid\s?[=:#]?\s?(?P<pid>\d{1,10})\b", re.IGNORECASE)
-_OF_OTHERS = lazy(r"worker|loader|child|parent|\bppid|agent|daemon", re.IGNORECASE)
+_OF_OTHERS = lazy(r"worker|loader|child|parent|\bppid|agent|daemon|dump", re.IGNORECASE)
 _TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat", re.IGNORECASE)
 """Lines about an end are read elsewhere; of others they may name a peer."""
 

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any
 
+from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
 from nccldoctor.parsers.line_prefix.layouts import LEVELS, Layout, PartialMark, note_groups
 from nccldoctor.parsers.line_prefix.timestamps import printed_time, time_since_1970
 from nccldoctor.patterns import lazy
@@ -55,8 +56,11 @@ def _note_worker(mark: PartialMark, m: re.Match[str]) -> None:
         mark.places.append(f"node{mark.task}")
     else:
         mark.pid = int(pid[1]) if pid else mark.pid
-        mark.rank = int(rank[1]) if rank else mark.rank
+        mark.rank = int(rank[1]) if rank else rank_in_engine(inside) if inside.startswith(_OF_VLLM) else mark.rank
         mark.process = inside
+
+
+_OF_VLLM = ("Worker_", "VllmWorker ")
 
 
 def _note_cri(mark: PartialMark, m: re.Match[str]) -> None:

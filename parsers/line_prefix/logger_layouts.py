@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
 from nccldoctor.parsers.line_prefix.layouts import LEVELS, Layout, PartialMark, note_groups
 from nccldoctor.parsers.line_prefix.timestamps import MONTHS, ZONES
 from nccldoctor.patterns import lazy
@@ -19,6 +20,12 @@ def _note_padded(mark: PartialMark, m: re.Match[str]) -> None:
     note_groups(mark, m)
     if not m["file"].endswith(".py"):
         mark.pid = pid
+
+
+def _note_place(mark: PartialMark, m: re.Match[str]) -> None:
+    note_groups(mark, m)
+    mark.rank = rank_in_engine(m["place"])
+    mark.process = m["place"].strip()
 
 
 _C_FILE = r"(?P<file>[A-Za-z_]\w{0,80}\.(?:cpp|hpp|h|cc|cu)):(?P<line>\d{1,6})\] ?"
@@ -59,6 +66,16 @@ RAY_NATIVE = Layout(
     before_message=True,
 )
 STAMP = Layout(lazy(r"\[?" + _DATE + _ZONE + r"\]?(?=[\s,:|\[\]-]|$)[:,]? ?"))
+SGLANG = Layout(  # the time, and the place of a scheduler among all of the engine
+    lazy(r"\[" + _DATE + r"(?P<place>(?: (?:DP|TP|PP|EP|CP)\d{1,5}){1,5})\] ?"), _note_place
+)
+TENSORRT = Layout(
+    lazy(
+        r"\[(?P<month>[01]\d)/(?P<day>[0-3]\d)/(?P<year>\d{4})-(?P<hms>\d\d:\d\d:\d\d)\] \[TRT-LLM\]"
+        r"(?: \[RANK (?P<rank>\d{1,7})\])? \[(?P<severity>[VIWEF])\] ?"
+    ),
+    before_message=True,
+)
 EPOCH = Layout(lazy(r"\[?(?P<seconds>1\d{9})(?=\.\d|\d{3}\D)\.?(?P<frac>\d{1,9})\]?:? "))
 LEVEL_STAMP = Layout(  # Ray's and others' own loggers: the level, the time, the place
     lazy(

@@ -25,8 +25,8 @@ _CODES = lazy(
 _COLOUR = lazy(r"\[\d{1,2}(?:;\d{1,3}){0,4}m")  # a code whose escape character was lost in a copy
 _BY_FIRST = {
     "[": (
-        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.STAMP, lo.EPOCH, la.TAGGED,
-        la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
+        lo.NATIVE, la.RANK, la.ROLE, la.USER_RANK, la.PRINTED_RANK, la.POD, lo.RAY_NATIVE, lo.SGLANG, lo.TENSORRT, lo.STAMP,
+        lo.EPOCH, la.TAGGED, la.STREAM, la.TAG, la.VIEWER, lo.HUGGING_FACE, lo.BARE_LEVEL, lo.KERNEL_DATE, lo.NEMO,
     ),
     "(": (la.WORKER,),
     "{": (la.LABELS,),

@@ -10,6 +10,7 @@ from typing import Any
 
 from nccldoctor.model.hosts import short_host
 from nccldoctor.parsers.base import Line, common
+from nccldoctor.parsers.line_prefix.engine_places import rank_in_engine
 from nccldoctor.patterns import lazy
 
 FAR = 1500
@@ -20,6 +21,9 @@ NEAR = 60
 
 _HEAD = 4
 """Lines between py-spy's process and the debug server's rank above it."""
+
+_ENGINES = ("sglang::scheduler", "VLLM::Worker")
+"""Titles that SGLang and vLLM give to the processes of their ranks, with the place in the engine."""
 
 _PROCESS = lazy(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
 RANK_HEAD = lazy(
@@ -74,7 +78,8 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
             if hit["parent"]:
                 owner = replace(owner, parent=command)
             elif owner.pid is None:
-                owner = replace(owner, pid=int(hit["pid"]), command=command)
+                place = rank_in_engine(command) if command.startswith(_ENGINES) else None
+                owner = replace(owner, rank=place, pid=int(hit["pid"]), command=command)
                 left = min(left, _HEAD)
         if left <= 0:
             break

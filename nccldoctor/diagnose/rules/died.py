@@ -66,7 +66,7 @@ def describe_end(events: Sequence[Event]) -> str:
             or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
         )
         if name is None and event.exitcode is None:
-            return "nobody says how"
+            return "its heartbeats stopped" if event.is_heartbeat_loss else "nobody says how"
         return f"killed by {name}" if name else f"exit code {event.exitcode}"
     return event.text[:80]
 
@@ -231,7 +231,10 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []
-    if unsaid:
+    if isinstance(end, ProcessExit) and end.is_heartbeat_loss:
+        says = "only its heartbeats are missed: a stopped process or a lost link looks the same"
+        doubts.append(Doubt(says, cause=Confidence.MEDIUM))
+    elif unsaid:
         doubts.append(Doubt.at_most(Confidence.LOW, "nothing says how it ended: the end may have followed the stall"))
     if not first.certain:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "the end may belong to the tear-down"))

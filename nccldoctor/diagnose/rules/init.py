@@ -8,6 +8,7 @@ What would refute it: a completed call of the same group.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -20,6 +21,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
+from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks, open_reports
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
@@ -30,6 +32,7 @@ from nccldoctor.events import (
     NcclWarn,
     Note,
     OutOfMemory,
+    Phase,
     Progress,
     RendezvousError,
     SocketError,
@@ -204,6 +207,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
         return (
             _started_not_completed(facts)
+            or _not_joined(facts, stall)
             or _store_gave_up(facts)
             or _waits_at_store(facts)
             or _communicator_failed(facts)
@@ -383,6 +387,36 @@ def _ended_by_itself(facts: Facts) -> Ranks:
     own = facts.liveness.activity
     quiet = (r for r in facts.liveness.exited if not own(r).own_exceptions)
     return Ranks(r for r in quiet if any(e.exitcode == 1 and not e.was_closed for e in own(r).exits))
+
+
+def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """JAX or HCCL waited for processes at the start of the job, and may name them."""
+    reports = [e for e in open_reports(stall.health.troubles) if e.what == "set-up"]
+    if not reports:
+        return None
+    by, named = reports[0].by, named_ranks(reports)
+    late: Mapping[int, Event] = {} if named else _began_after_others_gave_up(facts, reports)
+    absent = named or Ranks(late)
+    waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
+    who = names(absent) if absent else "somebody"
+    why = f"; {verb(absent, 'it', 'they')} began to connect after others had given up" if late else ""
+    known = Doubt(f"{by} says that processes are missing, and not why", cause=Confidence.MEDIUM)
+    unnamed = Doubt.at_most(Confidence.MEDIUM, f"no line of {by} says who is missing")
+    return Hypothesis(
+        f"The job never came up: {who} did not join {by if by != 'HCCL' else 'the communicator'} in time{why}",
+        [*cite(reports), *(Line(e, f"rank {r} connects only now") for r, e in late.items())],
+        (known,) if named else (unnamed,),
+        ranks=absent,
+        victims=waiting - absent,
+    )
+
+
+def _began_after_others_gave_up(facts: Facts, reports: Sequence[Event]) -> Mapping[int, Event]:
+    """The ranks that began their set-up when others had given up on it, each with the line that shows it."""
+    ended = min((t for e in reports if not math.isnan(t := facts.liveness.time(e))), default=math.nan)
+    starts = {e.rank: e for e in facts.case.of(Phase) if e.what == "starting" and e.rank is not None}
+    late = {r: e for r, e in starts.items() if facts.liveness.time(e) > ended}
+    return late if 2 * len(late) <= len(facts.case.world) else {}
 
 
 def _unaccounted(facts: Facts, missing: int) -> Ranks:

@@ -17,6 +17,7 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names
@@ -26,7 +27,12 @@ from nccldoctor.model.ranks import Ranks, names
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
-        return _named_by_report(facts, stall) or _quiet_but_alive(stall)
+        return (
+            _named_by_report(facts, stall)
+            or _named_by_framework(facts, stall)
+            or _end_of_peers(facts, stall)
+            or _quiet_but_alive(stall)
+        )
     if stall.is_scattered:
         return None
     absent = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
@@ -214,6 +220,48 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         else (Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own"),),
         ranks=ranks,
         stalled=Stalled(*calls[0], missing=ranks) if calls else None,
+    )
+
+
+def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """The coordinator of another framework lists the ranks that did not come, and they are no majority."""
+    reports = [e for e in open_reports(stall.health.troubles) if e.missing and e.what != "set-up"]
+    ranks = named_ranks(reports)
+    if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
+        return None
+    first = reports[0]
+    is_logged = ranks <= facts.liveness.logged
+    others = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
+    doubts = [Doubt.at_most(Confidence.MEDIUM, f"{first.by} names it, and nothing else was read of it")]
+    if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists only some of those that did not come"))
+    elif is_logged:
+        doubts = [Doubt(f"{first.by} names it, and no stack shows what it did instead", cause=Confidence.MEDIUM)]
+    return Hypothesis(
+        f"{names(ranks).capitalize()} never came to the {first.what} {first.call or ''}".rstrip()
+        + f", says {first.by}; the others wait there",
+        [*cite(reports), *(citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2])],
+        doubts,
+        ranks=ranks,
+        victims=others - ranks,
+        stalled=Stalled(first.call, None, entered=others - ranks, missing=ranks),
+        refuted_by="a line of that rank about the same call",
+    )
+
+
+def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
+    """Ranks that wait for their neighbours in a ring, and the one at the end, which complains of nobody."""
+    ranks, waits = end_of_chain(facts)
+    if not ranks or any(facts.liveness.activity(rank).alarms for rank in ranks):
+        return None
+    says = "each of the others waits for its neighbour, and it is the end of that chain"
+    return Hypothesis(
+        f"{names(ranks).capitalize()} never came to {waits[0].op or 'the call'} that the others wait in: {says}",
+        [Line(e, f"rank {e.rank} waited in vain for rank {e.peer} of the group") for e in waits[:4]],
+        (Doubt.at_most(Confidence.MEDIUM, "the numbers of its peers count inside their group"),),
+        ranks=ranks,
+        victims=Ranks(e.rank for e in waits if e.rank is not None) - ranks,
+        stalled=waits[0].stalled(Ranks(e.rank for e in waits if e.rank is not None), str(waits[0].group)),
     )
 
 

@@ -18,6 +18,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.framework_reports import open_report_headline, open_reports, peer_headline
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.events import (
@@ -87,6 +88,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return f"{waiting}; no file shows whether it ended, or which rank it waits for"
     if isinstance(first, DumpSignal):
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
+    if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles))):
+        return waits
     if isinstance(first, CallTimeout) and first.op:
         return f"{_gave_up_on(first)}; no file shows which rank it waited for"
     if stall.health.stops:

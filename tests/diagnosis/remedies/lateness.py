@@ -31,6 +31,10 @@ def throttle(state: str) -> tuple[str, str]:
 
 
 CASES = {
+    "horovod-stall": (
+        lambda: Job(steps=0).raw("horovod.log", "WARNING: waiting for remainder of ranks for more than 60 seconds.", "Stalled ops:", "grads_dense_1 [missing ranks: 5]"),
+        lambda: Job(steps=0).raw("horovod.log", "grads_dense_1 [tensors: 5]"),
+    ),
     "dataloader-stall": (
         lambda: late(5).stack(5, *LOADER),
         lambda: late(5).stack(5, *BACKWARD).stack(0, *REDUCE),

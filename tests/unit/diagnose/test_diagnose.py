@@ -18,6 +18,8 @@ from nccldoctor.align.stalls import StallKind
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.events import (
     KINDS,
+    AbsenceReport,
+    AbsenceWarning,
     BlockingWaitTimeout,
     CollectiveMismatch,
     CollectiveTimeout,
@@ -36,6 +38,7 @@ from nccldoctor.events import (
     MonitoredBarrier,
     NcclError,
     OutOfMemory,
+    PeerTimeout,
     Phase,
     ProcessExit,
     Progress,
@@ -176,6 +179,14 @@ NUMBER = st.sampled_from((None, -1, 0, 1, 3, 7, 1 << 60))
 SEQ = st.sampled_from((None, 0, 1, 3, 7, 1 << 60))
 """Numbers of calls; counters may be -1."""
 
+ABSENCE: dict[str, st.SearchStrategy[Any]] = {
+    "by": st.sampled_from(("JAX", "Horovod", "vLLM")),
+    "what": st.sampled_from(("set-up", "barrier", "collective", "answer", "step", "quorum")),
+    "missing": SOME,
+    "reached": SOME,
+    "arrived": NUMBER,
+    "size": NUMBER,
+}
 FIELDS: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
     CollectiveTimeout: {
         "op": st.sampled_from((None, "ALLREDUCE", "SEND")),
@@ -244,6 +255,9 @@ FIELDS: dict[type[Event], dict[str, st.SearchStrategy[Any]]] = {
         "bus_id": st.sampled_from((None, "1a000", "zz")),
     },
     RasStatus: {"missing": SOME},
+    AbsenceReport: ABSENCE,
+    AbsenceWarning: ABSENCE,
+    PeerTimeout: {"op": st.sampled_from((None, "ALLREDUCE")), "peer": NUMBER, "size": NUMBER},
 }
 """What the fields of an event may hold."""
 

@@ -1,0 +1,1 @@
+"""Engines that serve models: vLLM, SGLang, TensorRT-LLM."""

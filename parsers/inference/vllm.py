@@ -1,0 +1,33 @@
+"""vLLM's engine, which waits for its workers: they take no more messages, or do not answer.
+
+Sources: vllm ``distributed/device_communicators/shm_broadcast.py`` and ``v1/executor/multiproc_executor.py``, 0.6 to 0.20.
+The first message is also printed while workers compile; it says nothing more than that one of them is not back yet.
+"""
+
+from __future__ import annotations
+
+from nccldoctor.events import AbsenceReport, AbsenceWarning
+from nccldoctor.parsers.base import line_parser
+from nccldoctor.parsers.rows import Row, RowParser
+
+
+@line_parser
+class VllmEngine(RowParser):
+    """*absence-warning* of a full message queue, *absence-report* of an answer that did not come."""
+
+    event = AbsenceWarning
+    rows = (
+        Row(
+            ("shared memory broadcast block found in", "No available block found in"),
+            r"No available (?:shared memory broadcast )?block found in (?P<seconds>\d{1,6}) second",
+            by="vLLM",
+            what="answer",
+        ),
+        Row(
+            "RPC call to ",
+            r"RPC call to (?P<call>\w{1,80}) timed out",
+            AbsenceReport,
+            by="vLLM",
+            what="answer",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Collectives and coordination of other frameworks: Horovod, JAX, HCCL, oneCCL, torchft."""

@@ -1,0 +1,65 @@
+"""Horovod's stall check: its coordinator lists the tensors that some ranks did not submit, and those ranks.
+
+Sources: horovod ``common/stall_inspector.cc`` 0.18 to 0.28 (a row for each missing rank), ``common/operations.cc``
+0.9 to 0.17 (one row for each tensor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.patterns import lazy
+
+_TENSOR = lazy(
+    r"(?P<call>[^\s,\[\]]{1,300})\s{1,3}\[(?P<what>missing|ready) ranks:\s?(?P<ranks>\d[\d, ]{0,60000})\]"
+    r"(?: \[ready ranks:\s?(?P<ready>\d[\d, ]{0,60000})\])?"
+)
+_ROW = lazy(r"^\s{0,4}(?P<rank>\d{1,7})(?P<shut>!)?: \[(?P<calls>[^\]]{1,4000})")
+_HEAD = lazy(r"(?:Missing|Stalled) ranks:\s*$")
+_WAITED = lazy(r"for more than (?P<seconds>\d{1,7}) seconds")
+_MOST = 1024
+"""Lines below the head of a block that are read; it has one row for each missing rank."""
+
+
+@line_parser
+class HorovodStalls(LineParser):
+    """One *absence* for each row: the missing ranks, and a tensor that the others wait for."""
+
+    literals = ("[missing ranks:", "[ready ranks:", "Missing ranks:", "Stalled ranks:")
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        for hit in _TENSOR.finditer(line.body):
+            named, ready = ranks_in(hit["ranks"]), ranks_in(hit["ready"] or "")
+            missing = named if hit["what"] == "missing" else Ranks()
+            yield AbsenceWarning(
+                **common(line),
+                by="Horovod",
+                what="collective",
+                call=hit["call"][-120:],
+                missing=missing,
+                reached=ready or (Ranks() if missing else named),
+            )
+        if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
+            yield from _rows_below(line)
+
+
+def _rows_below(head: Line) -> Iterator[Event]:
+    waited = next((w for above in (head, *head.preceding(4)) if (w := _WAITED.search(above.body))), None)
+    for below in head.window.near(head, _MOST):
+        row = _ROW.match(below.body) or _ROW.match(below.raw)  # a rank at the beginning may look like a label
+        if row is None:
+            if below.mark.stream == head.mark.stream and below.body.strip():
+                return
+            continue
+        kind = AbsenceReport if row["shut"] else AbsenceWarning
+        yield kind(
+            **common(head, text=f"{head.body.strip()} {below.body.strip()}"[:500]),
+            by="Horovod",
+            what="collective",
+            call=row["calls"].partition(",")[0][-120:],
+            missing=Ranks([int(row["rank"])]),
+            seconds=int(waited["seconds"]) if waited else None,
+        )

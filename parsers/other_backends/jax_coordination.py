@@ -1,0 +1,121 @@
+"""JAX's coordination service: barriers that tasks did not reach, tasks without heartbeats, and a start that failed.
+
+Sources: XLA ``coordination_service.cc``, ``coordination_service_agent.cc`` and ``pjrt/distributed/client.h`` of jaxlib 0.4
+to 0.10, TensorFlow ``tsl/distributed_runtime`` 2.15; jax ``_src/distributed.py``. Tasks are named
+``/job:jax_worker/replica:0/task:4``, since jaxlib 0.9 by their number alone. The number is JAX's process id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nccldoctor.events import AbsenceReport, Event, Phase, ProcessExit, TearDown
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.patterns import lazy
+
+_TASK = r"(?:/job:[\w.-]{1,80}/replica:\d{1,7}/task:)?(?P<task>\d{1,7})"
+_BARRIER = lazy(
+    r"Barrier timed out\. (?:Barrier_id|Id): (?P<id>[^\s\\]{1,200}?)\.?(?:\s|$)"
+    r"(?:.{0,600}?reached the barrier: (?P<arrived>\d{1,7})/(?P<size>\d{1,7}))?"
+    rf"(?:.{{0,60}}?first task at the barrier: {_TASK.replace('task>', 'first>')}\.)?",
+    re.DOTALL,
+)
+_NAMES = lazy(r"[Tt]imed out task names:\s{0,3}(?P<names>.*)")
+_NAME = lazy(rf"^{_TASK}$")
+_SET_UP = lazy(r"Connect|[Ii]nit|register")
+_BEAT = lazy(rf"\bTask {_TASK} heartbeat timeout\. This indicates")
+_UNHEALTHY = "stopped sending heartbeats):"
+_MOST = 4096
+"""Names of tasks that are read below a message."""
+
+_SENTENCES = 4
+"""Lines of a message before the names at most."""
+
+
+@line_parser
+class JaxBarriers(LineParser):
+    """*absence-report* of a barrier that timed out, with the tasks that it lists; at most 20 of them are printed."""
+
+    literals = ("Barrier timed out. ",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        text = _whole_report(line)
+        hit = _BARRIER.search(text)
+        if hit is None:
+            return
+        yield AbsenceReport(
+            **common(line),
+            by="JAX",
+            what="set-up" if _SET_UP.search(hit["id"]) else "barrier",
+            call=hit["id"],
+            missing=_listed(text),
+            reached=Ranks([int(hit["first"])] if hit["first"] else []),
+            arrived=int(hit["arrived"]) if hit["arrived"] else None,
+            size=int(hit["size"]) if hit["size"] else None,
+        )
+
+
+def _whole_report(line: Line) -> str:
+    """The message with the lines below it, up to the end of the list of tasks."""
+    parts = [line.body.replace("\\n", "\n")]
+    for below in line.following(_MOST):
+        text = below.body.strip()
+        if not text or text.startswith("RPC:") or (len(parts) > _SENTENCES and not _NAME.match(text)):
+            break
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def _listed(text: str) -> Ranks:
+    named = _NAMES.search(text)
+    if named is None:
+        return Ranks()
+    tasks = []
+    for name in text[named.start("names") :].split("\n"):
+        task = _NAME.match(name.strip())
+        if task is None:
+            break
+        tasks.append(int(task["task"]))
+    return Ranks(tasks)
+
+
+@line_parser
+class JaxHeartbeats(LineParser):
+    """*process-exit* of each task that sends no heartbeats any more; how it ended, nobody knows."""
+
+    literals = (" heartbeat timeout. This indicates", _UNHEALTHY)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        tasks = [hit["task"] for hit in _BEAT.finditer(line.body)]
+        if _UNHEALTHY in line.body:
+            for below in line.following(_MOST):
+                name = _NAME.match(below.body.strip())
+                if name is None:
+                    break
+                tasks.append(name["task"])
+        for task in sorted({int(task) for task in tasks}):
+            yield ProcessExit(**common(line, rank=task, pid=None), reporter="jax")
+
+
+@line_parser
+class JaxProcess(LineParser):
+    """A process that connects to the service, could not register in time, or ends itself because another task failed."""
+
+    literals = (
+        "Connecting to JAX distributed service on",
+        "Terminating process because the JAX distributed service",
+        "CoordinationService/RegisterTask",
+    )
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        if "Connecting to JAX" in line.body:
+            yield Phase(**common(line), what="starting", detail="connects to the JAX distributed service")
+        elif "Terminating process" in line.body:
+            yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
+        elif any("DEADLINE_EXCEEDED" in above.body for above in (line, *line.preceding(3))):
+            above = next((a for a in line.preceding(3) if "DEADLINE_EXCEEDED" in a.body), line)
+            yield AbsenceReport(
+                **common(line, time=line.mark.time or above.mark.time), by="JAX", what="set-up", call="RegisterTask"
+            )

@@ -1,0 +1,121 @@
+"""Jobs of other frameworks: who is named where one line names somebody, and nobody where none does."""
+
+from __future__ import annotations
+
+import pytest
+from builders.verdicts import read
+
+STALL = (
+    "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
+    "waiting for remainder of ranks for more than 60 seconds.\n[1,0]<stderr>:Stalled ops:\n"
+)
+NOTIFY = (
+    "[rank{rank}]: EI0002: [PID: 70{own}] 2026-01-19-04:21:56.220.861 The wait execution of the Notify register times out. Reason: "
+    "The Notify register has not received the Notify record from remote rank: [{peer}]. base information: [streamID:[42], "
+    "taskID[9], tag[AllReduce_group_name_3RingAllReduce]]. group information: [group:[group_name_3], rankSize[4], rankId[{own}]]\n"
+)
+
+
+def rows(missing: str, *tensors: str) -> str:
+    return "".join(f"[1,0]<stderr>:grads_{tensor} [missing ranks: {missing}]\n" for tensor in tensors)
+
+
+def steps(*ranks: int, first: int = 1, last: int = 4) -> str:
+    lines = [f"[1,{rank}]<stdout>:step {step} loss 1.25\n" for step in range(first, last) for rank in ranks]
+    return "".join(lines)
+
+
+def test_the_rank_that_horovod_misses_is_named() -> None:
+    ruling = read({"job.log": steps(0, 1, 2, 3) + STALL + rows("2", "dense_1", "dense_2")})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "2"), str(ruling)
+    assert "says Horovod" in ruling.verdict["headline"]
+
+
+def test_only_the_newest_report_of_horovod_counts() -> None:
+    text = steps(0, 1, 2, 3) + STALL + rows("1", "dense_1") + steps(0, 1, 2, 3, first=4, last=6) + STALL
+    ruling = read({"job.log": text + rows("3", "dense_1")})
+    assert ruling.ranks == "3", str(ruling)
+
+
+def test_steps_after_the_warning_answer_it() -> None:
+    ruling = read({"job.log": steps(0, 1, 2, 3) + STALL + rows("2", "dense_1") + steps(0, 1, 2, 3, first=4, last=9)})
+    assert not ruling.ranks, str(ruling)
+
+
+@pytest.mark.parametrize("missing", ["1, 2, 3", "0, 1, 2"])
+def test_a_majority_that_is_missing_is_not_blamed(missing: str) -> None:
+    """One rank alone submits the tensor: it may be the one that left the others."""
+    ruling = read({"job.log": steps(0, 1, 2, 3) + STALL + rows(missing, "dense_1")})
+    assert not ruling.ranks, str(ruling)
+    assert "disagree" in ruling.verdict["headline"]
+
+
+def test_one_wait_for_a_peer_names_nobody() -> None:
+    ruling = read({"job.log": NOTIFY.format(rank=33, own=1, peer=0)})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "rank 0 of group group_name_3 in ALLREDUCE" in ruling.verdict["headline"]
+
+
+def test_the_end_of_a_chain_of_peers_is_named_by_its_global_rank() -> None:
+    waits = [(8, 0, 3), (11, 3, 2), (10, 2, 1)]
+    ruling = read({"job.log": "".join(NOTIFY.format(rank=rank, own=own, peer=peer) for rank, own, peer in waits)})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "9"), str(ruling)
+    assert ruling.verdict["confidence"] != "high"
+
+
+def test_a_ring_in_which_each_waits_for_the_next_names_nobody() -> None:
+    waits = [(0, 0, 3), (3, 3, 2), (2, 2, 1), (1, 1, 0)]
+    ruling = read({"job.log": "".join(NOTIFY.format(rank=rank, own=own, peer=peer) for rank, own, peer in waits)})
+    assert not ruling.ranks, str(ruling)
+
+
+def test_ranks_that_hccl_could_not_connect_are_named() -> None:
+    text = (
+        "[rank0]: RuntimeError: HCCL function error: hcclCommInitRootInfoConfig, error code is 4\n"
+        "[rank0]: [PID: 237] 2026-10-09-08:38:04.978.003 Communication_Error_Ranktable_Detect(EI0015): Failed to collect cluster "
+        "information of the communicator based on rootInfo detection. Reason: No rank in the communicator can connect to the root "
+        'node within the timeout period. List of unconnected ranks: "[1,7,]".\n'
+    )
+    ruling = read({"job.log": text})
+    assert (ruling.cause, ruling.ranks) == ("init", "1,7"), str(ruling)
+
+
+def test_the_engine_of_vllm_names_nobody_when_it_waits() -> None:
+    line = (
+        "(EngineCore_DP0 pid=9) INFO 03-08 11:2{m}:33 [shm_broadcast.py:542] No available shared memory broadcast block found in 60 "
+        "seconds.\n"
+    )
+    ruling = read({"engine.log": "".join(line.format(m=minute) for minute in range(3))})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "vLLM waits for an answer of its workers" in ruling.verdict["headline"]
+
+
+def test_the_worker_of_vllm_that_died_is_named() -> None:
+    text = (
+        "(EngineCore pid=9) ERROR 03-08 11:21:33 [multiproc_executor.py:284] Worker proc VllmWorker-3 died unexpectedly, shutting "
+        "down executor.\n(EngineCore pid=9) ERROR 03-08 11:21:34 [core.py:845] TimeoutError: RPC call to execute_model timed out.\n"
+    )
+    ruling = read({"engine.log": text})
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+WATCHDOG = "[2026-05-14 08:36:13 TP{r}] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)\n"
+
+
+def test_schedulers_of_sglang_that_all_stand_name_nobody() -> None:
+    ruling = read({"engine.log": "".join(WATCHDOG.format(r=rank) for rank in range(4))})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "made no step for 300 s" in ruling.verdict["headline"]
+
+
+def test_a_lighthouse_without_a_quorum_counts_replica_groups() -> None:
+    ruling = read(
+        {"lighthouse.log": "Quorum status: New quorum not ready, only have 1 participants, need min_replicas 2 [1/1]\n"}
+    )
+    assert not ruling.ranks, str(ruling)
+    assert "1 of 2 came" in ruling.verdict["headline"]
+
+
+def test_the_rank_that_calls_mpi_abort_is_named() -> None:
+    ruling = read({"job.log": "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD with errorcode 17.\n"})
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
