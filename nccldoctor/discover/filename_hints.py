@@ -30,7 +30,7 @@ class Hint:
     why: str = ""
 
 
-_TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia-smi|agent|launcher|torchrun"
+_TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia[-_]smi|agent|launcher|torchrun"
 _HOST_WORDS = (
     "node|host|gpu|worker|dgx|hgx|nid|ip|compute|server|pod|vm|gb?[hb]?\\d00|[hab]\\d00|cn|sn|master|launcher|trainer"
 )
@@ -50,6 +50,7 @@ _PATTERNS = {
         r"|(?:[\w-]{1,63}\.){2,8}[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3})$"
     ),
     "tool": rf"^(?:{_TOOLS})$",
+    "tool_folder": rf"(?:^|[-_.])(?:{_TOOLS})$",
     "host_file": rf"^(?:(?:{_TOOLS})[-_.](.+?)|(.+?)[-_.](?:{_TOOLS}))(?:\.(?:log|txt|out|err)){{0,3}}$",
 }
 
@@ -66,7 +67,7 @@ _SUFFIX = re.compile(
     r"(?:\.(?:log|txt|out|err|json|jsonl|pkl|pickle|pt|bin|dump|trace|gz|bz2|xz|zst|stdout|stderr))+$", re.IGNORECASE
 )
 _FAMILY_WORDS = re.compile(
-    r"(?:^|[^a-z])(?:fr|fr_?trace|dump|trace|nccl_?trace|comm_?lib_?trace|stacks?|py-?spy|gdb|flight_?rec(?:order)?"
+    r"(?:^|[^a-z])(?:fr|fr_?trace|dump|trace|nccl_?trace|comm_?lib_?trace|stacks?|(?:stack_?)?traces|py-?spy|pystack|gdb|flight_?rec(?:order)?"
     r"|proc(?:ess)?|task|out|log|train|worker_rank|r)[_.-]?$",
     re.IGNORECASE,
 )
@@ -146,6 +147,8 @@ def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
         host = _SUFFIX.sub("", base)
     if host and _pattern("host").match(host):
         clues["host"] = host, "host in the name"
+    elif folders and _pattern("tool_folder").search(folders[-1]) and _pattern("host").match(_SUFFIX.sub("", base)):
+        clues["host"] = _SUFFIX.sub("", base), "host in the name"
     for folder in reversed(folders):
         bare = _PACKED.sub("", folder)
         if "host" not in clues and _pattern("host").match(bare):

@@ -22,6 +22,7 @@ from nccldoctor.model import Gap, Source, SourceKind, SourceRole
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Parsed
+from nccldoctor.parsers.engine.known_formats import format_of_binary, format_of_text
 from nccldoctor.parsers.engine.sampling import MOST_LINES
 from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
@@ -191,9 +192,9 @@ def _read_text(one: Input, sampled: int) -> Parsed:
     if source.kind is SourceKind.EMPTY:
         return _nothing(source, SourceKind.EMPTY, "empty")
     if source.kind is SourceKind.UNKNOWN:
-        return _nothing(source, SourceKind.UNKNOWN, "binary, not understood")
+        return _unknown_binary(one)
     try:
-        parsed = _parse(one, sampled)
+        parsed = _accounted(_parse(one, sampled), one)
     except OSError as error:
         return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
@@ -220,6 +221,37 @@ def _parse(one: Input, sampled: int) -> Parsed:
     if not problem:
         return parsed
     return replace(parsed, gaps=(*parsed.gaps, Gap(source.path, problem, source=source.id, lost=True)))
+
+
+def _accounted(parsed: Parsed, one: Input) -> Parsed:
+    """What was read, with a gap for a file of which nothing, or less than half, was understood."""
+    said = sum(event.is_testimony for event in parsed.events)
+    if (
+        parsed.source.kind.role is not SourceRole.OUTPUT
+        or parsed.gaps
+        or (said and 2 * parsed.understood >= parsed.candidates)
+    ):
+        return parsed
+    with one.open() as stream:
+        name = format_of_text(peek(stream)[0])
+    if name:
+        why = f"looks like {name}; {'not all of it' if said else 'nothing in it'} was understood"
+    else:
+        why = "" if said else "nothing in it is known"
+    gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
+    return replace(parsed, gaps=(gap,)) if why else parsed
+
+
+def _unknown_binary(one: Input) -> Parsed:
+    """A binary file, named where its first bytes tell what it is."""
+    try:
+        with one.open() as stream:
+            name = format_of_binary(peek(stream)[0])
+    except OSError:
+        name = ""
+    why = f"looks like {name}, which is not read" if name else "binary, not understood"
+    found = _nothing(one.source, SourceKind.UNKNOWN, why)
+    return replace(found, gaps=(replace(found.gaps[0], looks_like=name),))
 
 
 def _owner(head: bytes, path: str) -> FileParser | None:

@@ -148,7 +148,8 @@ class Gap:
 
     ``lost`` is true where a file, or part of it, could not be read, or where the attempt of its lines is not known: it may hold
     anything. ``apart`` is true of what was left out on purpose: another run, an earlier attempt. ``odd`` is true of a file that
-    contradicts its own name, or holds values that no release writes: a high confidence must stand without it.
+    contradicts its own name, or holds values that no release writes: a high confidence must stand without it. ``looks_like`` names
+    the format of a file that is recognised and not understood.
     """
 
     what: str
@@ -158,3 +159,4 @@ class Gap:
     lost: bool = False
     apart: bool = False
     odd: bool = False
+    looks_like: str = ""

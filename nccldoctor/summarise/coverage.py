@@ -5,8 +5,6 @@ There is a row for each kind of input, so that nothing is dropped silently. An i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import (
     CollectiveMismatch,
@@ -80,13 +78,17 @@ def _cut(problems: list[str]) -> tuple[str, ...]:
     return (*problems[:MOST_PROBLEMS], f"and {len(problems) - MOST_PROBLEMS} more")
 
 
-def _unparsed(case: Case) -> Iterator[str]:
-    """The number of lines that look like signals and match no parser, with the first of them."""
-    left = sum(r.candidates - r.understood for r in case.readings)
-    first = next((r for r in case.readings if r.first_unknown), None)
-    if left > 0 and first is not None:
-        lines = "1 line that looks like a signal was" if left == 1 else f"{left} lines that look like signals were"
-        yield f"{lines} not understood, first {first.first_unknown_at}: {first.first_unknown[:120]}"
+def _unparsed(case: Case) -> tuple[str, ...]:
+    """For each file how many of its lines that look like signals were understood, the least understood first."""
+    paths = {source.id: source.path for source in case.sources}
+    left = sorted((r for r in case.readings if r.understood < r.candidates), key=lambda r: r.understood - r.candidates)
+    return _cut(
+        [
+            f"{paths[r.source]}: {r.understood} of {r.candidates} lines that look like signals were understood; the first other one, "
+            f"{r.first_unknown_at}: {r.first_unknown[:120]}"
+            for r in left
+        ]
+    )
 
 
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:

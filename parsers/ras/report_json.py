@@ -15,6 +15,7 @@ from nccldoctor.parsers.base import FileParser, Parsed, file_parser
 from nccldoctor.parsers.json_stream import objects, whole_number
 from nccldoctor.parsers.line_prefix.timestamps import iso_time
 from nccldoctor.parsers.ras.blocks import MOST_RANKS, comm_id_of
+from nccldoctor.patterns import lazy
 
 RESULTS = {
     1: "Unhandled CUDA error",
@@ -40,19 +41,36 @@ class RasJsonParser(FileParser):
     def parse(self, source: Source, content: bytes) -> Parsed:
         """The events of each report; a loop of queries leaves several, one behind the other.
 
-        A broken document gives a gap that says where it breaks.
+        A broken document gives a gap that says where it breaks, and a mended one a gap that says so.
         """
-        events: list[Event] = []
-        gaps: tuple[Gap, ...] = ()
         text = content.decode("utf-8", "backslashreplace").lstrip("\ufeff")
-        try:
-            for _, report in objects(text):
-                events += _report(source, report)
-        except (ValueError, RecursionError) as error:
-            gaps = (Gap(f"RAS report in {source.path}", f"not readable as JSON: {error}"[:200], source=source.id),)
+        events, problem = _read_reports(source, text)
+        if problem and (mended := _NO_COMMA.sub(r",\1\2", text)) != text:
+            more, still = _read_reports(source, mended)
+            if len(more) > len(events):
+                events, problem = (
+                    more,
+                    still or "mended: NCCL had left out a comma before a key of a rank that does not answer",
+                )
+        gaps = (Gap(f"RAS report in {source.path}", problem, source=source.id),) if problem else ()
         return Parsed(
             source, tuple(events), gaps=gaps, lines=text.count("\n") + 1, candidates=len(events), understood=len(events)
         )
+
+
+_NO_COMMA = lazy(r"(?<=[\w\"\]}])(\s{1,99})(\"[^\"\n]{1,80}\"\s{0,9}:)")
+"""A key right behind a value: NCCL 2.28.9 prints the ranks that do not answer without the comma before ``"status"``."""
+
+
+def _read_reports(source: Source, text: str) -> tuple[list[Event], str]:
+    """The events of all reports up to where the text breaks, and how it breaks."""
+    events: list[Event] = []
+    try:
+        for _, report in objects(text):
+            events += _report(source, report)
+    except (ValueError, RecursionError) as error:
+        return events, f"not readable as JSON: {error}"[:200]
+    return events, ""
 
 
 def _report(source: Source, report: dict[str, Any]) -> Iterator[Event]:

@@ -97,3 +97,31 @@ class FaulthandlerParser(LineParser):
             if number >= depth and below.body.strip() and not sf.is_inside_dump(below.body):
                 return False
         return False
+
+
+_PYTHON_THREAD = lazy(r"^# Thread \d{1,20}$")
+
+
+@line_parser
+class FormattedStackParser(LineParser):
+    """What ``traceback.format_stack`` prints below ``# Thread 140213``, outermost frame first: Ray's stacks without py-spy."""
+
+    literals = ("# Thread ",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One stack for each thread; the main thread rests on ``<module>``."""
+        if _PYTHON_THREAD.search(line.body) is None:
+            return
+        frames = tuple(reversed(sf.collect(line, sf.faulthandler_frame)))
+        if not frames:
+            return
+        main = any(frame.startswith("<module> ") for frame in frames) and not sf.is_started_by_threading(frames)
+        is_helper = main and sf.is_helper_process(frames)
+        yield Stack(
+            **owner_of(line, FAR if main else NEAR).stack_fields(line),
+            thread=None,
+            frames=frames,
+            main=main and not is_helper,
+            helper=is_helper,
+            tool="traceback",
+        )

@@ -144,6 +144,8 @@ def _missing(facts: Facts) -> str:
     nothing = "no line tells of a failure, and none of a good end" if kinds["log"] else "no log tells of an end"
     lost = loss_words([gap for gap in case.gaps if gap.lost])
     more = f"; there is {' and '.join(absent)}" if absent else ""
+    named = next((gap for gap in case.gaps if gap.looks_like), None)
+    more += f"; {named.what} {named.why}" if named is not None else ""
     return f"{nothing}{more}" + (f"; not everything could be read: {lost}" if lost else "")
 
 

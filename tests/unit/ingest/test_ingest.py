@@ -68,8 +68,26 @@ def test_each_file_goes_to_who_understands_it(tmp_path: Path):
     assert found.parsed[3].lines == 2
     assert gaps(found) == {
         "a_empty.log": "empty",
-        "b_core": "binary, not understood",
+        "b_core": "looks like a core dump or a program, which is not read",
         "c_model.pkl": "not a recorder dump: a pickle that wants os.system to run",
+        "f_steps.jsonl": "nothing in it is known",
+    }
+
+
+def test_what_is_recognised_and_not_understood_is_named(tmp_path: Path):
+    lines = {
+        "a.log": "E0705 10:15:03.100000 12 libtpu_client.cc:5] slice builder: 3 of 4 hosts\n",
+        "b.log": "milk, bread\n",
+        "c.bin": b"\xd4\xc3\xb2\xa1" + bytes(500),
+        "d.log": b"HCCL and more\n" + TIMEOUT,
+    }
+    found = read(
+        write(tmp_path, {name: text if isinstance(text, bytes) else text.encode() for name, text in lines.items()})
+    )
+    assert gaps(found) == {
+        "a.log": "looks like a TPU or XLA log; nothing in it was understood",
+        "b.log": "nothing in it is known",
+        "c.bin": "looks like a recording of network packets, which is not read",
     }
 
 
@@ -212,7 +230,7 @@ def test_a_scanner_that_fails_costs_its_file(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(ingest_module, "scan", failing)
     found = read(write(tmp_path, {"a.log": TIMEOUT, "b.log": TIMEOUT, "c.log": TIMEOUT}))
-    assert gaps(found) == {"b.log": "reading it failed: RuntimeError"}
+    assert gaps(found)["b.log"] == "reading it failed: RuntimeError"
     assert [p.lines for p in found.parsed] == [1, 0, 1]
 
 

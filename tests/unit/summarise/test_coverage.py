@@ -106,7 +106,7 @@ def test_lines_that_were_not_understood_are_counted() -> None:
     )
     found = dataclasses.replace(found, case=dataclasses.replace(found.case, readings=(reading,)))
     (problem,) = rows(found)["logs"].problems
-    assert problem.startswith("7 lines") and "rank_0.log:8: odd line" in problem
+    assert problem.startswith("rank_0.log: 2 of 9 lines") and "rank_0.log:8: odd line" in problem
 
 
 # ---- ruled out
