@@ -76,6 +76,11 @@ def barrier_counts(text: str) -> tuple[int, int] | None:
     return (int(match["all"]), int(match["here"])) if match else None
 
 
+def barrier_key(detail: str) -> str:
+    """The key of the store's barrier that a note is about."""
+    return detail.rpartition("key ")[2]
+
+
 def expected_clients(text: str) -> int | None:
     """How many clients the store waited for: 8 in ``7/8 clients joined``."""
     match = _CLIENTS.search(text)

@@ -131,9 +131,17 @@ def _was_followed_by(liveness: Liveness, step: Event, event: ExceptionRaised | C
 
 
 def was_killed(event: ProcessExit) -> bool:
-    """True when a signal ended the process that no tear-down of a watchdog sends."""
+    """True when a signal ended the process that no launcher sends to siblings.
+
+    An abort may be that of a watchdog.
+    """
     code = event.exitcode
-    return (event.signal or "").upper() in FATAL.values() or code in FATAL or (code is not None and 128 - code in FATAL)
+    return (
+        code == -6
+        or (event.signal or "").upper() in FATAL.values()
+        or code in FATAL
+        or (code is not None and 128 - code in FATAL)
+    )
 
 
 def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: ProcessExit) -> bool:
@@ -153,12 +161,19 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if activity.own_exceptions or activity.alarms or activity.secondary_errors or _was_cancelled(case, event):
         return False
     if code == -6:
-        return not activity.teardown and activity.logged and liveness.first_alarm is None
+        silent = not activity.teardown and activity.logged and liveness.first_alarm is None
+        return silent or _is_broken_heap(case, event)
     if code == -9 and _was_forced(case, event):
         return False
     if code in FATAL:
         return True
     return code > 0 and (event.first or math.isnan(liveness.alarm)) and activity.dump != "good"
+
+
+def _is_broken_heap(case: Case, event: ProcessExit) -> bool:
+    """True of an abort that the process explains itself, and of the first one that its launcher saw then."""
+    explained = any(e.reporter == "process" and e.signal == "SIGABRT" for e in case.of(ProcessExit, event.rank))
+    return event.reporter == "process" or (explained and event.first)
 
 
 def _was_cancelled(case: Case, event: ProcessExit) -> bool:

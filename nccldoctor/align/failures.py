@@ -249,9 +249,8 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         named = event.process in TRAINING and not (raised and event.process == WORKER)
         if named and can_precede_alarm(liveness, event):
             yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
-    for end in case.of(ProcessExit):
-        if end.rank is None and was_killed(end) and is_own_exit(case, liveness, RankActivity(-1), end):
-            yield _failure(liveness, CauseClass.DIED, end)
+    for end in _ends_without_rank(case, liveness):
+        yield _failure(liveness, CauseClass.DIED, end)
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
@@ -261,6 +260,17 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if line.what == "node-failure" or evicted:
             ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
+
+
+def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:
+    """Kills and crashes that name no rank.
+
+    Where the launcher saw a crash, its word stands for that of the process.
+    """
+    exits = (e for e in case.of(ProcessExit) if e.rank is None and was_killed(e))
+    ends = [e for e in exits if is_own_exit(case, liveness, RankActivity(-1), e)]
+    seen = {e.signal for e in ends if e.reporter != "process"}
+    yield from (e for e in ends if e.reporter != "process" or e.signal not in seen)
 
 
 def _dead_by_ras(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:

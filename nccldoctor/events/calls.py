@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nccldoctor.events.base import Event, kind
+from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import EventRole, Stalled
 from nccldoctor.model.ranks import Ranks, names
 
@@ -122,9 +122,9 @@ class TearDown(Event):
     detail: str = ""
 
     @property
-    def is_sign_of_life(self) -> bool:
-        """False where the launcher says that it closes or kills the rank."""
-        return self.what not in ("closing-signal", "death-signal", "forced-kill")
+    def written_by(self) -> Writer:
+        """The launcher where it says that it was stopped, or that it closes or kills a rank."""
+        return Writer.LAUNCHER if self.what in ("closing-signal", "death-signal", "forced-kill") else Writer.RANK
 
     @property
     def consequence(self) -> EventRole:

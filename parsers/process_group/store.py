@@ -29,6 +29,7 @@ _BARRIER = lazy(
     r" (?:for )?key: (?P<key>\S{1,200}) "
     r"\(" + BARRIER_COUNTS.pattern
 )
+_COMPLETED = lazy(r"(?:Rank (?P<rank>\d{1,7}): )?Completed store-based barrier for key:\s?(?P<key>\S{1,200}) with \d")
 
 
 @line_parser
@@ -56,6 +57,9 @@ class StoreErrors(RowParser):
             return []
         if match := _BARRIER.search(line.body):
             return [_store_barrier(line, match)]
+        if match := _COMPLETED.search(line.body):
+            rank = int(match["rank"]) if match["rank"] else line.mark.rank
+            return [Note(**common(line, rank=rank), what="store-barrier-passed", detail=f"key {match['key']}")]
         return super().parse(line)
 
 

@@ -78,7 +78,7 @@ def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = 
         "frame": frame_text(user) if user else None,
         "code": dict(zip(traceback.frames, traceback.code, strict=False)).get(user, "") if user else "",
         "frames": tuple(frame_text(part) for part in traceback.frames[:_FRAMES]),
-        "origin": origin(traceback.type, traceback.message, traceback.frames, causes) if traceback.type else "",
+        "origin": origin(traceback.type, traceback.message, traceback.frames, causes),
         "logged": header.mark.severity is not None,
     }
     if (signal := _SIGNAL.search(traceback.message)) and traceback.type.endswith("SignalException"):

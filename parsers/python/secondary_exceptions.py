@@ -47,8 +47,33 @@ def _is_launcher(file: str) -> bool:
     return "accelerate/commands/" in file or "torch/distributed/" in file or "deepspeed/launcher/" in file
 
 
+_LAUNCHER_FILE = lazy(
+    r"/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
+    r"|torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/agent/|elastic/rendezvous/)|deepspeed/launcher/"
+    r"|accelerate/commands/"
+)
+_STARTER = lazy(r"(?:^|/|<frozen )runpy(?:\.py|>)?$")
+"""Python's own frames where a program was started with ``python -m``."""
+
+
+def is_of_launcher(frames: tuple[Frame, ...]) -> bool:
+    """True of a traceback that begins in a launcher: the exception is the launcher's own, and no rank's.
+
+    The launcher starts its ranks as processes of their own, whose tracebacks begin in the training script.
+    """
+    files = (file.replace("\\", "/") for _, file, _ in reversed(frames))
+    first = next((file for file in files if not _STARTER.search(file)), "")
+    return _LAUNCHER_FILE.search(first) is not None
+
+
 def origin(name: str, message: str, frames: tuple[Frame, ...] = (), causes: Iterable[tuple[str, str]] = ()) -> str:
-    """``own`` or ``echo``; an error that was raised while an echo was handled is an echo too."""
-    if is_echo(name, message, frames) or any(is_echo(*cause) for cause in causes):
+    """``own`` or ``echo``, empty where the text is cut before the exception.
+
+    What a launcher raises is an echo, and so is an error that was raised while an echo was handled.
+    """
+    if is_of_launcher(frames):
         return "echo"
-    return "own"
+    if not name:
+        return ""
+    is_second = is_echo(name, message, frames) or any(is_echo(*cause) for cause in causes)
+    return "echo" if is_second else "own"

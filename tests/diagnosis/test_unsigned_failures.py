@@ -67,3 +67,17 @@ def test_the_only_silent_rank_is_a_suspect_where_no_line_numbers_the_call(tmp_pa
     found = verdict(tmp_path, STEPS + text)
     assert str(found.ranks | found.suspects) == "11"
     assert found.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)
+
+
+ABORTED = (
+    "[2026-02-02 03:09:00,095] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -6) local_rank: 5 "
+    "(pid: 21617) of binary: /opt/conda/bin/python\n"
+)
+
+
+def test_an_abort_is_a_death_only_where_the_process_says_why(tmp_path: Path) -> None:
+    """A watchdog aborts as well: the launcher alone cannot tell the two apart."""
+    explained = verdict(tmp_path, STEPS + "double free or corruption (!prev)\n" + ABORTED)
+    assert explained.cause is CauseClass.DIED
+    assert explained.headline.startswith("Local rank 5 (pid 21617) ended: killed by SIGABRT")
+    assert verdict(tmp_path, STEPS + ABORTED).cause is CauseClass.UNDETERMINED

@@ -6,7 +6,11 @@ from collections import defaultdict
 
 from nccldoctor.align.liveness import Liveness
 from nccldoctor.events import CommInit, Event, ExceptionRaised, Heartbeat, Note, Phase, ProcessExit, Progress
+from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
+
+_WATCHERS = (Writer.LAUNCHER, Writer.SCHEDULER)
+"""Those who see processes end, and say how."""
 
 
 def is_step(event: Event) -> bool:
@@ -37,13 +41,15 @@ def is_bar(event: Event) -> bool:
 def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     """The ends of each writer (a rank, else a file) that no other work of it follows.
 
-    A program that raised an exception leaves its groups open as well: that note counts only where nothing went wrong before.
+    A program that raised an exception, or was closed, leaves its groups open as well: that note counts only where nothing went wrong
+    before, and no launcher saw a process fail.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
+    is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
     for event in case.events:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
-            if not isinstance(event, Note) or not _is_troubled(case, liveness, event.rank):
+            if not isinstance(event, Note) or not (is_torn_down or _is_troubled(case, liveness, event.rank)):
                 last[key].append(event)
         elif isinstance(event, Phase):
             last.pop(key, None)

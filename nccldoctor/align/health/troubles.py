@@ -13,11 +13,30 @@ from dataclasses import dataclass, field
 
 from nccldoctor.align.health.good_ends import is_step
 from nccldoctor.align.liveness import Liveness
-from nccldoctor.events import Event
+from nccldoctor.events import Event, Note
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Unexplained
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.event_details import barrier_key
+
+
+def waits_at_store(case: Case) -> list[Note]:
+    """The lines of ranks that wait at the store's barrier for others, without those of a barrier that was passed.
+
+    It is passed when all have come: "rank 3 waits, 4 of 6 are there" means nothing once rank 0 says that it is through.
+    """
+    notes = list(case.of(Note))
+    passed: dict[str, dict[int, int]] = defaultdict(dict)
+    for note in notes:
+        if note.what == "store-barrier-passed":
+            passed[barrier_key(note.detail)][note.place.source] = note.place.line or 0
+
+    def is_passed(note: Note) -> bool:
+        lines = passed[barrier_key(note.detail)]
+        return bool(lines) and lines.get(note.place.source, math.inf) > (note.place.line or 0)
+
+    return [e for e in notes if e.what == "store-barrier-waiting" and not is_passed(e)]
 
 
 @dataclass(slots=True)
@@ -62,8 +81,11 @@ def unanswered_troubles(
         return ()
     work = work_of_ranks(case, liveness, ends)
     all_ended, all_over = (bool(case.world) and not case.world - ranks for ranks in (ended, over))
+    waits = {id(e) for e in waits_at_store(case)}
 
     def is_answered(event: Event) -> bool:
+        if isinstance(event, Note) and event.what == "store-barrier-waiting" and id(event) not in waits:
+            return True
         if event.is_complaint and not event.moot_after_end:
             return False
         if (event.moot_after_end and all_over) or all_ended:

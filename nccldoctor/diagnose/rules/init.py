@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.troubles import waits_at_store
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.world.addresses import wrong_addresses
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
@@ -76,7 +77,7 @@ def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
 
 def _waits_at_store(facts: Facts) -> Hypothesis | None:
     """The last lines say that ranks wait for others at the store: set-up that was cut off, or hangs."""
-    waiting = [e for e in facts.case.of(Note) if e.what == "store-barrier-waiting"]
+    waiting = waits_at_store(facts.case)
     absent, missing = _missing_at_barrier(waiting)
     if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
         return None

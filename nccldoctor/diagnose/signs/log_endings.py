@@ -61,5 +61,9 @@ def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
 
 
 def _is_cut_traceback(facts: Facts, event: ExceptionRaised) -> bool:
-    """True when a traceback ends before its exception; one that was caught and logged counts only as the last event."""
-    return not event.type and (not event.logged or event is facts.case.events[-1])
+    """True when a traceback of a rank ends before its exception.
+
+    One that was caught and logged counts only as the last event.
+    """
+    is_last = event is facts.case.events[-1]
+    return not event.type and event.origin != "echo" and (not event.logged or is_last)

@@ -156,3 +156,44 @@ def test_a_rank_that_waits_at_the_last_barrier_is_not_done() -> None:
     files: dict[str, str | bytes] = {name: text + waits for name, text in STEPS.items()}
     assert read(files).cause != "none"
     assert read({name: str(text) + DONE for name, text in files.items()}).cause == "none"
+
+
+NOT_DESTROYED = (
+    "[rank0]:[W111 09:01:00.204488215 ProcessGroupNCCL.cpp:1496] Warning: WARNING: destroy_process_group() was not called before "
+    "program exit, which can leak resources. For more info, please see https://pytorch.org/docs/stable/distributed.html#shutdown "
+    "(function operator())\n"
+)
+
+TORN_DOWN = {
+    "exit code": "E0111 09:01:01.791000 10689 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) "
+    "local_rank: 0 (pid: 10754) of binary: /usr/bin/python3\n",
+    "closing signal": "W0111 09:01:01.837000 10689 torch/distributed/elastic/multiprocessing/api.py:858] "
+    "Sending process 10755 closing signal SIGTERM\n",
+}
+
+
+def test_groups_left_open_at_the_end_are_no_failure() -> None:
+    assert read({"train.log": step_line(0, 1, "09:00:30") + NOT_DESTROYED}).cause == "none"
+
+
+@pytest.mark.parametrize("sign", sorted(TORN_DOWN))
+def test_groups_left_open_are_no_good_end_where_the_launcher_saw_a_failure(sign: str) -> None:
+    ruling = read({"train.log": step_line(0, 1, "09:00:30") + NOT_DESTROYED + TORN_DOWN[sign]})
+    assert ruling.cause == "undetermined", str(ruling)
+
+
+WAITS = (
+    "INFO - torch.distributed.distributed_c10d - Waiting in store based barrier to initialize process group for rank: {r}, "
+    "key: store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)\n"
+)
+PASSED = (
+    "INFO - torch.distributed.distributed_c10d - Rank {r}: Completed store-based barrier "
+    "for key:store_based_barrier_key:1 with 4 nodes.\n"
+)
+
+
+def test_ranks_that_waited_at_the_store_are_up_once_the_barrier_is_passed() -> None:
+    waited = WAITS.format(r=3) + WAITS.format(r=1)
+    assert read({"train.log": waited}).cause == "init"
+    assert read({"train.log": waited + PASSED.format(r=0)}).cause == "undetermined"
+    assert read({"train.log": PASSED.format(r=0) + waited}).cause == "init", "the next attempt waits again"

@@ -269,6 +269,27 @@ def test_the_launchers_own_exception_is_an_echo() -> None:
     assert event.origin == "echo"
 
 
+@pytest.mark.parametrize(
+    ("outermost", "origin"),
+    [
+        ('File "/v/bin/torchrun", line 8, in <module>', "echo"),
+        (
+            'File "/v/lib/python3.10/site-packages/torch/distributed/elastic/agent/server/api.py", line 8, in run',
+            "echo",
+        ),
+        ('File "/v/lib/python3.10/site-packages/deepspeed/launcher/runner.py", line 556, in main', "echo"),
+        ('File "/v/lib/python3.10/runpy.py", line 86, in _run_code', "own"),
+        ('File "/home/u/launcher/train.py", line 12, in <module>', "own"),
+    ],
+)
+def test_an_exception_belongs_to_the_program_in_which_its_traceback_begins(outermost: str, origin: str) -> None:
+    (event,) = raised(
+        f"Traceback (most recent call last):\n  {outermost}\n    main()\n"
+        '  File "/v/lib/python3.10/site-packages/etcd/client.py", line 3, in read\n    f()\nKeyError: gone\n'
+    )
+    assert event.origin == origin
+
+
 def test_ignored_exceptions_are_notes_and_threads_are_logged() -> None:
     text = (
         "Exception ignored in: <function Loader.__del__ at 0x7f>\nTraceback (most recent call last):\n"
