@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from nccldoctor.align.stack_activity import first_meaningful, user_frames, wait_of
 from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress, Stack
-from nccldoctor.model import Confidence
+from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Calls
 from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, Who, excerpt, predicate
@@ -32,6 +32,8 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
     ranks = context.ranks_of(of)
     if context.finding.confidence not in (Confidence.HIGH, Confidence.MEDIUM):
         return NotCheckable(asked, "that the rank is late, and did not leave the call out")
+    if context.finding.cause is CauseClass.FROZEN:
+        return NotCheckable(asked, "that its process still runs")
     pauses = _pauses(context, ranks)
     if pauses is not None:
         if by_hand := _made_by_hand(context):
@@ -43,7 +45,7 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
     if last is None:
         return NotCheckable(asked, "flight-recorder dumps, or a log of the steps of each rank")
     place = _backward_of_others(context, ranks)
-    if place is None or not isinstance(last, Progress | Heartbeat):
+    if place is None or not (isinstance(last, Progress | Heartbeat) and last.is_step):
         return Unmet(asked, f"its last line is: {excerpt(last.text)}")
     return Met(asked, f"the others wait in the backward pass; its last line is: {excerpt(last.text)}", place)
 

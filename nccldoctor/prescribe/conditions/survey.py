@@ -153,7 +153,7 @@ def survey_case(case: Case) -> Survey:
         {rank: tuple(of_rank) for rank, of_rank in stacks.items()},
         Ranks(logged),
         _last_activity(by_kind),
-        cast(Progress | None, _last(by_kind, Progress)),
+        _last_step(by_kind),
         cast(Phase | None, _last(by_kind, Phase)),
     )
 
@@ -178,6 +178,12 @@ def _last_activity(by_kind: Mapping[str, list[SurveyedEvent]]) -> dict[Writer, E
 
 def _position(event: Event) -> tuple[int, int]:
     return event.place.source, event.place.line or 0
+
+
+def _last_step(by_kind: Mapping[str, list[SurveyedEvent]]) -> Progress | None:
+    """The last step before the first timeout; a bar of files or shards counts none."""
+    seen = (s.event for s in reversed(by_kind.get(Progress.kind, [])) if s.before_timeout)
+    return next((event for event in seen if isinstance(event, Progress) and event.is_step), None)
 
 
 def _last(by_kind: Mapping[str, list[SurveyedEvent]], cls: type[Event]) -> Event | None:
