@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
@@ -21,7 +22,11 @@ def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
     found = (*_of_observers(facts, conclusion), *_of_groups(facts, conclusion), *_of_losses(facts, conclusion))
     doubts = {doubt.says: doubt for doubt in found}
     own = {doubt.says: doubt for doubt in conclusion.doubts}
-    return strongest_first((*own.values(), *(doubt for says, doubt in doubts.items() if says not in own)))
+    found = (*own.values(), *(doubt for says, doubt in doubts.items() if says not in own))
+    of_kind = doubt_of_kind(facts.case.sources)
+    if of_kind is not None and all(doubt.cause is Confidence.HIGH for doubt in found):
+        found = (*found, of_kind)
+    return strongest_first(found)
 
 
 def strongest_first(doubts: tuple[Doubt, ...]) -> tuple[Doubt, ...]:

@@ -29,8 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "calibration.md"
 LEVELS = ("high", "medium", "low", "cannot-tell")
 PROMISED = {"high": 98, "medium": 85, "low": 60}
-ENOUGH = 150
-"""Judged jobs that a kind of evidence needs before a band is promised for it."""
+NUMBERS = ROOT / "nccldoctor" / "diagnose" / "judged_jobs.toml"
 
 OTHER_NAMES = {
     "rank_exception": "raised",
@@ -99,6 +98,7 @@ def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
     """Analyse the files of a job, and note which hypotheses were built and where."""
     from nccldoctor import pipeline
     from nccldoctor.diagnose.hypothesis import Hypothesis
+    from nccldoctor.diagnose.judged_jobs import kind_of_evidence
 
     reached: set[tuple[str, int]] = set()
     built = Hypothesis.__init__
@@ -110,14 +110,10 @@ def judge(author: str, truth: dict[str, Any], shown: list[str]) -> Judged:
 
     with patch.object(Hypothesis, "__init__", noted):
         incident = pipeline.analyze(shown)
-    kinds = {source.kind.value for source in incident.case.sources}
-    evidence = " + ".join(name for name, kind in KINDS.items() if kind in kinds) or "other files"
+    evidence = kind_of_evidence(incident.case.sources)
     proposals = tuple((p.cause.value, str(p.ranks)) for p in incident.diagnosis.proposals)
     verdict = json.loads(incident.to_json())["verdict"]
     return Judged(author, evidence, truth, verdict, proposals, frozenset(reached))
-
-
-KINDS = {"dumps": "flight recorder", "logs": "log", "stacks": "stacks"}
 
 
 def made(author: str, seed: int) -> Judged:
@@ -243,8 +239,18 @@ def wrong(jobs: list[Judged]) -> str:
     return table(("author", "scenario", "said", "confidence", "jobs"), rows)
 
 
+def numbers(jobs: list[Judged]) -> str:
+    """The judged jobs of each kind of evidence, as the product reads them."""
+    head = "# Labelled jobs that were judged with each kind of evidence. Written by tests/scoring/calibrate.py --write.\n[jobs]\n"
+    return head + "".join(
+        f'"{kind}" = {number}\n' for kind, number in sorted(Counter(j.evidence for j in jobs).items())
+    )
+
+
 def page(jobs: list[Judged], command: str) -> str:
     """The whole page."""
+    from nccldoctor.diagnose.judged_jobs import ENOUGH
+
     counts = Counter(job.evidence for job in jobs)
     few = [f"{kind} ({number})" for kind, number in counts.most_common() if number < ENOUGH]
     sizes = [len(set(job.proposals)) for job in jobs]  # the same class and ranks for two stalls are one answer
@@ -297,12 +303,12 @@ def main() -> int:
     parser.add_argument("folders", nargs="*", type=Path)
     args = parser.parse_args()
     more = "".join(f" {folder.name}" for folder in args.folders)
-    text = page(
-        collect(args), f"python tests/scoring/calibrate.py --seeds {args.seeds} --staged {args.staged} --write{more}"
-    )
+    jobs = collect(args)
+    text = page(jobs, f"python tests/scoring/calibrate.py --seeds {args.seeds} --staged {args.staged} --write{more}")
     print(text)
     if args.write:
         PAGE.write_text(text, encoding="utf-8")
+        NUMBERS.write_text(numbers(jobs), encoding="utf-8")
     return 0
 
 

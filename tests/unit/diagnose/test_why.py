@@ -81,7 +81,8 @@ def test_high_needs_independent_observers_and_none_that_contradicts(
     observers: tuple[str, ...], supports: bool, level: str
 ) -> None:
     found = conclusion(CauseClass.NOT_ARRIVED, observers=observers, supports=supports)
-    left = Conclusion("", (), doubts=weighed(NOTHING, found), cause=found.cause, evidence=found.evidence)
+    facts = align(case(*absent()))  # dumps: a kind of evidence with which enough jobs were judged
+    left = Conclusion("", (), doubts=weighed(facts, found), cause=found.cause, evidence=found.evidence)
     assert left.confidence is Confidence(level)
 
 
