@@ -60,11 +60,13 @@ class CollectedLogParser(FileParser):
         return any(_CRI.match(line) or _json_rows(line) for line in lines)
 
     def parse(self, source: Source, content: bytes) -> Parsed:
-        """The parsed log; a record that is not readable stays the line that it is."""
+        """The parsed log; a file without records is read as the text that it is."""
         text = content.decode("utf-8", "backslashreplace").lstrip("\ufeff")
         gaps: list[Gap] = []
         inside = _unwrapped(_in_order(list(_joined(_rows(source, text, gaps)))))
         source = replace(source, kind=SourceKind.LOG) if source.kind is SourceKind.JSON else source
+        if not inside.rows:
+            return scan(source, io.BytesIO(content))
         parsed = _parsed_inside(source, inside)
         return replace(
             _with_record_lines(parsed, inside),

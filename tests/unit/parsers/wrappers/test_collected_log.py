@@ -97,3 +97,9 @@ def test_a_document_that_is_cut_off_is_said_to_be() -> None:
 )
 def test_other_texts_are_left_alone(text: str) -> None:
     assert not CollectedLogParser().claims(text.encode(), "a.log")
+
+
+def test_a_document_with_such_keys_and_no_record_is_read_as_text() -> None:
+    text = '{"podName": "a-0",\n"lines": [\n' + json.dumps(TIMEOUT) + "\n]}\n"
+    assert [(e.kind, e.place.line) for e in parsed(text).events] == [("collective-timeout", 3)]
+    assert parsed("{" + text).events, "nor is anything lost where the JSON is broken"
