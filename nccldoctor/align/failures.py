@@ -301,7 +301,10 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
             is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport)
-            if not has_complaint or (is_other_observer and can_precede_alarm(liveness, event)):
+            was_before = event.reporter == "hccl" or can_precede_alarm(
+                liveness, event
+            )  # HCCL lists what it missed before
+            if not has_complaint or (is_other_observer and was_before):
                 yield _failure(liveness, CauseClass.DIED, event, certain=event.is_heartbeat_loss)
 
 

@@ -17,7 +17,7 @@ _TENSOR = lazy(
     r"(?P<call>[^\s,\[\]]{1,300})\s{1,3}\[(?P<what>missing|ready) ranks:\s?(?P<ranks>\d[\d, ]{0,60000})\]"
     r"(?: \[ready ranks:\s?(?P<ready>\d[\d, ]{0,60000})\])?"
 )
-_ROW = lazy(r"^\s{0,4}(?P<rank>\d{1,7})(?P<shut>!)?: \[(?P<calls>[^\]]{1,4000})")
+_ROW = lazy(r"(?:^|[\s:])(?P<rank>\d{1,7})(?P<shut>!)?: \[(?P<calls>[^\]]{1,4000})")
 _HEAD = lazy(r"(?:Missing|Stalled) ranks:\s*$")
 _WAITED = lazy(r"for more than (?P<seconds>\d{1,7}) seconds")
 _MOST = 1024
@@ -49,7 +49,7 @@ class HorovodStalls(LineParser):
 def _rows_below(head: Line) -> Iterator[Event]:
     waited = next((w for above in (head, *head.preceding(4)) if (w := _WAITED.search(above.body))), None)
     for below in head.window.near(head, _MOST):
-        row = _ROW.match(below.body) or _ROW.match(below.raw)  # a rank at the beginning may look like a label
+        row = _ROW.search(below.body) or _ROW.search(below.raw)  # a rank at the beginning may look like a label
         if row is None:
             if below.mark.stream == head.mark.stream and below.body.strip():
                 return

@@ -19,11 +19,5 @@ class OneCcl(RowParser):
     longest = 4_000
     rows = (
         Row("CCL_ERROR|", _HEAD + r".{0,300}?[Kk][Vv][Ss] get error: timeout", StoreError, operation="set-up"),
-        Row(
-            "CCL_ERROR|",
-            _HEAD + r"(?P<detail>.{0,300}?\b(?:init_transport|comm_create|create_comm_impl)\b.{0,300})",
-            StoreError,
-            operation="set-up",
-        ),
         Row("CCL_ERROR|", _HEAD + r"(?P<detail>.{1,300})", Note, what="ccl-error"),
     )

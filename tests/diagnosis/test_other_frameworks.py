@@ -69,6 +69,24 @@ def test_a_ring_in_which_each_waits_for_the_next_names_nobody() -> None:
     assert not ruling.ranks, str(ruling)
 
 
+def test_the_device_without_heartbeats_ended_although_its_peer_complains_first() -> None:
+    lost = "        serverId[10.0.0.3], deviceId[2], Heartbeat Lost Occurred, Possible Reason: 1. Process has exited\n"
+    ruling = read({"job.log": NOTIFY.format(rank=0, own=0, peer=3) + lost})
+    assert ruling.cause == "died", str(ruling)
+    assert not ruling.ranks
+    assert "local rank 2" in ruling.verdict["headline"].lower()
+
+
+def test_half_of_the_tasks_of_jax_are_named_where_it_counts_them() -> None:
+    text = (
+        "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: saved.0. This usually happens because.\n"
+        "# of tasks that reached the barrier: 4/6.\nThe first task at the barrier: /job:jax_worker/replica:0/task:5. Some timed out "
+        "task names:\n/job:jax_worker/replica:0/task:1\n/job:jax_worker/replica:0/task:0\n\nRPC: /tensorflow.CoordinationService/Barrier\n"
+    )
+    ruling = read({"job.log": text})
+    assert (ruling.cause, ruling.ranks) == ("not-arrived", "0-1"), str(ruling)
+
+
 def test_ranks_that_hccl_could_not_connect_are_named() -> None:
     text = (
         "[rank0]: RuntimeError: HCCL function error: hcclCommInitRootInfoConfig, error code is 4\n"

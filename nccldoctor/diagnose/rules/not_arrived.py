@@ -227,7 +227,8 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     """The coordinator of another framework lists the ranks that did not come, and they are no majority."""
     reports = [e for e in open_reports(stall.health.troubles) if e.missing and e.what != "set-up"]
     ranks = named_ranks(reports)
-    if not ranks or 2 * len(ranks) > max(2, len(facts.case.world)):
+    size = max((e.size or 0 for e in reports), default=0)
+    if not ranks or 2 * len(ranks) > max(2, size, len(facts.case.world)):
         return None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
