@@ -198,7 +198,8 @@ def _exceptions(case: Case, liveness: Liveness) -> Iterator[Failure]:
     ]
     nameless = [e for e in case.of(ExceptionRaised) if e.rank is None and e.origin == "own"]
     candidates += [e for e in nameless if not e.logged or has_aborted_after(case, e)]
-    candidates += [e for e in case.of(CudaError) if is_fatal_cuda_error(liveness, e)]
+    refused = {e.message for e in case.of(CudaError) if e.topic}  # NCCL prints it again as its last error
+    candidates += [e for e in case.of(CudaError) if e.message not in refused and is_fatal_cuda_error(liveness, e)]
     firsts: dict[int | None, ExceptionRaised | CudaError | OutOfMemory] = {}
     for event in candidates:
         if can_precede_alarm(liveness, event):

@@ -17,6 +17,7 @@ from nccldoctor.events import (
     InspectorRecord,
     ProcessExit,
     ProcessState,
+    Progress,
     SchedulerEvent,
     Setting,
     Stack,
@@ -262,7 +263,10 @@ def _source_with_rank(source: Source, files: _FileRanks, processes: ProcessTable
 
 
 def _with_rank(event: Event, source: Source, file_rank: int | None, processes: ProcessTable) -> Event:
-    """The event with its rank and host, where they are known."""
+    """The event with its rank and host, where they are known.
+
+    A bar without a label is not of the only rank whose lines have one: launchers label all lines, and ranks other than 0 draw no bars.
+    """
     if isinstance(event, Setting):
         return event
     printed = event.host or source.host
@@ -272,7 +276,8 @@ def _with_rank(event: Event, source: Source, file_rank: int | None, processes: P
         # nearer to the record than a line's prefix
         rank = _default_group_rank(event) if event.group_rank is not None else rank
     if rank is None:
-        rank = _rank_of(event, file_rank, processes, host)
+        is_anybodys = isinstance(event, Progress) and source.rank is None and source.local_rank is None
+        rank = _rank_of(event, None if is_anybodys else file_rank, processes, host)
     if event.host is not None:
         host = event.host
     elif not host and rank is not None:

@@ -30,8 +30,16 @@ _MENDED = lazy(
 )
 
 
+_NO_MESSAGE = lazy(
+    r"\s{0,8}(?:frame #\d{1,4}: |(?:\([\w.-]{1,60}\) ?)?\[?[\w.-]{1,60}@[\w.-]{1,60}[: ][^\n$#]{0,200}[$#] )"
+)
+"""A frame of a C++ stack, or a command behind the prompt of a shell: names in them say nothing of this job."""
+
+
 def is_failure_like(line: Line) -> bool:
     """True of a line at level error, and of one without a level that says that something failed."""
+    if _NO_MESSAGE.match(line.body[:LONGEST]):
+        return False
     if line.mark.severity in ("E", "F"):
         return True
     if line.mark.severity is not None and not (line.mark.severity == "W" and line.mark.is_native):

@@ -34,8 +34,8 @@ def topic_of(text: str) -> str:
 
 
 def topic_of_cuda_error(error: str, file: str | None) -> str:
-    """What NCCL was setting up when CUDA refused it, by NCCL's source file; empty where the error is older."""
+    """What CUDA refused to set up, by NCCL's source file, else by the error; empty for older errors."""
     low = error.lower()
-    if file is None or any(words in low for words in _STICKY):
+    if any(words in low for words in _STICKY):
         return ""
-    return _FILES.get(file.rpartition("/")[2], "")
+    return _FILES.get((file or "").rpartition("/")[2], "") or topic_of(error)

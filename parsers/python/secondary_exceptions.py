@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from nccldoctor.model.recorded_calls import Frame
+from nccldoctor.parsers.nccl.topics import topic_of
 from nccldoctor.parsers.rows import Table
 from nccldoctor.patterns import lazy
 
@@ -38,9 +39,15 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     if plain == "RuntimeError" and _ECHO_WHOLE.match(message):
         return True
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
+    if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
+        return True  # the library could not connect its GPUs: the call failed, not the rank's own work
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
-        return any("torch/distributed/" in f or "/multiprocessing/" in f for f in files)
+        return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
     return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)
+
+
+def _is_of_torch_distributed(file: str) -> bool:
+    return "torch/distributed/" in file
 
 
 def _is_launcher(file: str) -> bool:

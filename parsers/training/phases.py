@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from nccldoctor.events import Event, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import Table, first_fit
+from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -52,7 +53,7 @@ class Phases(LineParser):
     def parse(self, line: Line) -> Iterable[Event]:
         """The first phase that the line speaks of."""
         body = line.body[:4_000]
-        if line.mark.is_native or _CODE.search(body):
+        if line.mark.is_native or _CODE.search(body) or is_of_person(body):
             return
         for front, rows in (("done: ", _DONE), ("", _DOING)):
             if fit := first_fit(rows, body):

@@ -14,6 +14,7 @@ from typing import Any
 from nccldoctor.events import Event, Progress
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.training.heartbeat import epoch_of
+from nccldoctor.parsers.training.write_ups import is_of_person
 from nccldoctor.patterns import lazy
 
 _N = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]?\d{1,3})?"
@@ -175,7 +176,7 @@ class Trainer(LineParser):
 
     def parse(self, line: Line) -> Iterable[Event]:
         body = line.body
-        if line.mark.is_native or any(words in body for words in _NOT_STEPS):
+        if line.mark.is_native or any(words in body for words in _NOT_STEPS) or is_of_person(body):
             return
         state = self._fields(body)
         if state is None:

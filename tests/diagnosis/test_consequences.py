@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from builders.lines import watchdog
 from builders.verdicts import read
+
+import nccldoctor
 
 STEPS = "".join(
     f"[rank{r}]: 2026-03-02 10:0{m}:00,000 INFO step={m * 10} loss=2.31\n" for m in (1, 2) for r in range(2)
@@ -124,3 +128,55 @@ def test_a_person_who_may_have_stopped_a_hang_is_an_answer_and_no_all_clear(text
 def test_sigterm_and_a_failure_before_it_are_no_persons_word() -> None:
     for text in (AGENT.format(15), UNCAUGHT + interrupted(1, WORKS)):
         assert "person" not in read({"train.log": STEPS + text}).verdict["headline"]
+
+
+REFUSED = (
+    "node1:511:720 [1] NCCL INFO ncclCommInitRank comm 0x55 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 65000 commId 0xab - Init START\n"
+    "node1:511:720 [1] transport/p2p.cc:275 NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'\n"
+    "[rank1]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:328, "
+    "unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\n[rank1]: Last error:\n"
+    "[rank1]: Cuda failure 217 'peer access is not supported between these two devices'\n"
+)
+
+
+def test_what_cuda_refuses_while_nccl_connects_gpus_is_no_exception_of_the_rank() -> None:
+    ruling = read({"train.log": REFUSED})
+    assert ruling.cause == "init", str(ruling)
+    assert "access between GPUs" in ruling.verdict["headline"], str(ruling)
+    assert "0" not in ruling.ranks, "whose start was not read is not the one that failed"
+
+
+def test_an_error_of_the_ranks_own_kernel_is_one_wherever_it_comes_up() -> None:
+    frame = '[rank1]:   File "/opt/py/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 2900, in all_reduce\n'
+    header = "[rank1]: Traceback (most recent call last):\n"
+    error = "[rank1]: RuntimeError: CUDA error: {}\n"
+    own, refused = (
+        read({"train.log": STEPS + header + frame + error.format(text)})
+        for text in (
+            "an illegal memory access was encountered",
+            "peer access is not supported between these two devices",
+        )
+    )
+    assert (own.cause, own.ranks) == ("raised", "1"), str(own)
+    assert refused.cause != "raised", str(refused)
+
+
+BAR = "Loading checkpoint shards:  67%|######6   | 4/6 [00:18<00:09,  4.57s/it]"
+
+
+def test_a_bar_in_front_of_a_rank_is_not_of_that_rank(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(BAR + WAITS)
+    case = nccldoctor.analyze(tmp_path).case
+    assert [e.rank for e in case.events if e.kind == "progress"] == [None]
+    assert [e.rank for e in case.events if e.kind == "collective-timeout"] == [1]
+
+
+def test_frames_and_prompts_are_no_failures_and_a_report_of_a_person_is_no_step(tmp_path: Path) -> None:
+    text = WAITS + "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f in /opt/libc10.so)\n"
+    text += (
+        "(base) user@box:~/proj$ tail error.log\nWe tried a smaller batch, and step 400 loss 2.2 was the last one.\n"
+    )
+    (tmp_path / "train.log").write_text(text)
+    case = nccldoctor.analyze(tmp_path).case
+    assert not [line for reading in case.readings for line in reading.unexplained]
+    assert not [e for e in case.events if e.kind == "progress"]

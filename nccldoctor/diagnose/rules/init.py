@@ -206,8 +206,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         is_told = stall.kind is not StallKind.ABSENT and any(e.topic for e in facts.case.of(NcclError))
         return _later_group(facts, stall) or _unreachable(facts) or (_communicator_failed(facts) if is_told else None)
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
+        is_told = any(e.topic for e in chain[CudaError | NcclWarn](facts.case.of(CudaError), facts.case.of(NcclWarn)))
         return (
-            _started_not_completed(facts)
+            (_communicator_failed(facts) if is_told else None)
+            or _started_not_completed(facts)
             or _not_joined(facts, stall)
             or _store_gave_up(facts)
             or _waits_at_store(facts)
