@@ -89,6 +89,9 @@ def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iter
         yield Doubt.at_most(Confidence.LOW, "no log was read: the rank may have written lines all along")
     if _has_failure_without_rank(facts):
         yield Doubt.at_most(Confidence.LOW, "a process ended that no line ties to a rank: it may be this one")
+    ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
+    if ended and not stall.proven_absent:
+        yield Doubt.at_most(Confidence.LOW, f"it may only wait for {names(ended)}, whose failure is on record")
     if len(ranks) > 1 and not stall.proven_absent:
         yield Doubt.at_most(Confidence.LOW, "several ranks are silent, and any of them may only wait")
 
