@@ -255,17 +255,20 @@ def with_habits(batch: Batch) -> Batch:
     A backend without events of a device never calls an entry started or completed: it only retires it when its work has ended. That is
     gloo, and every backend that is recorded by the hooks of a process group. What the dumps show counts, since names change: two dumps
     of ``xyz:`` in which 40 calls are retired and none is completed are of such a backend. Where no call was retired yet, as in a first call
-    that hangs, only ``nccl`` is known to do better.
+    that hangs, only ``nccl`` is known to do better. Tools that mend a dump write *completed* where it says retired: of other backends
+    a time, a call that has started, or one that is completed and not retired or the reverse shows a device.
     """
     calls, dumps = batch.calls, batch.dumps
     if not len(calls):
         return batch
-    marked = (calls.state == COMPLETED) | (calls.state == STARTED) | (calls.started_ns > 0) | (calls.completed_ns > 0)
+    timed = (calls.state == STARTED) | (calls.started_ns > 0) | (calls.completed_ns > 0)
+    ended = calls.state == COMPLETED
 
     def backends(rows: npt.NDArray[np.bool_]) -> set[str]:
         return {dumps[i].backend for i in np.flatnonzero(np.bincount(calls.dump[rows])).tolist()}
 
-    with_states, retiring, with_transfers = backends(marked), backends(calls.retired), backends(calls.is_p2p)
+    with_states = backends(timed) | (backends(ended) & ({*_WITH_EVENTS} | backends(ended != calls.retired)))
+    retiring, with_transfers = backends(calls.retired), backends(calls.is_p2p)
 
     def habits(dump: DumpHead) -> DumpHead:
         if not dump.entries or dump.backend in with_states:

@@ -76,3 +76,17 @@ def test_a_retired_call_of_a_backend_that_notes_completion_has_not_completed() -
         ranks[rank].call(done=False, retired=True)
     ruling = read({f"fr_trace_{one.rank}": one.data() for one in ranks})
     assert (ruling.ranks, ruling.at) == ("1", ("ALLREDUCE", 9)), str(ruling)
+
+
+@pytest.mark.parametrize("backend", ["gloo", "site"])
+def test_a_mended_dump_gets_the_verdict_of_the_dump_as_recorded(backend: str) -> None:
+    """Tools that mend a dump write *completed* where gloo says retired, also for the call in which ranks gave up."""
+
+    def verdict(state: str) -> tuple[object, ...]:
+        ranks = [RecordedRank(r, world(4), backend=backend).calls(8, state=state) for r in range(4)]
+        for rank in (0, 2, 3):
+            ranks[rank].call(done=True, state=state)
+        ruling = read({f"fr_trace_{one.rank}": one.data() for one in ranks})
+        return ruling.cause, ruling.ranks, ruling.at
+
+    assert verdict("completed") == verdict("scheduled")
