@@ -67,7 +67,10 @@ def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> s
         return f"Empty: the {count} read {'holds' if len(kinds) == 1 else 'hold'} nothing"
     names = dict.fromkeys(gap.looks_like for gap in gaps if gap.looks_like)
     if names:
-        return f"Not enough data: {' and '.join(list(names)[:3])} may be in the {count} read; nothing in there was understood"
+        which = "the file" if len(kinds) == 1 else f"one of the {count}"
+        return (
+            f"Not enough data: {which} looks like {' or '.join(list(names)[:3])}; no line in it shows a known failure"
+        )
     if all(kind in (SourceKind.EMPTY, SourceKind.UNKNOWN, SourceKind.UNREADABLE, SourceKind.JSON) for kind in kinds):
         return f"Unknown format: nothing in the {count} read is a log or a dump that is known here"
-    return f"Not enough data: no line of the {count} read tells of a distributed job"
+    return f"Not enough data: no line of the {count} looks like a distributed job"

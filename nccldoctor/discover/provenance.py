@@ -40,7 +40,7 @@ _PRINTED = lazy(
     r"|(?:slurmstepd|srun|sbatch|mpirun|torchrun|kernel|systemd)\b[\[\w\]]{0,12}: |NCCL version|\{'\w{1,30}': "
     r"|\W{0,3}(?:[Gg]lobal |[Tt]rain(?:ing)?[ _])?(?:[Ss]tep|STEP|[Ee]poch|EPOCH|[Ii]ter(?:ation)?"
     r"|[Bb]atch)\W{1,4}\d|.{0,80}?\d{1,3}%\|"
-    r"|\++ (?![ab]/)\w|[A-Z][\w ]{1,30}:\s{2,}\S)"
+    r"|= {3}[A-Z]|\++ (?![ab]/)\w|[A-Z][\w ]{1,30}:\s{2,}\S)"
 )
 """Begins a line that a logger, launcher, scheduler, kernel or tracing shell printed."""
 

@@ -63,6 +63,10 @@ class NcclWarnParser(LineParser):
                 yield from _diagnostics(line, message)
             elif text.startswith("HINT:"):
                 yield Note(**message_fields(line, message), what="nccl-hint", detail=text[:300])
+            elif hit := _ADVICE.match(text):
+                yield Note(
+                    **message_fields(line, message), what=(hit.lastgroup or "").replace("_", "-"), detail=text[:300]
+                )
             elif message.level in ("WARN", "ATTN") and text and not _is_claimed(text):
                 yield NcclWarn(
                     **message_fields(line, message),
@@ -71,6 +75,16 @@ class NcclWarnParser(LineParser):
                     device=message.device,
                     topic=topic_of(text),
                 )
+
+
+_ADVICE = lazy(
+    r"(?P<iommu_setting>Missing \"(?:amd_iommu=on|iommu=pt)\" from kernel command line)"
+    r"|(?P<nccl_advice>Missing \"[^\"]{1,80}\" from (?:environment|kernel command line)|Failed to open libibverbs)"
+)
+"""Warnings after which nothing has failed: a setting that RCCL misses, InfiniBand that NCCL goes on without.
+
+Sources: ROCm/rccl ``src/init.cc``, NVIDIA/nccl ``src/misc/ibvwrap.cc`` (it goes on with sockets).
+"""
 
 
 def _is_claimed(text: str) -> bool:
