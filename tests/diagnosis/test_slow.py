@@ -121,6 +121,29 @@ def test_a_rank_that_is_late_in_every_step_of_a_job_that_ends_is_a_straggler(ran
     assert ruling.verdict["confidence"] == "high"
 
 
+def issued(late: dict[int, float], name: str, **fields: Any) -> dict[str, str | bytes]:
+    """Dumps of a job that ends, in which nothing but the times of the hosts is recorded."""
+    files = stepping(late)
+    for path, dump in files.items():
+        if isinstance(dump, bytes):
+            whole = pickle.loads(dump)
+            for row in whole["entries"]:
+                row.pop("duration_ms", None)
+                row.update(profiling_name=f"{name}:all_reduce", time_discovered_completed_ns=None, **fields)
+            files[path] = pickle.dumps(whole, protocol=2)
+    return files
+
+
+@pytest.mark.parametrize("name", ["gloo", "xyz"])
+def test_hosts_run_ahead_only_of_devices(name: str) -> None:
+    """A backend whose calls are merely retired has none, and its name does not matter."""
+    ruling = read(issued({2: 0.6}, name, state="scheduled", retired=True))
+    assert (ruling.cause, ruling.ranks) == ("straggler", "2"), str(ruling)
+    assert not any("hosts run ahead" in doubt for doubt in ruling.verdict["doubts"])
+    device = read(issued({2: 0.6}, "nccl", state="completed", retired=True))
+    assert any("hosts run ahead" in doubt for doubt in device.verdict["doubts"]), str(device)
+
+
 @pytest.mark.parametrize("late", [{}, {2: 0.002}, {2: 0.05}, {2: 0.4, 3: 0.4}, {1: 0.3, 2: 0.4, 3: 0.5}])
 def test_a_little_late_or_half_of_the_ranks_late_is_nobodys_fault(late: dict[int, float]) -> None:
     ruling = read(stepping(late))

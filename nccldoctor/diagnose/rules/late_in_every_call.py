@@ -81,8 +81,8 @@ def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> 
         yield Doubt.at_most(Confidence.LOW, "its host is not known: a clock that is ahead looks the same")
     if any(one.late_calls < LATE_PARTS for one in late):
         yield Doubt.at_most(Confidence.LOW, "too few calls were recorded to call it a custom")
-    on_gloo = all(dump.backend == "gloo" for dump in facts.case.dumps)
-    if not on_gloo and any(one.measure is Measure.ISSUED for one in late):
+    is_on_hosts = all(dump.only_retires for dump in facts.case.dumps)  # no device runs the calls, or none is recorded
+    if not is_on_hosts and any(one.measure is Measure.ISSUED for one in late):
         yield Doubt.at_most(
             Confidence.MEDIUM, "only the hosts' times are recorded, and hosts run ahead of their devices"
         )
