@@ -9,6 +9,7 @@ from builders.cases import RecordedRank, Team, facts
 from builders.cases import world as world_of
 from builders.verdicts import play, read
 from simulator import jobs
+from staged import jobs as staged
 
 from nccldoctor.model.ranks import Ranks
 
@@ -194,3 +195,10 @@ def test_one_call_fewer_than_everybody_of_its_kind_by_the_same_later_call() -> N
     knobs: dict[str, Any] = {"layout": "3d", "nodes": 8, "gpus": 8, "era": "2.7", "ring": 200, "step": 30}
     ruling = play("skipped_tensor", 7, evidence="fr", files="merged", noise=0, **knobs)
     assert (ruling.cause, ruling.ranks) == ("missed-call", "63"), str(ruling)
+
+
+def test_a_process_that_the_launcher_closed_and_need_not_kill_is_not_surely_frozen() -> None:
+    """Torchrun lists no process that obeyed: its table is as silent about one that was merely busy."""
+    ruling = read(dict(staged.make(1551, scenario="late_but_alive").files))
+    assert ruling.ranks == "0", str(ruling)
+    assert ruling.verdict["confidence_in"] == {"ranks": "high", "class": "medium"}, str(ruling)

@@ -94,6 +94,9 @@ def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iter
         yield Doubt.at_most(Confidence.LOW, f"it may only wait for {names(ended)}, whose failure is on record")
     if len(ranks) > 1 and not stall.proven_absent:
         yield Doubt.at_most(Confidence.LOW, "several ranks are silent, and any of them may only wait")
+    if any(_can_have_obeyed(facts, rank) for rank in ranks):
+        says = "the launcher closed its process, and no line says that it had to kill it: a busy process obeys as well"
+        yield Doubt(says, cause=Confidence.MEDIUM)
 
 
 def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
@@ -142,6 +145,13 @@ def _was_still_running(facts: Facts, rank: int) -> bool:
     if activity.exits:
         return all(e.exitcode in (None, -9, 137) for e in activity.exits)
     return any(t.what in ("forced-kill", "closing-signal") for t in activity.teardown)
+
+
+def _can_have_obeyed(facts: Facts, rank: int) -> bool:
+    """True when the launcher asked a process to end, and neither killed it nor reports how it ended."""
+    activity = facts.liveness.activity(rank)
+    what = {t.what for t in activity.teardown}
+    return not activity.exits and "closing-signal" in what and "forced-kill" not in what
 
 
 def _has_failure_without_rank(facts: Facts) -> bool:
