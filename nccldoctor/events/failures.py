@@ -352,7 +352,7 @@ class StoreError(Event):
 class RendezvousError(Event):
     """The launcher's rendezvous failed or lost a node.
 
-    ``what`` is store-lost where an agent lost the store while its workers ran.
+    ``what`` is store-lost where an agent lost the store while its workers ran, closed where another agent had ended the rendezvous.
     """
 
     message: str = ""

@@ -37,12 +37,23 @@ class Rendezvous(LineParser):
                     **common(line),
                     message=hit[0][:500],
                     node=node,
-                    what="store-lost" if _was_running(line, hit[0]) else "",
+                    what=_kind_of_loss(line, hit[0]),
                 )
 
 
+def _kind_of_loss(line: Line, message: str) -> str:
+    if _was_running(line, message):
+        return "store-lost"
+    return "closed" if "RendezvousClosedError" in message or " is closed" in message else ""
+
+
 def _was_running(line: Line, message: str) -> bool:
-    """True where an agent lost the store while it watched its workers: then they had come up."""
-    if "RendezvousConnectionError: " not in message:
+    """True where an agent lost the store behind a rendezvous that had come up.
+
+    It watched its workers, or its heartbeats, which begin with the end of the rendezvous, no longer arrive.
+    """
+    if "RendezvousConnectionError" not in line.body:
         return False
+    if "keep-alive heartbeat" in message:
+        return True
     return any("num_nodes_waiting" in above.body for above in line.preceding(_STACK))

@@ -332,6 +332,27 @@ def test_a_rendezvous_that_is_lost_under_running_workers_is_no_start(lost: str) 
     assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
 
 
+def test_a_heartbeat_that_the_store_no_longer_takes_is_no_start() -> None:
+    line = "The node 'gpu04_812_0' has failed to send a keep-alive heartbeat to the rendezvous 'r7' due to an error of type {}.\n"
+    lost = excerpt(line.format("RendezvousConnectionError"))
+    assert (lost.cause, lost.ranks) == ("undetermined", ""), str(lost)
+    assert "the agent that hosts it" in lost.verdict["headline"]
+    assert excerpt(line.format("RendezvousTimeoutError")).cause == "init"
+
+
+def test_a_restart_that_finds_its_rendezvous_closed_is_no_start() -> None:
+    agent = "0212 12:07:20.086000 870 torch/distributed/elastic"
+    again = f"I{agent}/agent/server/api.py:889] [default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+    closed = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+    failed = (
+        f"E{agent}/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 914) of binary: /bin/python3\n"
+    )
+    found = excerpt(failed, again, closed)
+    assert (found.cause, found.ranks) == ("undetermined", ""), str(found)
+    assert "rendezvous was closed" in found.verdict["headline"]
+    assert excerpt(closed).cause == "init"
+
+
 def test_a_channel_that_the_driver_removed_tells_what_came_first() -> None:
     found = excerpt(
         "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=47, name=python3, Ch 00000001 caused by previous Xid 149\n"

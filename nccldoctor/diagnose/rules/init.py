@@ -23,6 +23,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks, open_reports
+from nccldoctor.diagnose.signs.log_endings import closed_after_an_attempt
 from nccldoctor.events import (
     CollectiveTimeout,
     CommInit,
@@ -354,7 +355,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     errors = [e for e in facts.case.of(StoreError) if e.operation in SET_UP]
     rendezvous = list(facts.case.of(RendezvousError))
     has_started = any(t.what == "closing-signal" for t in facts.case.of(TearDown))  # an agent closes workers it started
-    has_started |= any(e.what == "store-lost" for e in rendezvous)
+    has_started |= any(e.what == "store-lost" for e in rendezvous) or bool(closed_after_an_attempt(facts))
     if not errors and (not rendezvous or has_started):
         return None
     waiting = Ranks(e.rank for e in errors if e.rank is not None)

@@ -27,6 +27,10 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     for words, found in (
         ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
         (
+            "The workers failed, and the launcher could not restart them: their rendezvous was closed by then",
+            closed_after_an_attempt(facts),
+        ),
+        (
             "A process raised an exception whose name is cut off",
             [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)],
         ),
@@ -35,7 +39,8 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
         (
-            "The launcher lost the store of its rendezvous while the job ran",
+            "The launcher lost the store of its rendezvous while the job ran: the agent that hosts it, on the host of the "
+            "rendezvous endpoint, went away or cannot be reached",
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
         ),
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
@@ -49,6 +54,12 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             lines: list[Event] = [*found[:MOST]]
             return words, [Line(e, words.lower()) for e in lines]
     return "", []
+
+
+def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:
+    """Returns what says that the rendezvous was closed, where an earlier attempt had run behind it."""
+    had_run = any(gap.apart for gap in facts.case.gaps)
+    return [e for e in facts.case.of(RendezvousError) if e.what == "closed"] if had_run else []
 
 
 def _rendezvous_errors(facts: Facts) -> list[RendezvousError]:
