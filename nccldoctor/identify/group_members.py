@@ -12,7 +12,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from nccldoctor.events import CollectiveTimeout, CommInit, Event, InspectorRecord, NcclError, RasStatus, StoreError
+from nccldoctor.events import (
+    CollectiveTimeout,
+    CommInit,
+    Event,
+    InspectorRecord,
+    NcclError,
+    Note,
+    RasStatus,
+    StoreError,
+)
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.event_details import barrier_counts, call_sizes, expected_clients
@@ -22,7 +31,7 @@ GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_
 
 
 def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
-    """The world size: from the default group's members, INIT lines, the launcher's own variables, RAS, a gather, or the store."""
+    """The world size: from the default group's members, INIT lines, variables, RAS, a gather, the store, or print-outs."""
     sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
     if sizes:
         return max(sizes)
@@ -34,7 +43,13 @@ def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[st
     counted = [e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks]
     if counted:
         return max(counted)
-    return _size_by_gather(events) or _size_by_store(events)
+    return _size_by_gather(events) or _size_by_store(events) or _printed_size(events)
+
+
+def _printed_size(events: Sequence[Event]) -> int | None:
+    """The largest size that programs print: ``world_size=8``. Engines that serve also print 1 for each of their processes."""
+    sizes = (int(e.detail) for e in events if isinstance(e, Note) and e.what == "world-size")
+    return max((size for size in sizes if size > 1), default=None)
 
 
 def _size_by_store(events: Sequence[Event]) -> int | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, ingested, said, world
 
-from nccldoctor.events import CollectiveTimeout, CommInit, GroupRef, Heartbeat, Setting, StoreError, WorkStatus
+from nccldoctor.events import CollectiveTimeout, CommInit, GroupRef, Heartbeat, Note, Setting, StoreError, WorkStatus
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.group_members import known_world_size
 from nccldoctor.identify.groups import build_groups
+from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 
@@ -227,3 +228,13 @@ def test_calls_of_a_dump_without_a_rank_belong_to_no_group() -> None:
     naming, codes = build_groups(read.batch, (0, None), [], Ranks(range(4)), True)
     assert codes.tolist() == [0, -1]
     assert (1, "0") in naming.by_local
+
+
+def test_a_printed_world_size_is_the_last_resort_before_a_guess() -> None:
+    """Programs print ``world_size=8``; engines that serve print 1 for each process, which tells nothing of the job."""
+    printed = [
+        Note(place=Place(0, "job.log", line=i), text="", what="world-size", detail=n) for i, n in enumerate("18")
+    ]
+    assert known_world_size(Batch.empty(), printed, {}) == 8
+    assert known_world_size(Batch.empty(), printed, {"WORLD_SIZE": 16}) == 16
+    assert known_world_size(Batch.empty(), printed[:1], {}) is None
