@@ -97,6 +97,18 @@ def lost_host(stage: Stage) -> Scene:
     return out
 
 
+@scene(sources=["all", "logs+dumps"], release=["2.4", "2.6", "2.7", "2.9"], shape=["ddp", "fsdp"])
+def leaves_the_loop(stage: Stage) -> Scene:
+    """One rank had fewer batches: it says that the epoch is over, while its peers are in a last step."""
+    rank = stage.someone()
+    out = stage.leave(Scene("missed-call", (rank,), ("not-arrived",), named_by="log"), rank, "checkpoint")
+    out.away[rank] = (stage.at, 0)
+    for other in range(stage.plan.world):
+        out.said.append((-40.0, other, f"[rank{other}]: epoch 3 finished in 812.3 s"))
+    out.said.append((0.1, rank, f"[rank{rank}]: epoch 4 finished in 790.1 s"))
+    return out
+
+
 @scene()
 def own_exception(stage: Stage) -> Scene:
     rank, (kind, text) = stage.someone(), stage.rng.choice(ERRORS)
