@@ -152,7 +152,7 @@ _TEAR_DOWN = {
     "monitor-kills": "its heartbeat monitor ended the process",
     "comm-aborted": "aborted its communicator",
     "watchdog-terminated": "its watchdog thread ended after a timeout",
-    "process-down": "took itself down after a timeout",
+    "process-down": "took itself down after a failure",
     "terminate-called": "aborted after an unhandled C++ error",
     "exit-barrier": "its workers done, the launcher found the store gone",
 }

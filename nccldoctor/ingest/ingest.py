@@ -237,7 +237,7 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
     if name:
         why = f"looks like {name}; {'not all of it' if said else 'nothing in it'} was understood"
     else:
-        why = "" if said else "nothing in it is known"
+        why = "" if said else "no line of it is of a known kind"
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,)) if why else parsed
 

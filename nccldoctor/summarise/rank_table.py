@@ -96,7 +96,7 @@ def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | Non
         return "wrote a dump", None
     if signs.logged:
         return "its log was read", None
-    return ("nothing of its own was read; others counted its calls" if counted else "nothing was read of it"), None
+    return ("it left no file; others counted its calls" if counted else "no file or line of it"), None
 
 
 def job(facts: Facts) -> Job:

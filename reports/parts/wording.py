@@ -255,7 +255,7 @@ def _effect(diagnosis: Diagnosis) -> str:
         files = "the file" if len(diagnosis.sources) == 1 else f"the {plural(len(diagnosis.sources), 'file')}"
         return f"Nothing in {files} read is a sign of a stall or a failure."
     if finding.family is Family.UNDETERMINED:
-        return "What was read does not tell who is at fault." if diagnosis.ranks else ""
+        return "No file shows which rank is at fault." if diagnosis.ranks else ""
     call, waiting = finding.stalled, len(finding.victims)
     if call is None and finding.cause is CauseClass.INIT:
         return "No call can start before the group is up: its members wait in the set-up itself."

@@ -31,6 +31,8 @@ WHOLE_JOB = frozenset({"preempted", "requeue", "time-limit", "node-failure"})
 
 _TAKEN = {"requeue": "requeued", "oom": "out of memory"}
 
+UNSAID = "no file says how"
+
 BRIEF = 120
 """Characters of a scheduler's message in a headline."""
 
@@ -66,7 +68,7 @@ def describe_end(events: Sequence[Event]) -> str:
             or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
         )
         if name is None and event.exitcode is None:
-            return "its heartbeats stopped" if event.is_heartbeat_loss else "nobody says how"
+            return "its heartbeats stopped" if event.is_heartbeat_loss else UNSAID
         return f"killed by {name}" if name else f"exit code {event.exitcode}"
     return event.text[:80]
 
@@ -237,11 +239,15 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     elif unsaid:
         doubts.append(Doubt.at_most(Confidence.LOW, "nothing says how it ended: the end may have followed the stall"))
     if not first.certain:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "the end may belong to the tear-down"))
+        doubts.append(
+            Doubt.at_most(Confidence.MEDIUM, "the process may have been ended because another one failed first")
+        )
     if not ranks:
-        doubts.append(Doubt("no line ties the process to a rank", Confidence.MEDIUM))
+        doubts.append(Doubt("no line says which rank the process was", Confidence.MEDIUM))
+    said = describe_end(first.events)
+    how = f", and {said}" if said == UNSAID else f": {said}"
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} ended: {describe_end(first.events)}{wait}",
+        f"{who[0].upper()}{who[1:]} ended{how}{wait}",
         evidence,
         doubts,
         ranks=ranks,

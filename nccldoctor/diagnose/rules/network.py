@@ -65,7 +65,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
-    who = names(first.ranks) if first.ranks else next((e.host for e in first.events if e.host), "a host")
+    who = names(first.ranks).capitalize() if first.ranks else next((e.host for e in first.events if e.host), "A host")
     doubts = (
         []
         if ports
@@ -80,7 +80,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if len(first.ranks) != 1:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "the errors do not single out one end"))
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {verb} {what}{wait}",
+        f"{who} {verb} {what}{wait}",
         evidence,
         doubts,
         ranks=first.ranks,

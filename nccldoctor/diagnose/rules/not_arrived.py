@@ -233,7 +233,7 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
     others = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    doubts = [Doubt.at_most(Confidence.MEDIUM, f"{first.by} names it, and nothing else was read of it")]
+    doubts = [Doubt.at_most(Confidence.MEDIUM, f"{first.by} names it, and no other file or line shows it")]
     if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists only some of those that did not come"))
     elif is_logged:

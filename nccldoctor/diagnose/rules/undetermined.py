@@ -9,6 +9,7 @@ What would refute it: the dumps or logs that coverage lists as missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of, is_waiting
@@ -40,6 +41,9 @@ from nccldoctor.model.stack_frames import innermost
 
 MOST = 3
 """Lines of one kind that are quoted."""
+
+LONGEST = 70
+"""Characters of one line in a headline."""
 
 
 @rule(CauseClass.UNDETERMINED, refuted_by="the dumps or logs that coverage lists as missing")
@@ -85,7 +89,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if stall.call is not None:
         inside = stall.call.inside
         waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
-        return f"{waiting}; no file shows whether it ended, or which rank it waits for"
+        return f"{waiting}; no file shows whether the call ended, or which rank is missing from it"
     if isinstance(first, DumpSignal):
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
     if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles))):
@@ -97,10 +101,9 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if trouble:
         return f"{trouble}, and no file shows why"
     if troubles:
-        more = f" and {len(troubles) - 1} more" if len(troubles) > 1 else ""
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
             return "The job stands at a prompt that nobody answers, and no line says which rank waits there"
-        return f"Something failed ({troubles[0].phrase()}{more}), and no file shows what caused it"
+        return f"{_what_failed(troubles)}, and no file shows what caused it"
     if stall.health.unexplained:
         return f"A line that looks like a failure was not understood: {stall.health.unexplained[0].text[:120]}"
     if has_stacks:
@@ -108,6 +111,26 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
             "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
         )
     return f"There is not enough to judge: {_missing(facts)}"
+
+
+def _what_failed(troubles: Sequence[Event]) -> str:
+    """What the first troubles say, each once: ``Rank 3: ended by SIGABRT; a process: aborted its communicator; and 2 more``."""
+    says = list(
+        dict.fromkeys(
+            f"{_whose_line(event)}: {shorten(event.phrase(), LONGEST, placeholder=' …')}" for event in troubles
+        )
+    )
+    more = f"; and {len(says) - MOST} more" if len(says) > MOST else ""
+    text = "; ".join(says[:MOST]) + more
+    return text if troubles[0].rank is None and troubles[0].host is not None else text[0].upper() + text[1:]
+
+
+def _whose_line(event: Event) -> str:
+    """Who an event is about: a rank, else its process, with the host where a line names one. A host keeps its spelling."""
+    if event.rank is not None:
+        return f"rank {event.rank}"
+    pid = f" {event.pid}" if event.pid is not None else ""
+    return f"{event.host}: process{pid}" if event.host is not None else f"process{pid}" if pid else "a process"
 
 
 def _at_that_moment(stops: Sequence[Event]) -> str:

@@ -12,7 +12,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks, names, verb
 
 REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
 
@@ -153,8 +153,9 @@ def _differing_timeouts(
     who = names(odd or ranks)
     batch = first.op == "COALESCED"
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {'waits' if len(odd or ranks) == 1 else 'wait'} in another {noun(aspect)} than "
-        f"{'the others' if odd else 'each other'} under #{seq}",
+        f"{who[0].upper()}{who[1:]} {verb(odd, 'waits', 'wait')} in another {noun(aspect)} than the others under #{seq}"
+        if odd
+        else f"The {noun(aspect)} of call #{seq} differs between {who}, which wait in it",
         tuple(
             Line(e, f"rank {e.rank} waits in {e.op} with {_element_count(e.numel_in)} under #{seq}") for e in events[:6]
         ),

@@ -70,7 +70,7 @@ def test_each_file_goes_to_who_understands_it(tmp_path: Path):
         "a_empty.log": "empty",
         "b_core": "looks like a core dump or a program, which is not read",
         "c_model.pkl": "not a recorder dump: a pickle that wants os.system to run",
-        "f_steps.jsonl": "nothing in it is known",
+        "f_steps.jsonl": "no line of it is of a known kind",
     }
 
 
@@ -86,7 +86,7 @@ def test_what_is_recognised_and_not_understood_is_named(tmp_path: Path):
     )
     assert gaps(found) == {
         "a.log": "looks like a TPU or XLA log; nothing in it was understood",
-        "b.log": "nothing in it is known",
+        "b.log": "no line of it is of a known kind",
         "c.bin": "looks like a recording of network packets, which is not read",
     }
 

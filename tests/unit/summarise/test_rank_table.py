@@ -142,7 +142,7 @@ def test_a_stack_is_told_by_the_innermost_frame_of_the_users_own() -> None:
 
 def test_nothing_is_said_so() -> None:
     recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
-    assert states(facts(*recorded_ranks))[3].last_sign == "nothing was read of it"
+    assert states(facts(*recorded_ranks))[3].last_sign == "no file or line of it"
 
 
 # ---- the job
@@ -211,7 +211,7 @@ def test_what_was_left_out_is_told_before_what_was_lost_and_the_rest_is_counted(
 def test_of_a_rank_that_only_others_counted_that_is_its_last_sign() -> None:
     folder = Path(nccldoctor.samples.__path__[0]) / "ras-queries"
     signs = {state.last_sign for state in nccldoctor.analyze(folder).diagnosis.ranks}
-    assert signs == {"nothing of its own was read; others counted its calls"}
+    assert signs == {"it left no file; others counted its calls"}
 
 
 def test_a_person_who_stops_the_job_raises_no_alarm() -> None:
