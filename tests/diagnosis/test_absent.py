@@ -371,3 +371,15 @@ def test_the_host_that_prints_the_notice_is_not_the_one_that_failed() -> None:
 def test_one_task_for_each_host_is_a_launcher_and_no_rank() -> None:
     launch = "".join(f"srun: launching StepId=4711.0 on host gpu{n}, 1 tasks: [{n}]\n" for n in range(4))
     assert read({"slurm-4711.out": launch + FAILED_NODE}).ranks == ""
+
+
+def test_one_line_of_srun_ends_all_tasks_of_its_list() -> None:
+    """The tasks that a second line ends may have been closed for the first ones."""
+    step = (
+        "slurmstepd: error: Detected 2 oom_kill events in StepId=93.0. Some of the step tasks have been OOM Killed.\n"
+    )
+    full = "srun: error: gpu5: tasks 1-3,7: Out Of Memory\n"
+    ended = read({"slurm-93.out": step + full})
+    assert (ended.cause, ended.ranks) == ("died", "1-3,7"), str(ended)
+    later = read({"slurm-93.out": step + full + "srun: error: gpu5: tasks 4,6: Killed\n"})
+    assert (later.cause, later.ranks) == ("died", "1-3,7"), str(later)

@@ -221,7 +221,7 @@ def _is_single_kill(failure: Failure, stall: ObservedStall) -> bool:
 
 def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) -> Hypothesis:
     first = found[0]
-    together = [f for f in found if f.when == first.when or stall.kind is StallKind.ABSENT] or [first]
+    together = [f for f in found if stall.kind is StallKind.ABSENT or _is_of_one_moment(f, first)]
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [
         Line(e, who_ended(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
@@ -254,6 +254,11 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         suspects=first.suspects,
         call=stall.call,
     )
+
+
+def _is_of_one_moment(end: Failure, first: Failure) -> bool:
+    """True when two ends have one time, or stand in one line: ``tasks 1-3: Out Of Memory`` ends three ranks."""
+    return end.when == first.when or end.events[0].place == first.events[0].place
 
 
 def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
