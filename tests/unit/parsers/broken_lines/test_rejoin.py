@@ -84,3 +84,12 @@ def test_complete_lines_are_not_glued() -> None:
     )
     (status,) = events(log, "work-status")
     assert getattr(status, "last_completed") == 4  # noqa: B009
+
+
+def test_crashes_that_ucx_reports_one_below_the_other_stay_apart() -> None:
+    """A piece that begins nothing is still joined to what it was cut from."""
+    caught = "[node7:4106{0}:0:4173{0}] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x11{0})\n"
+    found = events("".join(caught.format(i) for i in range(4)))
+    assert [e.place.line for e in found if e.kind == "process-exit"] == [1, 2, 3, 4]
+    cut = caught.format(5).replace("(Segm", "(Se\ngm")
+    assert [e.kind for e in events(cut)] == ["process-exit"]
