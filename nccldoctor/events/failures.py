@@ -333,14 +333,16 @@ class StoreError(Event):
     """The TCP store failed, or what waited on it.
 
     ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
-    barrier, connect, clients-missing, crowded (more came than belong), recv, send, set-up; ``key`` the key waited for; ``missing`` how
-    many did not join. *recv* and *send* only say that the process that hosts the store is gone.
+    barrier, connect, clients-missing, crowded (more came than belong), port-in-use, recv, send, set-up; ``key`` the key waited for;
+    ``missing`` how many did not join; ``address`` what was not reached, or the port that was taken.
+    *recv* and *send* only say that the process that hosts the store is gone.
     """
 
     operation: str = ""
     key: str | None = None
     missing: int | None = None
     peer: int | None = None
+    address: str | None = None
 
     @property
     def is_complaint(self) -> bool:

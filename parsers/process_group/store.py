@@ -29,6 +29,7 @@ _BARRIER = lazy(
     r" (?:for )?key: (?P<key>\S{1,200}) "
     r"\(" + BARRIER_COUNTS.pattern
 )
+_PORT = lazy(r"(?:\bport: |\]:|\d:)(?P<port>\d{2,5})\b(?=[\s,]|$)")
 _COMPLETED = lazy(r"(?:Rank (?P<rank>\d{1,7}): )?Completed store-based barrier for key:\s?(?P<key>\S{1,200}) with \d")
 
 
@@ -47,6 +48,10 @@ class StoreErrors(RowParser):
             fields["missing"] = max(0, int(hit["all"]) - int(hit["here"]))
         if "keys" in groups:
             fields["key"] = (hit["keys"] or "").partition(",")[0].strip() or None
+        if groups.get("at"):
+            fields["address"] = hit["at"].replace(", ", ":")
+        elif "in use" in line.body or "EADDRINUSE" in line.body:
+            fields["address"] = _taken_port(line)
         return fields
 
     def parse(self, line: Line) -> Iterable[Event]:
@@ -61,6 +66,12 @@ class StoreErrors(RowParser):
             rank = int(match["rank"]) if match["rank"] else line.mark.rank
             return [Note(**common(line, rank=rank), what="store-barrier-passed", detail=f"key {match['key']}")]
         return super().parse(line)
+
+
+def _taken_port(line: Line) -> str | None:
+    """The port that was in use; newer versions print it on a line of its own, ``port: 29500``."""
+    texts = (line.body, *(above.body for above in line.preceding(4)))
+    return next((f"port {hit['port']}" for text in texts if (hit := _PORT.search(text))), None)
 
 
 def _is_tail(line: Line) -> bool:

@@ -192,7 +192,7 @@ def _words(event: Event) -> str:
 
 CAUSE = CauseClass.INIT
 
-SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "set-up", "wait"})
+SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "port-in-use", "set-up", "wait"})
 """Operations of the store that belong to setting a group up."""
 
 
@@ -372,7 +372,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     elif unjoined:
         what = f"{names(unjoined)} did not join"
     else:
-        what = f"{missing} rank{'s' if missing > 1 else ''} did not join" if missing else "somebody did not join"
+        what = _without_a_rank(errors, missing)
     ranks = absent or (unjoined if too_many is None else Ranks())
     left = waiting | (_ended_by_itself(facts) if ranks else ())
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
@@ -380,10 +380,28 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     return Hypothesis(
         f"The job never came up: {what}",
         [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
-        (Doubt("the store says that somebody is missing, and not why", known, Confidence.MEDIUM),),
+        (Doubt("no line says why", known, Confidence.MEDIUM),),
         ranks=ranks,
         victims=left - ranks,
     )
+
+
+def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
+    """What kept the job from coming up, where no rank is known."""
+    taken = next((e for e in errors if e.operation == "port-in-use"), None)
+    if taken is not None:
+        where = f" on {taken.host}" if taken.host is not None else ""
+        return f"{taken.address or 'the port of the store'} is already in use{where}"
+    if missing:
+        return f"{missing} rank{'s' if missing > 1 else ''} did not join"
+    if errors and all(e.operation == "connect" for e in errors):
+        address = next((e.address for e in errors if e.address), None)
+        return (
+            f"the store at {address} could not be reached"
+            if address
+            else "a connection of the set-up was refused or timed out"
+        )
+    return "no line says which rank did not join"
 
 
 def _ended_by_itself(facts: Facts) -> Ranks:
@@ -402,7 +420,7 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     late: Mapping[int, Event] = {} if named else _began_after_others_gave_up(facts, reports)
     absent = named or Ranks(late)
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    who = names(absent) if absent else "somebody"
+    who = names(absent) if absent else "at least one process"
     why = f"; {verb(absent, 'it', 'they')} began to connect after others had given up" if late else ""
     known = Doubt(f"{by} says that processes are missing, and not why", cause=Confidence.MEDIUM)
     unnamed = Doubt.at_most(Confidence.MEDIUM, f"no line of {by} says who is missing")

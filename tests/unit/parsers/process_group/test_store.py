@@ -53,7 +53,7 @@ def found(text: str) -> list[StoreError]:
         ),
         (
             "[c10d] The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
-            ("set-up", None, None),
+            ("port-in-use", None, None),
         ),
         ("[c10d] sendBytes failed on SocketImpl(fd=3): Broken pipe", ("send", None, None)),
         ("[c10d] recvValueWithTimeout failed on SocketImpl(fd=3): Connection reset by peer", ("recv", None, None)),
