@@ -43,7 +43,7 @@ def _exception_below(line: Line) -> str:
 
 @line_parser
 class ExitWithoutDestroy(LineParser):
-    """A process came to the end of its program without closing its groups: harmless, but it says that it ended."""
+    """A process left its groups open as it ended. It says so on any way out, so it shows neither a good end nor a bad one."""
 
     general = True
     literals = ("group has NOT been destroyed", "destroy_process_group() was not")

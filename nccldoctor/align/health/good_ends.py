@@ -41,15 +41,17 @@ def is_bar(event: Event) -> bool:
 def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     """The ends of each writer (a rank, else a file) that no other work of it follows.
 
-    A program that raised an exception, or was closed, leaves its groups open as well: that note counts only where nothing went wrong
-    before, and no launcher saw a process fail.
+    A program leaves its groups open on any way out, also behind an exception. That note counts only beside another end, as where rank 0
+    finished the training and ranks 1-7 leave their groups open, and only where nothing went wrong before and no launcher saw a failure.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
+    has_other_end = any(is_end(e) and not isinstance(e, Note) for e in case.events)
     is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
+    can_note = has_other_end and not is_torn_down
     for event in case.events:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
-            if not isinstance(event, Note) or not (is_torn_down or _is_troubled(case, liveness, event.rank)):
+            if not isinstance(event, Note) or (can_note and not _is_troubled(case, liveness, event.rank)):
                 last[key].append(event)
         elif isinstance(event, Phase):
             last.pop(key, None)
