@@ -236,10 +236,12 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
         name = format_of_text(peek(stream)[0])
     if name:
         why = f"looks like {name}; {'not all of it' if said else 'nothing in it'} was understood"
+    elif said:
+        return parsed
     else:
-        why = "" if said else "no line of it is of a known kind"
+        why = "no line says how the job went" if parsed.understood else "no line of it is of a known kind"
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
-    return replace(parsed, gaps=(gap,)) if why else parsed
+    return replace(parsed, gaps=(gap,))
 
 
 def _unknown_binary(one: Input) -> Parsed:
