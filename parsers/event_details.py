@@ -19,6 +19,7 @@ _GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
 _HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 _ELAPSED = lazy(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
+_ON_ONE_GPU = lazy(r"\brank (\d{1,7}) and rank (\d{1,7}) both on (?:CUDA|HIP) device")
 _NODE = lazy(r" on ([\w.-]{1,64})")
 _EVICTED_FOR_NODE = lazy(r"TaintManager|EvictionByEvictionAPI")
 _EVICTED_FOR_USAGE = lazy(r"was using|larger consumption|exceeds (?:its|the)\b")
@@ -147,6 +148,15 @@ def is_call_of_all_ranks(code: str) -> bool:
 def has_group(code: str) -> bool:
     """True of a line of code that names a group."""
     return _GROUP.search(code) is not None
+
+
+def ranks_on_one_gpu(text: str) -> tuple[int, ...]:
+    """The two ranks that NCCL found on one GPU; empty where the line names none.
+
+    Example: 2 and 0 in ``Duplicate GPU detected : rank 2 and rank 0 both on CUDA device 1b000``.
+    """
+    match = _ON_ONE_GPU.search(text)
+    return (int(match[1]), int(match[2])) if match else ()
 
 
 def wording_of(event: Event) -> str:

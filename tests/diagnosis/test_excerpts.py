@@ -634,6 +634,15 @@ def test_two_ranks_on_one_gpu_never_came_up() -> None:
     )
     assert found.cause == "init", str(found)
     assert "Duplicate GPU detected" in found.verdict["headline"]
+    assert (found.ranks, found.verdict["suspects"]) == ("", "0-1"), str(found)
+
+
+def test_all_ranks_on_one_gpu_are_told_and_none_is_absent() -> None:
+    """Each rank prints the first other one that it meets, so that the lines together tell who shares the device."""
+    line = "gpu7:298{0}:303 [0] NCCL WARN Duplicate GPU detected : rank {0} and rank {1} both on CUDA device 1b000\n"
+    found = excerpt("".join(f"[1,{pair[0]}]<stdout>:" + line.format(*pair) for pair in ((2, 0), (5, 0), (0, 2))))
+    assert (found.cause, found.ranks, found.verdict["suspects"]) == ("init", "", "0,2,5"), str(found)
+    assert "ranks 0,2,5 are not alone on their GPU" in found.verdict["headline"], str(found)
 
 
 @pytest.mark.parametrize(("more", "sure"), [("", False), (" 12%|█▏        | 61/500 [00:20<02:26,  3.00it/s]\n", True)])

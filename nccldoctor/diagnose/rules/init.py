@@ -44,7 +44,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
-from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up
+from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, ranks_on_one_gpu
 
 REFUTED = "a completed call of the same group"
 
@@ -120,13 +120,17 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     reasons = list(_startup_causes(facts))
     first = reasons[0] if reasons else signs[0]
     wrong = next((why for event, why in wrong_addresses(facts.case) if event is first), "")
+    sharing = Ranks(
+        r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(_words(e))
+    )
+    who = f"{names(sharing)} are not alone on their GPU" if sharing else _writer_of(first)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
         Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {_writer_of(first)}: {_words(first)}" + (f": {wrong}" if wrong else ""),
+        f"A communicator failed to come up: {who}: {_words(first)}" + (f": {wrong}" if wrong else ""),
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, "the first error may follow from one that was not read")
@@ -134,13 +138,17 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
             else Doubt.at_most(Confidence.LOW, "no line says why the communicator failed"),
         ),
         ranks=Ranks([first.rank] if is_cause_known and first.rank is not None and _is_of_one_process(first) else []),
+        suspects=sharing,
         refuted_by=REFUTED,
     )
 
 
 def _is_of_one_process(event: Event) -> bool:
-    """True of what one process lacks. A driver, an interface or a version is the same in all processes of a host or a job."""
-    shared = ("interface", "driver", "version", "plugin", "topology", "fabric")
+    """True of what one process lacks.
+
+    A driver, an interface or a version is the same in all processes of a host or a job, and one GPU is shared by two.
+    """
+    shared = ("duplicate-gpu", "interface", "driver", "version", "plugin", "topology", "fabric")
     return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
 
 

@@ -42,3 +42,11 @@ def test_set_up() -> None:
     assert event_details.local_rank("starting, local_rank=3") == 3 and event_details.local_rank("rank=3") is None
     assert event_details.is_failed_set_up("Failed to execute operation Connect from rank 3")
     assert event_details.call_sizes("OpType=ALLGATHER, NumelIn=4, NumelOut=32, Timeout") == ("ALLGATHER", 4, 32)
+
+
+def test_ranks_on_one_gpu() -> None:
+    assert event_details.ranks_on_one_gpu("Duplicate GPU detected : rank 6 and rank 4 both on CUDA device 1b000") == (
+        6,
+        4,
+    )
+    assert event_details.ranks_on_one_gpu("rank 6 and rank 4 are both on host gpu7") == ()
