@@ -239,7 +239,7 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     elif is_logged:
         doubts = [Doubt(f"{first.by} names it, and no stack shows what it did instead", cause=Confidence.MEDIUM)]
     return Hypothesis(
-        f"{names(ranks).capitalize()} never came to the {first.what} {first.call or ''}".rstrip()
+        f"{names(ranks).capitalize()} never entered the {first.what} {first.call or ''}".rstrip()
         + f", says {first.by}; the others wait there",
         [*cite(reports), *(citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2])],
         doubts,
@@ -257,7 +257,7 @@ def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     says = "each of the others waits for its neighbour, and it is the end of that chain"
     return Hypothesis(
-        f"{names(ranks).capitalize()} never came to {waits[0].op or 'the call'} that the others wait in: {says}",
+        f"{names(ranks).capitalize()} never entered {waits[0].op or 'the call'} that the others wait in: {says}",
         [Line(e, f"rank {e.rank} waited in vain for rank {e.peer} of the group") for e in waits[:4]],
         (Doubt.at_most(Confidence.MEDIUM, "the numbers of its peers count inside their group"),),
         ranks=ranks,
