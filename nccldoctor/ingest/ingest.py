@@ -224,7 +224,7 @@ def _parse(one: Input, sampled: int) -> Parsed:
 
 
 def _accounted(parsed: Parsed, one: Input) -> Parsed:
-    """What was read, with a gap for a file of which nothing, or less than half, was understood."""
+    """The parsed file, with a gap where nothing of it, or less than half, was understood."""
     said = sum(event.is_testimony for event in parsed.events)
     if (
         parsed.source.kind.role is not SourceRole.OUTPUT

@@ -119,9 +119,8 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         host is not None and any(s.host == host for s in facts.case.sources)
     )
     sure = facts.hosts.is_whole(gone) and is_read  # else its files may merely not have been fetched
-    has_failure = any(
-        (f.ranks | f.suspects) & gone for f in facts.failures
-    )  # the others of the block may wait for that rank
+    # the other ranks of the block may wait for one that failed
+    has_failure = any((f.ranks | f.suspects) & gone for f in facts.failures)
     known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
     fell_silent = _has_fallen_silent(facts, gone)
     where = f" on {host}" if host else "" if facts.hosts.is_whole(gone) else ", a block that one node may have held,"

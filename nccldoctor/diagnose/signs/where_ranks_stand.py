@@ -76,11 +76,6 @@ def has_gone_on_after(facts: Facts) -> bool:
     return bool(waited) and all(looks.has_left(s.process) for s in waited)
 
 
-def has_waits(facts: Facts) -> bool:
-    """True when a stack shows a process waiting, stopped or gone, and no log that the job ended after it."""
-    return not _has_ended(facts) and any(s.posture.is_wait or s.posture.is_gone for s in facts.looks.newest.values())
-
-
 def _has_ended(facts: Facts) -> bool:
     """True when every rank that logs says that it is done, or a line of no rank does."""
     done = [p for p in facts.case.of(Phase) if p.what == "finished"]

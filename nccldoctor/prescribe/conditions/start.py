@@ -10,7 +10,7 @@ from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotChecka
 
 @predicate(weight=0.6)
 def restarted(context: Context, *, least: int = 1) -> Answer:
-    """The input tells of this many earlier attempts of the job, or of one where their number is not told."""
+    """The input shows this many earlier attempts of the job; one, where it gives no number."""
     asked = "the job had been restarted"
     case = context.survey.case
     again = max((s.attempt for s in case.sources if s.attempt is not None), default=0)
