@@ -19,7 +19,7 @@ class Family(StrEnum):
 
 
 class CauseClass(StrEnum):
-    """The classes of the contract, each with a rule in ``diagnose/rules/``.
+    """The classes of the contract, each with a rule in ``diagnose/rules/``, in the room of its family.
 
     Rules are asked in the order of this list, the most telling first: the first one that holds explains a stall. An Xid on rank 7,
     say, comes before "rank 7 never issued ALLREDUCE #18", which only describes what followed from it.

@@ -143,7 +143,7 @@ def test_no_folder_is_a_heap() -> None:
         modules = [
             name for name in children if f"{folder}.{name}" in known and known[f"{folder}.{name}"].name != "__init__.py"
         ]
-        assert len(modules) <= MOST_MODULES or folder.endswith(".rules"), f"{folder} holds {len(modules)} modules"
+        assert len(modules) <= MOST_MODULES, f"{folder} holds {len(modules)} modules"
 
 
 def test_nothing_is_taken_from_the_top() -> None:

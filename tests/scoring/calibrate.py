@@ -215,7 +215,7 @@ def recall(jobs: list[Judged]) -> str:
 
 
 def unreached(jobs: list[Judged]) -> list[str]:
-    """The places that build a hypothesis and that no judged job comes to, as ``rules/died.py:77``."""
+    """The places that build a hypothesis and that no judged job comes to, as ``rules/absent/died.py:77``."""
     seen = {place for job in jobs for place in job.reached}
     out = []
     folder = ROOT / "nccldoctor" / "diagnose"

@@ -1,8 +1,9 @@
 """The rules: for each stall the first one that holds decides.
 
-To add one, write a file in this folder with a docstring (what the class means, how we know, what would refute it) and a function
-``judge(facts, stall)`` with the decorator ``@rule(CauseClass.…)``. No list of rules exists: the folder is the list. An installed
-package adds rules of its own with an entry point of the group ``nccldoctor.rules`` that names their module.
+A room holds the rules of a family of causes: ``absent/died.py``, ``inside/network.py``. To add one, write a file in a room with a
+docstring (what the class means, how we know, what would refute it) and a function ``judge(facts, stall)`` with the decorator
+``@rule(CauseClass.…)``. No list of rules exists: the files are the list. An installed package adds rules of its own with an entry point
+of the group ``nccldoctor.rules`` that names their module.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _LOG = logging.getLogger("nccldoctor")
 @cache
 def load() -> tuple[Rule, ...]:
     """All rules in the order of asking: that of :class:`CauseClass`, and within a class those of other packages first."""
-    for module in sorted(pkgutil.iter_modules(__path__), key=lambda found: found.name):
-        import_module(f"{__name__}.{module.name}")
+    for module in sorted(pkgutil.walk_packages(__path__, f"{__name__}."), key=lambda found: found.name):
+        import_module(module.name)
     own = len(RULES)
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda found: (found.name, found.value)):
         try:

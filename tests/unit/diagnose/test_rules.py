@@ -29,7 +29,7 @@ def reloaded() -> Iterator[None]:
 
 def test_every_file_of_the_folder_is_registered_and_every_class_has_a_rule() -> None:
     registered = rules.load()
-    files = {f"{rules.__name__}.{module.name}" for module in pkgutil.iter_modules(rules.__path__)}
+    files = {found.name for found in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}.") if not found.ispkg}
     assert {rule.judge.__module__ for rule in registered} == files
     assert {rule.cause for rule in registered} == set(CauseClass)
     places = [list(CauseClass).index(rule.before) for rule in registered]

@@ -11,7 +11,7 @@ from builders.verdicts import Ruling, read
 
 import nccldoctor
 
-SAMPLES = Path(__file__).parents[2] / "sample_logs"
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
 ON_GLOO = sorted(
     folder.name
     for folder in SAMPLES.iterdir()

@@ -14,7 +14,7 @@ from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.rules.missed_call import moved_calls
+from nccldoctor.diagnose.rules.disagree.missed_call import moved_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence, Doubt

@@ -11,7 +11,7 @@ from builders.lines import watchdog
 from nccldoctor import analyze
 from nccldoctor.model import CauseClass, SourceKind
 
-SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
+SAMPLES = Path(__file__).resolve().parents[3] / "sample_logs"
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=81, GPU has fallen off the bus."
 RULES = (
     "groups:\n- name: gpus\n  rules:\n  - alert: FellOffBus\n    expr: xid == 79\n    labels:\n      rank: 3\n"

@@ -21,7 +21,7 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.rules.missed_call import departure_doubts
+from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun

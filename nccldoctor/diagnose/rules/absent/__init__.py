@@ -1,0 +1,1 @@
+"""Rules about ranks that are not in the call that their peers wait in."""

@@ -1,0 +1,1 @@
+"""Rules about calls that all members entered and that did not finish: a device, a link, or NCCL itself."""

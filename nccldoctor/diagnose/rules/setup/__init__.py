@@ -1,0 +1,1 @@
+"""Rules about communicators, stores and rendezvous that never came up."""
