@@ -225,7 +225,7 @@ class Absence(Event):
     """Who waits for others says whom it misses, or only that somebody is missing.
 
     ``by`` is the framework that says so, ``call`` what the others wait in. ``missing`` ranks it names, ``reached`` ranks came;
-    ``arrived`` of ``size`` came.
+    ``arrived`` of ``size`` came. Some name only those who came: then as many are in ``reached`` as ``arrived``.
     """
 
     by: str = ""
@@ -241,6 +241,14 @@ class Absence(Event):
     def is_trouble(self) -> bool:
         """Always true; steps that follow a warning answer it."""
         return True
+
+    def absent_ranks(self, world: Ranks) -> Ranks:
+        """Those that it names, or all of ``world`` but those that came, where it lists just these.
+
+        Example: Horovod writes ``[ready ranks: 0, 1, 3]`` in a job of 4 ranks: rank 2 is absent.
+        """
+        is_list_of_all_that_came = bool(self.reached) and self.arrived == len(self.reached)
+        return self.missing or (world - self.reached if is_list_of_all_that_came else Ranks())
 
     @property
     def is_unfinished(self) -> bool:

@@ -96,7 +96,7 @@ def _ranks_seen(who: Attributed, batch: Batch) -> Ranks:
     """Every rank that a dump, a line, a launcher or a group names."""
     seen = {r for r in who.dump_rank if r is not None} | set(who.processes.host)
     seen |= {e.rank for e in who.events if e.rank is not None}
-    seen.update(r for e in who.events if isinstance(e, MonitoredBarrier | Absence) for r in e.missing)
+    seen.update(r for e in who.events if isinstance(e, MonitoredBarrier | Absence) for r in e.missing | e.reached)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)
     return Ranks(r for r in seen if 0 <= r < 10_000_000)

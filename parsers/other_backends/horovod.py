@@ -20,6 +20,7 @@ _TENSOR = lazy(
 _ROW = lazy(r"(?:^|[\s:])(?P<rank>\d{1,7})(?P<shut>!)?: \[(?P<calls>[^\]]{1,4000})")
 _HEAD = lazy(r"(?:Missing|Stalled) ranks:\s*$")
 _WAITED = lazy(r"for more than (?P<seconds>\d{1,7}) seconds")
+_NAME = 120
 _MOST = 1024
 """Lines below the head of a block that are read; it has one row for each missing rank."""
 
@@ -32,15 +33,16 @@ class HorovodStalls(LineParser):
 
     def parse(self, line: Line) -> Iterator[Event]:
         for hit in _TENSOR.finditer(line.body):
-            named, ready = ranks_in(hit["ranks"]), ranks_in(hit["ready"] or "")
-            missing = named if hit["what"] == "missing" else Ranks()
+            is_missing = hit["what"] == "missing"
+            ready = ranks_in((hit["ready"] if is_missing else hit["ranks"]) or "")
             yield AbsenceWarning(
                 **common(line),
                 by="Horovod",
                 what="collective",
-                call=hit["call"][-120:],
-                missing=missing,
-                reached=ready or (Ranks() if missing else named),
+                call=_tensor(hit["call"]),
+                missing=ranks_in(hit["ranks"]) if is_missing else Ranks(),
+                reached=ready,
+                arrived=len(ready) or None,
             )
         if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
             yield from _rows_below(line)
@@ -59,7 +61,12 @@ def _rows_below(head: Line) -> Iterator[Event]:
             **common(head, text=f"{head.body.strip()} {below.body.strip()}"[:500]),
             by="Horovod",
             what="collective",
-            call=row["calls"].partition(",")[0][-120:],
+            call=_tensor(row["calls"].partition(",")[0].removesuffix(" ...")),
             missing=Ranks([int(row["rank"])]),
             seconds=int(waited["seconds"]) if waited else None,
         )
+
+
+def _tensor(name: str) -> str:
+    """The name of a tensor; of a long one its beginning and its end."""
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[1 - _NAME // 2 :]}"

@@ -92,7 +92,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return f"{waiting}; no file shows whether the call ended, or which rank is missing from it"
     if isinstance(first, DumpSignal):
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
-    if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles))):
+    if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles), facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
         return f"{_gave_up_on(first)}; no file shows which rank it waited for"

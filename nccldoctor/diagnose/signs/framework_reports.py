@@ -40,9 +40,9 @@ def _newest_block(events: Sequence[Absence]) -> list[Absence]:
     return block[::-1]
 
 
-def named_ranks(reports: Iterable[Absence]) -> Ranks:
-    """All ranks that these reports name as absent."""
-    return Ranks(rank for report in reports for rank in report.missing)
+def named_ranks(reports: Iterable[Absence], world: Ranks) -> Ranks:
+    """All ranks that these reports show to be absent, among all ranks of the job."""
+    return Ranks(rank for report in reports for rank in report.absent_ranks(world))
 
 
 def cite(reports: Sequence[Absence], most: int = 3) -> list[Line]:
@@ -55,18 +55,20 @@ def report_words(event: Absence) -> str:
     where = f" in {event.call}" if event.call else ""
     if event.missing:
         return f"{event.by} misses {names(event.missing)}{where}"
+    if event.reached and event.arrived == len(event.reached):
+        return f"{event.by} waits{where}, in which only {names(event.reached)} {verb(event.reached, 'is', 'are')}"
     if event.what == "step":
         who = f"rank {event.rank}" if event.rank is not None else "a process"
         return f"{who} made no step" + (f" for {event.seconds:,} s" if event.seconds else "")
     return f"{event.by} waits{where}"
 
 
-def open_report_headline(reports: Sequence[Absence]) -> str:
+def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
     """A headline for reports that do not tell whose fault it is; empty where there are none."""
     if not reports:
         return ""
     first = reports[0]
-    missing = named_ranks(reports)
+    missing = named_ranks(reports, world)
     if missing:
         return (
             f"{first.by} misses {names(missing)}, {verb(missing, 'which is', 'which are')} most of the job: "
@@ -98,7 +100,9 @@ _HEADLINES = {
 def _came(event: Absence) -> str:
     if event.is_unfinished:
         return f"all {event.size} came and it did not end; no line says which one holds it up"
-    came = f"{event.arrived} of {event.size} came" if event.arrived is not None else "not all came"
+    came = f"{event.arrived} of {event.size} came" if event.size is not None else "not all came"
+    if event.size is None and event.reached:
+        came = f"{names(event.reached)} came"
     return came if event.what == "quorum" else f"{came}; no line says which did not"
 
 

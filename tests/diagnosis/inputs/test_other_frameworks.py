@@ -50,6 +50,35 @@ def test_a_majority_that_is_missing_is_not_blamed(missing: str) -> None:
     assert "disagree" in ruling.verdict["headline"]
 
 
+def ready(*tensors: tuple[str, str]) -> str:
+    return "[1,0]<stderr>:" + ", ".join(f"grads_{name} [ready ranks: {ranks}]" for name, ranks in tensors) + "\n"
+
+
+def test_ranks_that_horovod_does_not_list_as_ready_are_absent() -> None:
+    """The highest rank that is ready bounds the job from below; more may be missing above it."""
+    ruling = read({"job.log": STALL + ready(("dense_1", "5, 1, 4, 7, 2, 3"), ("dense_2", "5, 1, 4, 7, 2, 3"))})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("not-arrived", "0,6", "medium"), str(ruling)
+
+
+@pytest.mark.parametrize("came", ["0, 1", "3"])
+def test_ready_ranks_without_a_gap_or_a_majority_name_nobody(came: str) -> None:
+    ruling = read({"job.log": STALL + ready(("dense_1", came))})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
+@pytest.mark.parametrize(("one", "other", "named"), [("3", "2, 0, 1", "3"), ("2, 3", "0, 1", "")])
+def test_two_tensors_that_share_no_ready_rank_are_two_branches(one: str, other: str, named: str) -> None:
+    ruling = read({"job.log": steps(0, 1, 2, 3) + STALL + ready(("loss", one), ("conv", other))})
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", named), str(ruling)
+    assert "different branches" in ruling.verdict["headline"]
+    assert ruling.verdict["confidence"] in ("low", "medium")
+
+
+def test_a_rank_that_is_ready_for_both_tensors_makes_no_branch() -> None:
+    ruling = read({"job.log": steps(0, 1, 2, 3) + STALL + ready(("loss", "3, 0"), ("conv", "2, 0, 1"))})
+    assert ruling.cause != "op-mismatch", str(ruling)
+
+
 def test_one_wait_for_a_peer_names_nobody() -> None:
     ruling = read({"job.log": NOTIFY.format(rank=33, own=1, peer=0)})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)

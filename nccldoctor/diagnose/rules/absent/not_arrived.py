@@ -224,11 +224,12 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
 
 
 def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-    """The coordinator of another framework lists the ranks that did not come, and they are no majority."""
-    reports = [e for e in open_reports(stall.health.troubles) if e.missing and e.what != "set-up"]
-    ranks = named_ranks(reports)
+    """The coordinator of another framework shows which ranks did not come, and they are no majority."""
+    world = facts.case.world
+    reports = [e for e in open_reports(stall.health.troubles) if e.what != "set-up" and e.absent_ranks(world)]
+    ranks = named_ranks(reports, world)
     size = max((e.size or 0 for e in reports), default=0)
-    if not ranks or 2 * len(ranks) > max(2, size, len(facts.case.world)):
+    if not ranks or 2 * len(ranks) > max(2, size, len(world)):
         return None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
@@ -236,6 +237,10 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     doubts = [Doubt.at_most(Confidence.MEDIUM, f"{first.by} names it, and no other file or line shows it")]
     if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists only some of those that did not come"))
+    elif not first.missing and facts.case.world_size is None:
+        doubts.append(
+            Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists who came, and no line says how many there are")
+        )
     elif is_logged:
         doubts = [Doubt(f"{first.by} names it, and no stack shows what it did instead", cause=Confidence.MEDIUM)]
     return Hypothesis(

@@ -22,7 +22,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
-from nccldoctor.diagnose.signs import traceback_diffs
+from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
 from nccldoctor.events import CollectiveMismatch
@@ -40,7 +40,11 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
         hypothesis = _only_rank_without_dump(facts)
     else:
         hypothesis = from_lines(facts, aspect)
-    return hypothesis or (traceback_diffs.judge(facts, stall, other_group=False) if aspect == "op" else None)
+    if hypothesis is not None or aspect != "op":
+        return hypothesis
+    return traceback_diffs.judge(facts, stall, other_group=False) or framework_branches.judge(
+        facts, stall.health.troubles
+    )
 
 
 def _register(cause: CauseClass, aspect: str) -> None:

@@ -424,7 +424,7 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     reports = [e for e in open_reports(stall.health.troubles) if e.what == "set-up"]
     if not reports:
         return None
-    by, named = reports[0].by, named_ranks(reports)
+    by, named = reports[0].by, named_ranks(reports, facts.case.world)
     late: Mapping[int, Event] = {} if named else _began_after_others_gave_up(facts, reports)
     absent = named or Ranks(late)
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)

@@ -1,0 +1,68 @@
+"""Reports of a coordinator in which some ranks wait in one call and the others in another one.
+
+Horovod writes ``loss [ready ranks: 3], conv1 [ready ranks: 0, 1, 2]``: rank 3 took another branch than ranks 0-2, and each side waits
+for the other one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.citations import Line
+from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.signs.framework_reports import open_reports
+from nccldoctor.events import Absence, Event
+from nccldoctor.model import Confidence, Doubt
+from nccldoctor.model.ranks import Ranks, names, verb
+
+
+def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
+    """Two calls that share no rank; the smaller side differs where it is a third of the job at most."""
+    world = facts.case.world
+    sides = _calls_apart(facts, [e for e in open_reports(troubles) if e.what == "collective"])
+    if sides is None or facts.progress.recorded_ranks:
+        return None
+    few, most = sides
+    odd, rest = few[0], most[0]
+    is_minority = 3 * len(odd) <= len(world) and world == odd | rest
+    doubts = [Doubt.at_most(Confidence.MEDIUM, f"only {few[1].by} says so, and no stack shows the line of code")]
+    if facts.case.world_size is None:
+        doubts.append(Doubt.at_most(Confidence.LOW, "no line says how many ranks there are"))
+    if not is_minority:
+        doubts.append(Doubt.at_most(Confidence.LOW, "neither side is a clear majority"))
+    return Hypothesis(
+        f"{names(odd).capitalize()} {verb(odd, 'waits', 'wait')} in {few[1].call}, {names(rest)} in {most[1].call}: "
+        "they took different branches, and each side waits for the other one",
+        [Line(e, f"{names(ranks)} submitted it, and the others did not") for ranks, e in sides],
+        doubts,
+        ranks=odd if is_minority else Ranks(),
+        suspects=Ranks() if is_minority else world,
+        victims=rest if is_minority else Ranks(),
+        refuted_by="the same line of code on all ranks",
+    )
+
+
+def _calls_apart(facts: Facts, reports: Iterable[Absence]) -> list[tuple[Ranks, Absence]] | None:
+    """Two calls that no rank has both submitted, the one of fewer ranks first, with a report of each.
+
+    Who submitted a call follows from the ranks that miss it only where the size of the job is known.
+    """
+    of_call: dict[str, list[Absence]] = defaultdict(list)
+    for event in reports:
+        of_call[event.call or ""].append(event)
+    came: dict[Ranks, Absence] = {}
+    for events in of_call.values():
+        missing = Ranks(r for e in events for r in e.missing)
+        reached = Ranks(r for e in events for r in e.reached)
+        if not reached and missing and facts.case.world_size is not None:
+            reached = facts.case.world - missing
+        if reached:
+            came.setdefault(reached, events[0])
+    if not came:
+        return None
+    most = max(came, key=lambda ranks: (len(ranks), -min(ranks)))
+    apart = [ranks for ranks in came if not ranks & most]
+    few = min(apart, key=lambda ranks: (len(ranks), min(ranks)), default=None)
+    return [(few, came[few]), (most, came[most])] if few else None
