@@ -48,9 +48,6 @@ WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
-TAKEN_AWAY = frozenset({"preempted", "requeue", "node-failure", "time-limit", "evicted"})
-"""What a scheduler does to a job or to a node, so that processes end."""
-
 NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl"})
 """Parents that see a process gone and do not learn how it ended."""
 
@@ -79,7 +76,7 @@ def failures(case: Case, liveness: Liveness, hosts: Hosts) -> tuple[Failure, ...
     What follows the scheduler's word that it takes the job or a node away is no cause.
     """
     ordered: list[Failure] = []
-    stops = [e for e in case.of(SchedulerEvent) if e.what in TAKEN_AWAY and can_precede_alarm(liveness, e)]
+    stops = [e for e in case.of(SchedulerEvent) if e.is_withdrawal and can_precede_alarm(liveness, e)]
     found = (
         _hardware(case, liveness, hosts),
         _network(case, liveness, hosts),

@@ -382,7 +382,12 @@ class SchedulerEvent(Event):
     @property
     def is_whole_jobs(self) -> bool:
         """True of an end that takes all ranks."""
-        return self.what in ("preempted", "time-limit")
+        return self.what in ("preempted", "requeue", "time-limit")
+
+    @property
+    def is_withdrawal(self) -> bool:
+        """True where the scheduler took the job, or a node or pod of it, away: processes end because of it."""
+        return self.is_whole_jobs or self.what in ("node-failure", "evicted")
 
     @property
     def consequence(self) -> EventRole | None:

@@ -215,6 +215,15 @@ def test_an_abort_by_the_own_watchdog_is_no_death() -> None:
     assert all(f["class"] != "died" for f in ruling.document["findings"])
 
 
+def test_an_exit_with_code_0_in_the_middle_leaves_the_others_waiting() -> None:
+    ended = "Process 3 exit with status code 0.\n"
+    ruling = read(waiting(0, 1, 2) | {"logs/launcher.log": ended})
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+    assert "code 0" in ruling.verdict["headline"]
+    ruling = read(waiting(0, 1, 2, 3) | {"logs/launcher.log": ended})
+    assert ruling.cause != "died", f"rank 3 waits as well: {ruling}"
+
+
 def test_a_healthy_end_is_no_early_exit() -> None:
     assert play("healthy", 2).cause == "none"
 

@@ -26,9 +26,6 @@ from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, 
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
-WHOLE_JOB = frozenset({"preempted", "requeue", "time-limit", "node-failure"})
-"""What a scheduler does to a whole job, whichever host its notice names."""
-
 _TAKEN = {"requeue": "requeued", "oom": "out of memory"}
 
 UNSAID = "no file says how"
@@ -47,8 +44,9 @@ def process_name(event: Event) -> str:
 
 def _whose_end(event: Event) -> str:
     """What ended where no rank is known: a job for the scheduler, else a process."""
-    is_job = isinstance(event, SchedulerEvent) and event.what in WHOLE_JOB
-    return "the job" if is_job else process_name(event)
+    if isinstance(event, SchedulerEvent) and event.is_withdrawal:
+        return "a pod" if event.what == "evicted" else "the job"
+    return process_name(event)
 
 
 def describe_end(events: Sequence[Event]) -> str:

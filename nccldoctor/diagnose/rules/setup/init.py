@@ -114,12 +114,14 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     others = [f for f in facts.failures if f.certain or f.cause is not CauseClass.NETWORK]
     if any(f.ranks for f in others) or any(e.what == "complete" for e in facts.case.of(CommInit)):
         return None
-    signs = list(_startup_errors(facts))
+    wrong = tuple(wrong_addresses(facts.case))
+    unreachable = [e for e, _ in wrong if isinstance(e, SocketError)]
+    signs = list(_startup_errors(facts, unreachable))
     if not signs or (others and all(isinstance(e, NcclWarn) and e.topic for e in signs)):
         return None  # NCCL may have gone on without what it warns of
-    reasons = list(_startup_causes(facts))
+    reasons = list(_startup_causes(facts, unreachable))
     first = reasons[0] if reasons else signs[0]
-    wrong = next((why for event, why in wrong_addresses(facts.case) if event is first), "")
+    why = next((said for event, said in wrong if event is first), "")
     sharing = Ranks(
         r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(_words(e))
     )
@@ -130,7 +132,7 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     ]
     evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {who}: {_words(first)}" + (f": {wrong}" if wrong else ""),
+        f"A communicator failed to come up: {who}: {_words(first)}" + (f": {why}" if why else ""),
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, "the first error may follow from one that was not read")
@@ -152,16 +154,16 @@ def _is_of_one_process(event: Event) -> bool:
     return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
 
 
-def _startup_errors(facts: Facts) -> Iterator[Event]:
+def _startup_errors(facts: Facts, unreachable: Sequence[SocketError]) -> Iterator[Event]:
     """Lines that only a failing start-up writes."""
     yield from (e for e in facts.case.of(NcclWarn) if e.topic or is_failed_set_up(e.message))
     yield from (e for e in facts.case.of(Note) if e.what == "nccl-trail" and e.detail.startswith(_WAY))
     yield from (e for e in facts.case.of(SocketError) if e.how in ("stranger", "setup"))
-    yield from (e for e, _ in wrong_addresses(facts.case) if isinstance(e, SocketError))
+    yield from unreachable
     yield from (e for e in chain[NcclError | CudaError](facts.case.of(NcclError), facts.case.of(CudaError)) if e.topic)
 
 
-def _startup_causes(facts: Facts) -> Iterator[Event]:
+def _startup_causes(facts: Facts, unreachable: Sequence[SocketError]) -> Iterator[Event]:
     """Yields events that may have made the set-up fail, the more definite ones first.
 
     What NCCL says it could not set up is one. A closed connection only follows the end of a process, so that it is last.
@@ -170,7 +172,7 @@ def _startup_causes(facts: Facts) -> Iterator[Event]:
     yield from (e for e in facts.case.of(NcclError) if e.topic)
     yield from (e for e in facts.case.of(CudaError) if not e.topic)
     yield from facts.case.of(OutOfMemory)
-    yield from (e for e, _ in wrong_addresses(facts.case) if isinstance(e, SocketError))
+    yield from unreachable
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
 
 
