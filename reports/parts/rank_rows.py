@@ -61,11 +61,12 @@ def _order(row: Row) -> tuple[int, int]:
     return list(Role).index(row.role), min(row.ranks)
 
 
-def _singled_out(states: Iterable[RankState]) -> Ranks:
-    ranks: list[int] = []
-    for role in (Role.CULPRIT, Role.SUSPECT):
-        ranks += [state.rank for state in states if state.role is role][:SINGLES]
-    return Ranks(ranks)
+def _singled_out(states: tuple[RankState, ...]) -> Ranks:
+    """The culprits, and the suspects of which something different was read: those of which nothing is known share a row."""
+    culprits = [state.rank for state in states if state.role is Role.CULPRIT]
+    alike = _classes((state for state in states if state.role is Role.SUSPECT), lambda state: replace(state, rank=0))
+    suspects = [same[0].rank for same in alike if len(same) == 1]
+    return Ranks(culprits[:SINGLES] + suspects[:SINGLES])
 
 
 def _mates(diagnosis: Diagnosis) -> Ranks:

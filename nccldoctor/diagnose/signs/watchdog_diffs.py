@@ -10,7 +10,7 @@ from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
-from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis, WorkStatus
+from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks, names, verb
 
@@ -102,7 +102,10 @@ def _aspect_of(event: FrAnalysis) -> str:
 
 
 def _from_timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
-    """Watchdogs of one group that gave up on different calls."""
+    """Watchdogs of one group that gave up on different calls under one number.
+
+    Calls with different numbers are different calls, and rightly differ: ALLREDUCE #18 and BARRIER #20 are no mismatch.
+    """
     if aspect == "dtype":
         return None
     for seq, events in _same_number(facts):
@@ -115,7 +118,7 @@ def _from_timeouts(facts: Facts, aspect: str) -> Hypothesis | None:
         if len(set(values.values())) < 2 or (aspect == "size" and (len(operations) > 1 or operations & FREE_SIZES)):
             continue
         return _differing_timeouts(facts, aspect, seq, [e for e in events if e.rank in values], values)
-    return _completed_by_others(facts) if aspect == "size" and not facts.progress.recorded_ranks else None
+    return None
 
 
 def _same_number(facts: Facts) -> Iterator[tuple[int, list[CollectiveTimeout]]]:
@@ -193,48 +196,3 @@ def _group_name(facts: Facts, line: Event) -> str | None:
 
 def _element_count(count: int | None) -> str:
     return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"
-
-
-def _completed_by_others(facts: Facts) -> Hypothesis | None:
-    """Concludes unlike calls when one member waits in a call that another counts as completed.
-
-    The call needs everybody, so that nobody can complete it alone. Example: rank 3 waits in ALLREDUCE #18, and rank 0
-    counts #18 as completed.
-    """
-    newest = {e.rank: e for e in facts.case.of(CollectiveTimeout) if e.rank is not None and e.op is not None}
-    lines = {rank: line for rank, line in newest.items() if line.op not in EARLY}
-    for rank, keys in sorted(facts.wait_graph.waits_in.items()):
-        call = facts.wait_graph.calls[keys[0]] if keys else None
-        line = lines.get(rank)
-        if call is None or line is None or line.seq != call.seq or not call.completed:
-            continue
-        progress = facts.progress.by_group_rank.get((call.group, rank))
-        ahead = Ranks(r for r in call.completed if r in lines and group_of(facts.case, lines[r]) == call.group)
-        if progress is None or not ahead:
-            continue
-        has_issued_more = progress.enqueued > call.seq
-        if has_issued_more and not call.unknown:
-            continue  # its device may merely stand still
-        other = lines[min(ahead)]
-        counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
-        counted = f"{names(ahead)} {'counts' if len(ahead) == 1 else 'count'} as completed"
-        or_else = ", or its GPU stands still" if has_issued_more else ""
-        return Hypothesis(
-            f"{names([rank]).capitalize()} waits in #{call.seq}, which {counted}: they issued different calls{or_else}",
-            [
-                Line(line, f"rank {rank} still waits in #{call.seq}"),
-                Line(other, f"rank {other.rank} is already in #{other.seq}"),
-                *(Line(e, f"rank {e.rank} counts #{e.last_completed} as completed") for e in counters),
-            ],
-            (Doubt.at_most(Confidence.LOW, "counters of two ranks are compared, and no dump shows their calls"),),
-            suspects=Ranks([rank]) | ahead,
-            stalled=Stalled(
-                line.op,
-                call.seq,
-                group=_group_name(facts, line),
-                numel_in=line.numel_in,
-                numel_out=line.numel_out,
-                entered=Ranks([rank]),
-            ),
-        )
-    return None

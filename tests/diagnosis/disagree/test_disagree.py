@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from builders.verdicts import gave_up, innocent, job, play, read, right
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nccldoctor.samples
 from nccldoctor.model.ranks import Ranks
@@ -60,6 +62,35 @@ def test_an_all_to_all_of_other_sizes_is_legal() -> None:
     ruling = read({f"logs/rank_{r}.log": gave_up(r, 50, "ALLTOALL_BASE", 64 + r) for r in range(4)})
     assert ruling.cause not in PEERS, str(ruling)
     assert not ruling.ranks
+
+
+@given(
+    numbers=st.lists(st.integers(1, 60), min_size=2, max_size=4, unique=True),
+    calls=st.lists(
+        st.tuples(st.sampled_from(["ALLREDUCE", "_ALLGATHER_BASE", "BARRIER"]), st.sampled_from([1, 64, 4096])),
+        min_size=4,
+        max_size=4,
+    ),
+    queued=st.integers(0, 8),
+)
+@settings(max_examples=15, deadline=None)
+def test_calls_with_different_numbers_are_never_compared(
+    numbers: list[int], calls: list[tuple[str, int]], queued: int
+) -> None:
+    """Ranks that wait in #18 and #20 are out of step: that their sizes and operations differ says nothing."""
+    files: dict[str, str | bytes] = {
+        f"logs/rank_{rank}.log": gave_up(rank, seq, *calls[rank], enqueued=seq + queued)
+        for rank, seq in enumerate(numbers)
+    }
+    ruling = read(files)
+    assert all(finding["class"] not in PEERS for finding in ruling.document["findings"]), str(ruling)
+    assert ruling.sure <= 1, str(ruling)
+
+
+def test_a_call_that_another_rank_counts_as_completed_shows_ranks_out_of_step() -> None:
+    ruling = read({"logs/rank_0.log": gave_up(0, 50), "logs/rank_3.log": gave_up(3, 52, "BARRIER", 1)})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("missed-call", "", "0,3"), str(ruling)
+    assert (ruling.at, ruling.sure) == (("ALLREDUCE", 50), 1), str(ruling)
 
 
 def test_an_operation_goes_before_a_size() -> None:

@@ -481,7 +481,7 @@ def test_a_line_that_is_cut_behind_its_group_still_tells_the_group() -> None:
     )
     lines = [CAUGHT.format(r=r, words="operation timeout", seq=51 + r, n=4096 - r, m=4 * (4096 - r)) for r in (0, 1)]
     found = excerpt(lines[0], whole, lines[1], BEHIND.format(r=1))
-    assert found.cause == "size-mismatch", str(found)
+    assert found.cause == "missed-call", str(found)
     assert found.at == ("_ALLGATHER_BASE", 51)
 
 
@@ -583,7 +583,7 @@ def test_a_call_that_a_peer_has_passed_is_told_where_others_are_not_heard() -> N
         for r, seq in ((0, 31), (3, 33))
     ]
     found = excerpt(*lines)
-    assert (found.cause, found.at) == ("size-mismatch", ("_ALLGATHER_BASE", 31)), str(found)
+    assert (found.cause, found.at) == ("missed-call", ("_ALLGATHER_BASE", 31)), str(found)
     assert found.sure < 2
     assert not found.blamed
 

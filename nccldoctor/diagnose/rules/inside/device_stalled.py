@@ -55,7 +55,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     is_recorded = all(p.row >= 0 for p in progress.values())
     doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, "no peer is seen to wait for it")]
     if not is_recorded:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "lines count its calls, and no dump shows its entries"))
+        doubts.append(_doubt_of_counters(facts, call))
     if facts.case.groups[call.group].learned == "assumed":
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
@@ -67,6 +67,15 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         ranks=stopped,
         call=_root(facts, call, stopped) if call.row >= 0 else call,
     )
+
+
+def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
+    """Lines only count calls: where no peers agree with each other, the ranks may as well be out of step."""
+    fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
+    pending = {front.pending for front in fronts if front is not None and front.pending is not None}
+    if len(call.completed) < 2 or len(pending) > 1:
+        return Doubt.at_most(Confidence.LOW, "only counters are compared: the ranks may as well be out of step")
+    return Doubt.at_most(Confidence.MEDIUM, "lines count its calls, and no dump shows its entries")
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
