@@ -101,7 +101,7 @@ def _is_behind_any(liveness: Liveness, failure: Failure, stops: Sequence[Schedul
         return False
     for stop in stops:
         if stop.place.source == event.place.source:
-            if (stop.place.line or 0) < (event.place.line or 0):
+            if (stop.place.line or 0) <= (event.place.line or 0):
                 return True
         elif liveness.time(stop) < failure.when:
             return True

@@ -191,6 +191,8 @@ _ANY_OF_A_PROCESS = frozenset(CauseClass) - {CauseClass.NONE, CauseClass.NETWORK
 _TROUBLE = frozenset(
     {"shm-exhausted", "fd-exhausted", "disk-full", "loader-died", "loader-timeout", "loss-nan", "zero3-trace"}
 )
-_FAILED = frozenset(
-    {"nccl-trail", "remote-error", "aborted-comm", "worker-gone", "worker-crashed", "ranks-missing"}
-) | {"store-barrier-waiting", "connect-retry", "process-limit", "iommu-fault", "port-down", "desync-failed"}
+_FAILED = (
+    frozenset({"nccl-trail", "remote-error", "aborted-comm", "worker-gone", "worker-crashed", "ranks-missing"})
+    | {"store-barrier-waiting", "connect-retry", "process-limit", "iommu-fault", "port-down", "desync-failed"}
+    | {"pod-pending", "pod-ended"}
+)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import exit_and_signal
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
@@ -25,7 +25,9 @@ class Kubernetes(LineParser):
     literals = _TABLE.literals
 
     def parse(self, line: Line) -> Iterator[Event]:
-        if what := _TABLE.first(line.body):
-            yield SchedulerEvent(**common(line), what=what, detail=line.body.strip()[:300])
+        if fit := first_fit(_TABLE.rows, line.body):
+            row, hit = fit
+            event = row.event or SchedulerEvent
+            yield event(**common(line, detail=line.body.strip()[:300]) | row.event_fields(hit, event))
         if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
             yield ProcessExit(**common(line), **exit_and_signal(int(match["code"])), reporter="kubernetes")

@@ -1,7 +1,7 @@
 """Actions of schedulers on a job, and ends of the tasks of ``srun``.
 
-Sources: Slurm ``src/srun/libsrun/launch.c``, ``src/slurmd/slurmstepd``, ``sacct`` states (20.11 to 24.05); LSF
-``TERM_*`` reasons; PBS ``mom``; notices of preemptible machines.
+Sources: Slurm ``src/srun/launch.c``, ``src/api/step_launch.c``, ``src/slurmd/slurmstepd``, ``src/sinfo``, ``sacct`` states
+(20.11 to 26.05); LSF ``TERM_*`` reasons; PBS ``mom``; Grid Engine ``msg_execd.h``; notices of preemptible machines.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from nccldoctor.events import Event, Note, ProcessExit, SchedulerEvent
+from nccldoctor.events import Event, Note, ProcessExit, RendezvousError, SchedulerEvent
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.exit_codes import exit_and_signal, signal_named
-from nccldoctor.parsers.rows import Table
+from nccldoctor.parsers.rows import Table, first_fit
 from nccldoctor.patterns import lazy
 
 _TASKS = 4096
@@ -30,25 +30,25 @@ _CANCELLED = lazy(
     r"\*\*\* (?P<what>JOB|STEP) (?P<job>[\w.+]{1,60}) ON (?P<host>[\w.-]{1,200}) CANCELLED AT "
     r"(?P<time>[\dT:-]{19})(?P<why>[^*]{0,200})"
 )
-_SLURM_OOM = lazy(
-    r"Detected \d{1,9} oom[-_]kill events? ?(?:\(s\))? ?in (?:step |StepId=)(?P<job>\w{1,30}(?:\.\w{1,30})?)"
-    r"|Exceeded (?:job|step) memory limit"
-    r"|killed by the cgroup out-of-memory handler"
-)
-_KILLING = lazy(r"Killing step (?P<job>\d{1,12}[\w.+]{0,30})")
 _LAUNCH = lazy(
     r"srun: launching \S{1,60} on host (?P<host>[\w.-]{1,200}), \d{1,7} tasks: \[?(?P<tasks>\d[\d,-]{0,2000})"
 )
-_NODE_FAILURE = lazy(r"(?:Node failure on (?P<on>[\w.-]{1,200})|\bNode (?P<host>[\w.-]{1,200}) has failed)")
-
 _TABLE = Table(__file__)
+_REASONS = _TABLE.list_of("reasons")
 _STATES: dict[str, str] = _TABLE.data["states"]
-
-_STEP_ENDS = ("Job step aborted", "forcing job termination", "error: Killing step ")
+_NAMES = "|".join(re.escape(name) for name in _STATES)
+_JOB_STATE = lazy(rf"\bJobState=(?P<state>{_NAMES})\b")
+_JOB_ID = lazy(r"\bJobId=(\d{1,12})\b")
+_DRAINED = lazy(r"^\s{0,8}REASON\s{1,60}USER\s{1,60}TIMESTAMP\s{1,60}NODELIST\s*$")
+_NODES = lazy(
+    r"^(?P<why>\S.{0,80}?)\s{1,60}[\w.@+-]{1,40}\s{1,40}\d{4}-\d\d-\d\dT[\d:]{8}\s{1,10}(?P<nodes>[A-Za-z][\w.,\[\]-]{0,200})\s*$"
+)
+_LISTED = 64
+"""Nodes in a list of ``sinfo -R`` that are read."""
 
 _STATE = lazy(
     r"^\s{0,8}(?P<job>\d{1,12}(?:[_.+]\w{1,20}){0,2})[\s|](?:.{0,300}[\s|])?"
-    rf"(?P<state>{'|'.join(re.escape(name) for name in _STATES)})(?=[\s|]|$)"
+    rf"(?P<state>{_NAMES})(?=[\s|]|$)"
 )
 
 
@@ -58,7 +58,7 @@ class Scheduler(LineParser):
     right after a task failed is tear-down, not a cause.
     """
 
-    literals = _TABLE.literals
+    literals = (*_TABLE.literals, *(word for row in _REASONS for word in row.literals))
 
     def parse(self, line: Line) -> Iterator[Event]:
         body = line.raw  # "srun:" looks like a prefix and may have been peeled off
@@ -69,26 +69,42 @@ class Scheduler(LineParser):
             yield Note(**_common(line, host=match["host"], rank=None, pid=None), what="tasks-on-host", detail=tasks)
         elif match := _CANCELLED.search(body):
             why = match["why"].strip()
-            what = _TABLE.first(why) or "cancelled"
+            what = _reason(why) or "cancelled"
             fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
             yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
-        elif match := _SLURM_OOM.search(body):
-            yield SchedulerEvent(**_common(line), what="oom", job=_job(match["job"]), detail=body.strip()[:300])
-        elif "srun: error: " in body or "Node failure on" in body:
-            if match := _NODE_FAILURE.search(body):
-                host = match["on"] or match["host"]
-                yield SchedulerEvent(**_common(line, host=host), what="node-failure", detail=body.strip()[:300])
-        elif any(words in body for words in _STEP_ENDS):
-            match = _KILLING.search(body)
-            job = _job(match["job"]) if match else None
-            yield SchedulerEvent(**_common(line), what="cancelled", job=job, detail=body.strip()[:300])
-        elif match := _STATE.search(body):
-            yield SchedulerEvent(
-                **_common(line), what=_STATES[match["state"]], job=_job(match["job"]), detail=match["state"]
-            )
-        elif reason := _TABLE.first(body):
-            yield SchedulerEvent(**_common(line), what=reason, detail=body.strip()[:300])
+        elif match := _STATE.search(body) or _JOB_STATE.search(body):
+            job = _job(match["job"]) if "job" in match.re.groupindex else _job_above(line)
+            yield SchedulerEvent(**_common(line), what=_STATES[match["state"]], job=job, detail=match["state"])
+        elif _DRAINED.search(line.body):
+            yield from _drained_nodes(line)
+        elif fit := first_fit((*_TABLE.rows, *_REASONS), body):
+            row, match = fit
+            event = row.event or SchedulerEvent
+            told = "message" if event is RendezvousError else "detail"
+            yield event(**_common(line, **{told: body.strip()[:300]}) | row.event_fields(match, event))
+
+
+def _reason(text: str) -> str | None:
+    """Why a job was cancelled, by the words behind the time."""
+    fit = first_fit(_REASONS, text)
+    return str(fit[0].values["what"]) if fit else None
+
+
+def _job_above(line: Line) -> str | None:
+    """The job of ``scontrol show job``, which stands at the head of its block."""
+    return next((hit[1] for above in line.preceding(6) if (hit := _JOB_ID.search(above.raw))), None)
+
+
+def _drained_nodes(line: Line) -> Iterator[Event]:
+    """The nodes of ``sinfo -R`` with the reason: taken out of service then or long before."""
+    for below in line.following(_LISTED):
+        row = _NODES.search(below.body)
+        if row is None:
+            return
+        host = None if set("[,") & set(row["nodes"]) else row["nodes"]
+        detail = f"{row['nodes']}: {row['why']}"
+        yield Note(**_common(below, host=host, rank=None, pid=None), what="node-drained", detail=detail)
 
 
 def _common(line: Line, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
-from nccldoctor.events import Event, ExceptionRaised, Note, Phase, ProcessExit, RendezvousError, SocketError, TearDown
+from nccldoctor.events import (
+    Event,
+    ExceptionRaised,
+    Note,
+    Phase,
+    ProcessExit,
+    RendezvousError,
+    SchedulerEvent,
+    SocketError,
+    TearDown,
+)
 
 MOST = 3
 
@@ -45,6 +55,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         ),
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
         ("A connection between processes broke", list(facts.case.of(SocketError))),
+        ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         (
             "The launcher was told from outside to stop",
             [t for t in facts.case.of(TearDown) if t.what == "death-signal"],

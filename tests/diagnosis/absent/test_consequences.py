@@ -67,6 +67,9 @@ NOTICE = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-04-04T02:33:10
         (NOTICE.format("PREEMPTION"), ""),
         (NOTICE.format("TIME LIMIT"), ""),
         ("srun: error: Node failure on n2\n", "2-3"),
+        ("submitit WARNING (2026-04-04 02:33:10,124) - Caught signal SIGUSR2 on n2: this job is preempted.\n", ""),
+        ("3m  Normal  NodeNotReady  node/n2  Node n2 status is now: NodeNotReady\n", "2-3"),
+        ("=>> PBS: job killed: node 1 (n2) requested job terminate, 'EOF' (code 1099)\n", "2-3"),
     ],
 )
 def test_the_word_of_the_scheduler_outranks_the_exits_behind_it(word: str, ranks: str) -> None:
