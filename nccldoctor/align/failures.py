@@ -299,8 +299,7 @@ def _silent_exits(case: Case, liveness: Liveness) -> Iterator[Failure]:
     for event in case.of(ProcessExit):
         if event.exitcode is None and event.signal is None and event.reporter in NOTICED:
             is_other_observer = event.is_heartbeat_loss or isinstance(alarm, AbsenceReport)
-            # HCCL lists the heartbeats that it missed before, behind its complaint
-            was_before = event.reporter == "hccl" or can_precede_alarm(liveness, event)
+            was_before = event.is_told_afterwards or can_precede_alarm(liveness, event)
             if not has_complaint or (is_other_observer and was_before):
                 yield _failure(liveness, CauseClass.DIED, event, certain=event.is_heartbeat_loss)
 

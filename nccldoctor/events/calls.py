@@ -263,7 +263,7 @@ class Absence(Event):
 class AbsenceReport(Absence):
     """A coordinator, an engine or a watchdog of another framework gave up on ranks that did not come.
 
-    ``what`` is set-up, barrier, collective, answer (of a worker) or step (of the rank that says so).
+    ``what`` is set-up, barrier, collective, answer (of a worker), step (of the rank that says so) or device (whose work did not end).
     """
 
 
@@ -279,9 +279,11 @@ class AbsenceWarning(Absence):
 class PeerTimeout(CallTimeout):
     """A rank gave up on one peer in a call.
 
-    ``peer`` is a rank inside the group, ``size`` that of the group. The peer need not be at fault: in a ring it may wait for the next
+    ``peer`` is a rank inside the group, ``size`` that of the group, ``device`` the number of its own
+    device in the node. The peer need not be at fault: in a ring it may wait for the next
     one itself.
     """
 
     peer: int | None = None
     size: int | None = None
+    device: int | None = None

@@ -41,6 +41,11 @@ class ProcessExit(Event):
         return self.reporter in ("jax", "hccl")
 
     @property
+    def is_told_afterwards(self) -> bool:
+        """True where it happened before the complaint that lists it: HCCL counts missed heartbeats and prints them only then."""
+        return self.reporter == "hccl"
+
+    @property
     def was_closed(self) -> bool:
         """True of the exit codes with which launchers close siblings: SIGTERM, SIGINT and SIGHUP."""
         return self.exitcode in (-15, 143, -2, 130, -1, 129)
@@ -171,7 +176,7 @@ class OutOfMemory(Event):
 class NcclError(Event):
     """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older.
 
-    ``topic`` is what could not be set up, as in *nccl-warn*.
+    ``topic`` is what could not be set up, as in *nccl-warn*, or leftover (a process of the last run still holds the device).
     """
 
     code: str | None = None
@@ -333,6 +338,7 @@ class StoreError(Event):
     """The TCP store failed, or what waited on it.
 
     ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
+    peer-connect (``peer``, a rank of the group, or ``address`` could not be reached),
     barrier, connect, clients-missing, crowded (more came than belong), port-in-use, recv, send, set-up; ``key`` the key waited for;
     ``missing`` how many did not join; ``address`` what was not reached, or the port that was taken.
     *recv* and *send* only say that the process that hosts the store is gone.

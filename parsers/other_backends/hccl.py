@@ -1,7 +1,8 @@
-"""HCCL, the collectives of Ascend: waits for a peer in vain, connections and communicators that did not come up.
+"""HCCL, the collectives of Ascend: waits for a peer in vain, devices without heartbeats, arguments that differ.
 
-Sources: hcomm ``base/err_msg.cc`` (EI0002 to EI0015), ``task_exception_handler.cc``, ``heartbeat.cc`` and the runtime's
-``device_error_proc.cc``, CANN 7 to 8.5. *remote rank* and *rankId* count inside the group.
+Sources: hcomm ``base/err_msg.cc`` (EI0002, EI0005, EI0015), ``task_exception_handler.cc``, ``heartbeat.cc``,
+``rank_consistentcy_checker.cc`` and the runtime's ``device_error_proc.cc``, CANN 7 to 9; torch_npu ``NPUException.h`` for
+the line with ``RankID``. *remote rank* and *rankId* count inside the group.
 """
 
 from __future__ import annotations
@@ -15,21 +16,20 @@ from nccldoctor.events import (
     CollectiveMismatch,
     Event,
     GroupRef,
-    IbError,
-    OutOfMemory,
     PeerTimeout,
     ProcessExit,
-    StoreError,
+    ProcessId,
 )
 from nccldoctor.model.operations import op_type
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
 from nccldoctor.parsers.line_prefix.timestamps import MONTHS, printed_time
-from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 _CLOCK = lazy(r"(?P<date>\d{4}-[01]\d-[0-3]\d)-(?P<hms>\d\d:\d\d:\d\d)(?:\.(?P<frac>\d{3}))?")
-_PID = lazy(r"\[PID: (\d{1,10})\]")
-_PEER = lazy(r"remote rank:? ?\[(?P<peer>\d{1,7})\]")
+_PID = lazy(r"\[PID: (\d{1,10})\]|\bHCCL\((\d{1,10}),")
+_PROCESS = lazy(r"\(PID:(?P<pid>\d{1,10}), Device:-?\d{1,4}, RankID:(?P<rank>\d{1,7})\)")
+_PEER = lazy(r"(?:remote rank:? ?\[|Waiting peer rank: )(?P<peer>\d{1,7})\b")
+_CHIP = lazy(r"\(chipId:(?P<device>\d{1,4}),")
 _TAG = lazy(
     r"tag\[(?:Hcom|Hccl)?(?P<op>AllReduce|AllGather|ReduceScatter|AllToAll|AlltoAll|Broadcast|BatchSendRecv|Reduce"
     r"|Scatter|Gather|Barrier|Send|Receive|Recv)[A-Za-z]{0,3}_?(?P<rest>[^\]]{0,200})\]"
@@ -39,19 +39,38 @@ _INSIDE = lazy(
     r"rankSize\[(?P<size>\d{1,7})\], (?:rankId|localRank)\[(?P<own>\d{1,7})(?:[ ,]{1,2}(?P<peer>\d{1,7}))?\]"
 )
 _OPS = {"alltoall": "ALLTOALL", "receive": "RECV"}
-_BELOW = 6
-"""Lines below a message that belong to it."""
+_ABOVE, _BELOW = 6, 6
+"""Lines above and below a message that belong to it."""
 
 
-def _own_fields(line: Line) -> dict[str, Any]:
-    """The common fields, with the clock and the process that HCCL itself prints."""
+def own_fields(line: Line) -> dict[str, Any]:
+    """The common fields, with the clock and the process that HCCL itself prints.
+
+    The rank is that of torch_npu's line above: ``[ERROR] … (PID:4711, Device:3, RankID:11) ERR02200 DIST call hccl api failed.``
+    """
     clock, pid = _CLOCK.search(line.body), _PID.search(line.body)
     fields = common(line)
     if clock:
         fields["time"] = printed_time(clock.groupdict()) or fields["time"]
     if pid:
-        fields["pid"] = int(pid[1])
+        fields["pid"] = int(pid[1] or pid[2])
+    if fields["rank"] is None:
+        heads = (head for above in line.preceding(_ABOVE) if (head := _PROCESS.search(above.body)))
+        head = next(heads, None)
+        if head and fields["pid"] in (None, int(head["pid"])):
+            fields |= {"rank": int(head["rank"]), "pid": int(head["pid"])}
     return fields
+
+
+@line_parser
+class HcclProcess(LineParser):
+    """*process-id*: the rank of a process, from the line that torch_npu puts above each error."""
+
+    literals = (", RankID:",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        if head := _PROCESS.search(line.body):
+            yield ProcessId(**common(line, rank=int(head["rank"]), pid=int(head["pid"])))
 
 
 @line_parser
@@ -60,7 +79,8 @@ class HcclTimeouts(LineParser):
 
     literals = (
         "the Notify register times out",
-        "Stream synchronize timeout",
+        "the Notify register waits for execution",
+        "Task run failed, base information is",
         "fftsplus task timeout",
         "notify wait timeout occurred",
     )
@@ -68,15 +88,24 @@ class HcclTimeouts(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         text = line.body
         for below in line.following(_BELOW):
-            if "Possible Cause" in below.body or "raceBack (most recent" in below.body or _PID.search(below.body):
+            is_part = "Task run failed, " in below.body and "base information is" not in below.body
+            if (
+                (_PID.search(below.body) and not is_part)
+                or "Possible Cause" in below.body
+                or "raceBack (most recent" in below.body
+            ):
                 break
             text += f" {below.body.strip()}"
-        yield PeerTimeout(**_own_fields(line) | _call_fields(text))
+        yield PeerTimeout(**own_fields(line) | _call_fields(text))
 
 
 def _call_fields(text: str) -> dict[str, Any]:
     peer, tag, inside = _PEER.search(text), _TAG.search(text), _INSIDE.search(text)
-    fields: dict[str, Any] = {"peer": int(peer["peer"]) if peer else None}
+    chip = _CHIP.search(text)
+    fields: dict[str, Any] = {
+        "peer": int(peer["peer"]) if peer else None,
+        "device": int(chip["device"]) if chip else None,
+    }
     if tag:
         op = tag["op"].lower()
         fields["op"] = _OPS.get(op, op_type(re.sub(r"^(all|reduce)(?=gather|reduce|scatter)", r"\1_", op)))
@@ -107,7 +136,7 @@ class HcclClusterFaults(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         if hit := _UNCONNECTED.search(line.body):
             missing = ranks_in(hit["ranks"])
-            yield AbsenceReport(**_own_fields(line), by="HCCL", what="set-up", call="communicator", missing=missing)
+            yield AbsenceReport(**own_fields(line), by="HCCL", what="set-up", call="communicator", missing=missing)
         elif lost := _LOCATION.search(line.body):
             fields = common(line, rank=None, pid=None)
             if lost["month"] in MONTHS:
@@ -119,51 +148,29 @@ class HcclClusterFaults(LineParser):
 _DIFFERS = lazy(
     r"inconsistent between ranks: tag \[(?P<tag>[^\]]{0,200})\], parameter \[(?P<name>[^\]]{0,80})\], "
     r"local \[(?P<left>[^\]]{0,80})\], remote \[(?P<right>[^\]]{0,80})\]"
+    r"|inconsistent between ranks: parameter (?P<name2>\w{1,80}), local end (?P<left2>\S{1,80}), remote end (?P<right2>\S{1,80})"
+    r"|inconsistent between ranks, parameter (?P<name3>\w{1,80}) is (?P<left3>.{1,80}?) on the local rank and "
+    r"(?P<right3>.{1,80}?) on the remote rank"
+    r"|CMD information (?P<name4>\w{1,80}) check fail\. local\[(?P<left4>[^\]]{0,80})\], remote\[(?P<right4>[^\]]{0,80})\]"
 )
-_ASPECTS = {"count": "size", "dataType": "dtype", "datatype": "dtype", "opType": "op", "op": "op", "cclOp": "op"}
+_ASPECTS = {"count": "size", "dataType": "dtype", "datatype": "dtype"} | dict.fromkeys(
+    ("opType", "cmdType", "cclOp", "op", "tag"), "op"
+)
 
 
 @line_parser
 class HcclMismatches(LineParser):
     """*collective-mismatch*: two ranks pass other arguments to one call."""
 
-    literals = ("for collective communication are inconsistent between",)
+    literals = ("are inconsistent between ranks", "CMD information ")
 
     def parse(self, line: Line) -> Iterator[Event]:
         if hit := _DIFFERS.search(line.body):
-            aspect = next((known for word, known in _ASPECTS.items() if word in hit["name"]), "parameters")
-            left, right = (f"{hit['name']} {hit[side]}" for side in ("left", "right"))
-            yield CollectiveMismatch(**_own_fields(line), left=left, right=right, aspects=(aspect,))
-
-
-@line_parser
-class HcclErrors(RowParser):
-    """Connections, memory and links of which HCCL complains."""
-
-    rows = (
-        Row("Getting socket times out", r"Getting socket times out\. Reason", StoreError, operation="connect"),
-        Row(
-            "based on rootInfo detection",
-            r"cluster information of the communicator based on rootInfo detection(?!.{0,300}List of unconnected ranks)",
-            StoreError,
-            operation="set-up",
-        ),
-        Row(
-            "An error CQE occurred during operator execution",
-            r"An error CQE occurred during operator execution.{0,300}?Peer information: server (?P<peer>[\w.:-]{1,64})",
-            IbError,
-            what="completion",
-        ),
-        Row(
-            "EI0011",
-            r"EI0011.{0,120}Failed to allocate \[?\d{1,20}\]? bytes of NPU memory",
-            OutOfMemory,
-            scope="device",
-        ),
-        Row("EI0007", r"EI0007.{0,120}Failed to allocate resource", OutOfMemory, scope="device"),
-        Row("EJ0002", r"EJ0002.{0,120}The network port is down", IbError, what="port"),
-    )
-
-    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
-        """With the clock and the process that HCCL prints."""
-        return _own_fields(line)
+            name, left, right = (
+                next(value for end in ("", "2", "3", "4") if (value := hit[part + end]) is not None)
+                for part in ("name", "left", "right")
+            )
+            aspect = next((known for word, known in _ASPECTS.items() if word in name), "parameters")
+            yield CollectiveMismatch(
+                **own_fields(line), left=f"{name} {left}", right=f"{name} {right}", aspects=(aspect,)
+            )

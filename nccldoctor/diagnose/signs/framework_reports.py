@@ -92,6 +92,7 @@ _HEADLINES = {
     "answer": "The engine of {by} waits for an answer of its workers{call}; no line says which worker is late, or why",
     "collective": "{by} waits in {where}: {came}",
     "barrier": "{by} waits at barrier {where}: {came}",
+    "device": "{by} gave up on a device whose work did not end: it waits for a peer, or its kernel hangs; no line says which",
     "quorum": "{by} waits for a quorum: {came} that it needs; no line says which replica groups are missing",
     "set-up": "The job never came up: {by} waited for processes that did not join; no line says which",
 }
@@ -113,6 +114,7 @@ def peer_headline(facts: Facts) -> str:
         return ""
     first = next((e for e in waits if e.peer is not None), waits[0])
     who = f"Rank {first.rank}" if first.rank is not None else "A rank"
+    who += f" (device {first.device} of its node)" if first.rank is None and first.device is not None else ""
     call = f" in {first.op}" if first.op else ""
     if first.peer is None:
         return f"{who} gave up on a call{call} of HCCL; no line says which rank it waited for"

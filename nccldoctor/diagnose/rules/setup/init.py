@@ -202,7 +202,9 @@ def _words(event: Event) -> str:
 
 CAUSE = CauseClass.INIT
 
-SET_UP = frozenset({"unique-id", "barrier", "clients-missing", "connect", "crowded", "port-in-use", "set-up", "wait"})
+SET_UP = frozenset(
+    {"unique-id", "barrier", "clients-missing", "connect", "crowded", "peer-connect", "port-in-use", "set-up", "wait"}
+)
 """Operations of the store that belong to setting a group up."""
 
 
@@ -404,6 +406,9 @@ def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
         return f"{taken.address or 'the port of the store'} is already in use{where}"
     if missing:
         return f"{missing} rank{'s' if missing > 1 else ''} did not join"
+    unreached = next((e for e in errors if e.operation == "peer-connect"), None)
+    if unreached is not None:
+        return _unreached_peer(unreached)
     if errors and all(e.operation == "connect" for e in errors):
         address = next((e.address for e in errors if e.address), None)
         return (
@@ -412,6 +417,14 @@ def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
             else "a connection of the set-up was refused or timed out"
         )
     return "no line says which rank did not join"
+
+
+def _unreached_peer(event: StoreError) -> str:
+    """``rank 1 of its group could not reach rank 0 of that group (10.0.3.2)``."""
+    who = f"rank {event.group_rank} of its group" if event.group_rank is not None else "a rank"
+    if event.peer is None:
+        return f"{who} could not reach a peer at {event.address}"
+    return f"{who} could not reach rank {event.peer} of that group" + (f" ({event.address})" if event.address else "")
 
 
 def _ended_by_itself(facts: Facts) -> Ranks:
