@@ -234,12 +234,13 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
         return parsed
     with one.open() as stream:
         name = format_of_text(peek(stream)[0])
-    if name:
-        why = f"looks like {name}; {'not all of it' if said else 'nothing in it'} was understood"
-    elif said:
+    if said and not name:
         return parsed
+    silent = "no line says how the job went" if parsed.understood else "no line of it is of a known kind"
+    if name and parsed.understood:
+        why = f"looks like {name}; {'not all of it was understood' if said else silent}"
     else:
-        why = "no line says how the job went" if parsed.understood else "no line of it is of a known kind"
+        why = f"looks like {name}; nothing in it was understood" if name else silent
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,))
 

@@ -152,7 +152,7 @@ class Lines:
     def is_beginning(self, number: int) -> bool:
         """True when a line begins a record of its own."""
         text, mark, body = self.split_line(number)
-        known = mark.file is not None and mark.severity is not None
+        known = mark.severity is not None and (mark.file is not None or mark.time is not None)
         body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
         return known or bool(_NATIVE.search(body[:160])) or bool(_BEGINS.match(body.lstrip(" \t>|`")))
 

@@ -129,6 +129,7 @@ class Sampler:
         self._offer = offer
         self._found: list[_Found] = []
         self._seen: set[tuple[int, int, int]] = set()
+        self._tried = 0
         self._loud = False
         self._whole = False
         self._last_calls = LastCalls()
@@ -154,6 +155,12 @@ class Sampler:
             self._first = (at, number)
             if not self._whole:
                 self._around_first(buffer)
+
+    def has_progress(self, line: Line) -> bool:
+        """True where a sampled parser finds something on a line; of many such lines the later ones are not tried."""
+        owners = self._literals.owners(line.body)
+        self._tried += bool(owners)
+        return bool(owners) and (self._tried > self._most or bool(self._offer(line, owners)))
 
     def _around_first(self, buffer: Buffer) -> None:
         if self._first:

@@ -143,8 +143,8 @@ class _Scan:
         self.events: list[Event] = []
         self.gaps: dict[str, Gap] = {}
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
-        self.candidates = self.understood = 0
-        self.unknown: Line | None = None
+        self.not_understood = 0
+        self.unknown: Line | None = None  # the first of them
         self.failure_like: deque[Line] = deque(maxlen=LAST_UNEXPLAINED)
 
     def run(self, reader: Reader) -> Parsed:
@@ -239,15 +239,15 @@ class _Scan:
             events = self.offer(line, owners)
             if not events and len(lines) > 1 and not self.literals.owners(line.body):
                 continue  # a progress bar in front of the line that matters
-            self.candidates += 1
-            self.understood += bool(events)
-            if not events:
-                self.unknown = self.unknown or line
-                if is_failure_like(line):
-                    self.failure_like.append(line)
             if events:
                 self.events.extend(events)
                 self.sampler.note_events(self.buffer, start, number, events)
+                continue
+            if not self.sampler.has_progress(line):
+                self.not_understood += 1
+                self.unknown = self.unknown or line
+            if is_failure_like(line):
+                self.failure_like.append(line)
 
     def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
         """The events that these parsers find on a line, each once."""
@@ -269,14 +269,15 @@ class _Scan:
         scanned = [*self.events, *self.sampler.sampled_events()]
         order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
         events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
+        understood = len({event.place.line for event in scanned})
         unknown: Place | None = self.unknown.place if self.unknown else None
         return Parsed(
             self.source,
             events=tuple(events),
             gaps=tuple(self.gaps[name] for name in sorted(self.gaps)),
             lines=lines,
-            candidates=self.candidates,
-            understood=self.understood,
+            candidates=understood + self.not_understood,
+            understood=understood,
             first_unknown=self.unknown.raw.strip()[:300] if self.unknown else "",
             first_unknown_at=unknown,
             unexplained=tuple(unexplained(self.failure_like, events)),

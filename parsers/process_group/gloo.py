@@ -37,6 +37,7 @@ class GlooParser(LineParser):
         peer = hit["peer"] or hit["peer2"]
         if hit["mesh"] and (tried := _REMOTE.search(hit["mesh"])):
             peer = tried["ip"]
+        mesh = "".join(hit["mesh"].partition("[none]")[:2]) if hit["mesh"] else ""  # the last word of gloo
         how = "closed" if hit["closed"] else "setup" if hit["mesh"] else how_of(hit["why"])
-        message = hit[0] if hit["mesh"] else hit[0].partition("] ")[2]
+        message = f"Gloo connectFullMesh failed with {mesh}" if mesh else hit[0].partition("] ")[2]
         yield SocketError(**common(line), peer=peer, echo=True, how=how, message=message[:300])

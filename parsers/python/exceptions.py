@@ -53,17 +53,28 @@ _NO_GRADIENT = lazy(
 class Exceptions(LineParser):
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
 
-    literals = (tracebacks.HEADER, "Error: ", "Exception: ", "Error:", "Exception:", "Interrupt", "Expired: ")
+    literals = (
+        tracebacks.HEADER,
+        "Error: ",
+        "Exception: ",
+        "Error:",
+        "Exception:",
+        "Interrupt",
+        "Expired: ",
+        _UNREDUCED,
+    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         if tracebacks.is_header(line):
             yield from _traceback(line)
             return
-        if tracebacks.exception_in(line.body.strip()) is not None:
-            if not tracebacks.count_open_before(line):
-                yield from _cut_traceback(line)
+        if tracebacks.exception_in(line.body.strip()) is None:
+            found = list(_logged_exception(line))
+        elif tracebacks.count_open_before(line):
             return
-        yield from _logged_exception(line)
+        else:
+            found = list(_cut_traceback(line))
+        yield from found or _torn_message(line)
 
 
 def raised(traceback: Raised, header: Line, causes: Iterable[tuple[str, str]] = (), **more: Any) -> ExceptionRaised:
@@ -167,6 +178,13 @@ def _inner(outer: Raised) -> Raised:
             message = f"{outer.message} {inner.type}: {inner.message}" if inner.type else outer.message
             return Raised(outer.line, outer.type, message, inner.frames + outer.frames, inner.code + outer.code)
     return outer
+
+
+def _torn_message(line: Line) -> Iterator[Event]:
+    """DDP's complaint where its type went to another line, as when two ranks write at once."""
+    if _UNREDUCED in line.body and not _NAMED.search(line.body):
+        message = line.body[line.body.index(_UNREDUCED) :]
+        yield raised(Raised(line, "RuntimeError", message[:500], ()), line)
 
 
 def _cut_traceback(line: Line) -> Iterator[Event]:

@@ -43,14 +43,19 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
 
     A program leaves its groups open on any way out, also behind an exception. That note counts only beside another end, as where rank 0
     finished the training and ranks 1-7 leave their groups open, and only where nothing went wrong before and no launcher saw a failure.
+    Exits with 0 of processes whose rank is not known count where as many are on record as the job has ranks.
     """
     last: dict[tuple[int | None, int | None], list[Event]] = defaultdict(list)
     has_other_end = any(is_end(e) and not isinstance(e, Note) for e in case.events)
     is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
     can_note = has_other_end and not is_torn_down
+    of_process = [e for e in case.events if is_end(e) and _is_of_one_process(e)]
+    are_all = case.world_size is not None and len(of_process) >= case.world_size
     for event in case.events:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
+            if _is_of_one_process(event) and not are_all:
+                continue
             if not isinstance(event, Note) or (can_note and not _is_troubled(case, liveness, event.rank)):
                 last[key].append(event)
         elif isinstance(event, Phase):
@@ -60,6 +65,10 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
                 e for e in last[key] if not isinstance(e, Progress) or (e.total == event.step and not is_bar(event))
             ]
     return tuple(e for ends in last.values() for e in ends[:2])
+
+
+def _is_of_one_process(event: Event) -> bool:
+    return isinstance(event, ProcessExit) and event.rank is None and event.pid is not None
 
 
 def _is_troubled(case: Case, liveness: Liveness, rank: int | None) -> bool:

@@ -38,6 +38,7 @@ from nccldoctor.events import (
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled, Unexplained
 from nccldoctor.model.ranks import Ranks, names, verb
 from nccldoctor.model.stack_frames import innermost
+from nccldoctor.parsers.event_details import is_gloo_timeout
 
 MOST = 3
 """Lines of one kind that are quoted."""
@@ -100,6 +101,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         return f"A person stopped the job, and no file shows whether it stood still before{_at_that_moment(stall.health.stops)}"
     if trouble:
         return f"{trouble}, and no file shows why"
+    if waited := _waited_for_peers(troubles):
+        return f"{waited}; no file shows which rank it waited for"
     if troubles:
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
             return "The job stands at a prompt that nobody answers, and no line says which rank waits there"
@@ -111,6 +114,16 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
             "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
         )
     return f"There is not enough to judge: {_missing(facts)}"
+
+
+def _waited_for_peers(troubles: Sequence[Event]) -> str:
+    """The first rank whose wait for a peer reached its limit, and its place; empty where anything else failed."""
+    waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
+    if not waits or any(e.consequence is None for e in troubles):
+        return ""
+    first = waits[0]
+    place = f" in {innermost((first.frame,))}" if first.frame else ""
+    return f"{_whose_line(first)} waited for a peer{place} until the limit was reached".capitalize()
 
 
 def _what_failed(troubles: Sequence[Event]) -> str:

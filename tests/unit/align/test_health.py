@@ -53,6 +53,28 @@ def test_a_healthy_job_without_its_last_words_is_not_shown_to_be_well(seed: int)
     assert read({**cut}).cause == "undetermined"
 
 
+DONE_PROCESS = "[2026-01-11 09:01:00,000] [INFO] [launch.py:351:main] Process {pid} exits successfully.\n"
+
+
+@pytest.mark.parametrize(("processes", "cause"), [(1, "undetermined"), (3, "undetermined"), (4, "none")])
+def test_a_process_of_no_known_rank_that_ended_with_0_speaks_for_itself_only(processes: int, cause: str) -> None:
+    size = "[2026-01-11 08:59:00,000] [INFO] [launch.py:164:main] dist_world_size=4\n"
+    launcher = size + "".join(DONE_PROCESS.format(pid=41200 + n) for n in range(processes))
+    assert read({"deepspeed.log": launcher}).cause == cause
+    if processes == 1:
+        assert read({**STEPS, "deepspeed.log": launcher}).cause == cause
+
+
+TABLE = "# Out of bounds values : {wrong} {mark}\n# Avg bus bandwidth    : 91.4027\n"
+
+
+def test_wrong_results_of_a_test_are_no_good_end() -> None:
+    assert read({"tests.log": TABLE.format(wrong=0, mark="OK")}).cause == "none"
+    wrong = read({"tests.log": TABLE.format(wrong=17, mark="FAILED")})
+    assert wrong.cause == "undetermined"
+    assert "17 FAILED" in wrong.verdict["headline"]
+
+
 CTRL_C = (
     "[rank{r}]: Traceback (most recent call last):\n"
     '[rank{r}]:   File "/opt/train/train.py", line {n}, in {where}\n'

@@ -93,3 +93,9 @@ def test_crashes_that_ucx_reports_one_below_the_other_stay_apart() -> None:
     assert [e.place.line for e in found if e.kind == "process-exit"] == [1, 2, 3, 4]
     cut = caught.format(5).replace("(Segm", "(Se\ngm")
     assert [e.kind for e in events(cut)] == ["process-exit"]
+
+
+def test_lines_of_a_logger_with_time_and_level_stay_apart() -> None:
+    logged = "[2026-01-11 09:01:00,000] [INFO] [launch.py:351:main] {}\n".format
+    log = logged("dist_world_size=4") + "".join(logged(f"Process 4120{n} exits successfully.") for n in range(3))
+    assert [(e.pid, e.place.line) for e in events(log, "process-exit")] == [(41200, 2), (41201, 3), (41202, 4)]

@@ -460,6 +460,16 @@ def unexplained(text: str) -> list[tuple[int | None, int | None, str]]:
 STRANGE = "[rank{r}]:[{level} ProcessGroupNCCL.cpp:9] [Rank {r}] ncclRemoteError of another kind\n"
 
 
+def test_lines_that_only_a_parser_of_progress_reads_are_understood() -> None:
+    """Megatron prints a step and *number of nan iterations: 0* on one line: the one is progress, the other says nothing."""
+    step = " iteration {:8}/ 1000 | elapsed time per iteration (ms): 812.4 | lm loss: 2.5E+00 | number of nan iterations:   0 |\n"
+    result = parsed("".join(map(step.format, range(40, 44))))
+    assert (result.understood, result.candidates, result.first_unknown) == (4, 4, "")
+    assert [e.kind for e in result.events] == ["progress"] * 4
+    many = parsed("".join(map(step.format, range(20_000))))
+    assert (many.candidates - many.understood, many.first_unknown) == (0, "")
+
+
 def test_the_last_errors_that_are_not_understood_are_kept() -> None:
     text = "".join(STRANGE.format(r=r, level="E") for r in range(9))
     found = unexplained("healthy\n" + text)
