@@ -167,7 +167,7 @@ def events(case: Case) -> pd.DataFrame:
             "time": _times(np.array([_nanoseconds(event.time) for event in items], dtype=np.int64)),
             "clock": _series((None if event.time is None else event.time.isoformat() for event in items), "string"),
             "seconds": pd.Series(np.asarray(case.seconds, dtype=np.float64)),
-            **_columns(items, "host:string pid:Int64"),
+            **_columns(items, "host:string pod:string pid:Int64"),
             "where": _series((str(event.place) for event in items), "string"),
             "text": _series((event.text for event in items), "string"),
             "fields": pd.Series([event.details() for event in items], dtype=object),

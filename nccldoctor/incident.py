@@ -77,7 +77,8 @@ class Incident:
         of_ranks = self.case.rank_host.values()
         of_events = (event.host for event in self.case.events if event.host)
         of_ras = (host for report in self.case.of(RasStatus) for _, host, _ in report.processes)
-        hosts = dict.fromkeys((*of_ranks, *of_events, *of_ras))
+        pods = (name for pair in self.case.pods.nodes.items() for name in pair if name)
+        hosts = dict.fromkeys((*of_ranks, *of_events, *of_ras, *pods))
         return Incident(*redact.redacted_with(self.diagnosis, self.case, hosts, what))
 
     @property

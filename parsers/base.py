@@ -27,13 +27,15 @@ class Mark:
     ``rank`` is a *global* rank (``[rank3]:``, an srun label on one task per rank, a Ray actor's rank);
     ``local_rank`` a launcher's local one (``[default3]:``); ``stream`` is the text that tells this writer from others in a merged
     file ("" where nothing does); ``file`` and ``line`` the C++ or Python source the logger names; ``severity`` one of FEWIV.
-    ``time`` is the message's own time, ``collected`` the collector's.
+    ``time`` is the message's own time, ``collected`` the collector's. ``pod`` is the pod of Kubernetes, which is no machine; where only
+    the pod is named, ``host`` repeats it.
     """
 
     rank: int | None = None
     local_rank: int | None = None
     task: int | None = None
     host: str | None = None
+    pod: str | None = None
     pid: int | None = None
     stream: str = ""
     severity: str | None = None
@@ -165,5 +167,5 @@ def ranks_in(text: str) -> Ranks:
 def common(line: Line, **more: Any) -> dict[str, Any]:
     """The fields every event takes from its line; ``more`` overrides (``group_rank``, ``group`` …)."""
     mark = line.mark
-    own = {"rank": mark.rank, "time": mark.time or mark.collected, "host": mark.host, "pid": mark.pid}
+    own = {"rank": mark.rank, "time": mark.time or mark.collected, "host": mark.host, "pod": mark.pod, "pid": mark.pid}
     return {"place": line.place, "text": line.body[:500], **own, **more}

@@ -31,7 +31,7 @@ FIELDS: dict[type, str] = {
     Diagnosis: "verdict findings remedies avoid job notices coverage action ranks ruled_out capture alarm story "
     "input=sources run_up timeline stacks streams",
     DumpHead: "entries version wrapped groups=config form backend problem",
-    Event: "kind rank group_rank group time where=place host pid text",
+    Event: "kind rank group_rank group time where=place host pod pid text",
     findings.ConfidenceIn: "ranks class=cause",
     findings.Finding: "id family class=cause confidence confidence_in headline ranks suspects victims stalled chain evidence "
     "refuted_by why doubts runner_up",

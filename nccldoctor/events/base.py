@@ -72,7 +72,8 @@ class Event:
     ``rank`` is the global rank, None until it is known; ``group_rank`` the rank inside ``group`` (the
     ``[Rank 3]`` of the watchdog). ``time`` is as printed: aware where the line names a zone, else naive; year 1900
     stands for a year that the line does not have (c10 and glog prefixes). ``text`` is the line without its
-    prefixes and colours, at most 500 characters. ``host`` and ``pid`` are filled where the line names them.
+    prefixes and colours, at most 500 characters. ``host`` and ``pid`` are filled where the line names them,
+    and so is ``pod``; where a line names the pod alone, ``host`` repeats it.
     """
 
     kind: ClassVar[str] = ""
@@ -94,6 +95,7 @@ class Event:
     group: GroupRef | None = None
     time: datetime | None = None
     host: str | None = None
+    pod: str | None = None
     pid: int | None = None
 
     def details(self) -> dict[str, Any]:

@@ -160,8 +160,8 @@ class Note(Event):
 
     @property
     def is_testimony(self) -> bool:
-        """Advice, and code that reads a variable, are what people wrote; a size of the world tells of no event."""
-        return self.what not in ("advice", "reads-variable", "world-size")
+        """Advice, and code that reads a variable, are what people wrote; sizes and places tell of no event."""
+        return self.what not in ("advice", "reads-variable", "world-size", "pod-on-node")
 
     @property
     def can_cause(self) -> frozenset[CauseClass]:

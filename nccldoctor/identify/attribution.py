@@ -24,6 +24,7 @@ from nccldoctor.events import (
     Writer,
 )
 from nccldoctor.identify.looks import with_looks
+from nccldoctor.identify.pods import find_pods, with_kernel_logs
 from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes
 from nccldoctor.model import Gap, Source, SourceKind
 from nccldoctor.model.hosts import host_order, short_host
@@ -57,7 +58,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     """Give each event, source and dump its rank."""
     parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(parsed)))
     events = [event for one in parsed for event in one.events]
-    processes = ProcessTable()
+    processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
     parsed = [_with_host_in_name(one, processes) for one in parsed]
     files, gaps = _file_ranks(parsed, processes)
@@ -69,6 +70,7 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
             if rank is not None and _is_of_stack_tool(event) and event.pid is not None:
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
     named = [_with_rank(e, one.source, files.rank[one.source.id], processes) for one in parsed for e in one.events]
+    processes.pods = with_kernel_logs(processes.pods, named, processes.host)
     writers: dict[int, set[int]] = defaultdict(set)
     for event in named:
         if event.rank is not None and event.written_by is Writer.RANK:
@@ -292,7 +294,7 @@ def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host:
             return rank
     if isinstance(event, GpuError) and host:
         device = pci_address(event.device)
-        return processes.by_device.get((host, device)) if device else None
+        return processes.rank_of_board(host, device) if device else None
     if isinstance(event, ProcessExit) and event.task is not None:
         return event.task if event.task in processes.rank_tasks else None
     if isinstance(event, ProcessExit) and event.local_rank is not None and host:

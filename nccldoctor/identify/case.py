@@ -13,6 +13,7 @@ import numpy.typing as npt
 from nccldoctor.events import CallTimeout, Event
 from nccldoctor.identify.groups import Groups
 from nccldoctor.identify.nccl_counters import NcclCounters
+from nccldoctor.identify.pods import Pods
 from nccldoctor.model import Gap, Group, Source, Unexplained
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
@@ -63,7 +64,8 @@ class Case:
     global rank of each call and the index of its group in ``groups`` (-1: unknown). ``dump_rank`` gives the rank of each dump.
     ``seconds`` is a float64 array parallel to ``events``, which are in input order: epoch seconds on one clock, NaN for no time.
     ``skews`` are the clocks by which ``seconds`` and the times of ``calls`` were corrected. ``rank_host``, ``rank_pid`` and
-    ``rank_device`` say where a rank ran. ``nccl_counters`` are the counts of NCCL's own observers.
+    ``rank_device`` say where a rank ran, ``pods`` which of those hosts are pods, and on which nodes.
+    ``nccl_counters`` are the counts of NCCL's own observers.
     """
 
     sources: tuple[Source, ...]
@@ -82,6 +84,7 @@ class Case:
     rank_host: Mapping[int, str] = field(default_factory=dict)
     rank_pid: Mapping[int, int] = field(default_factory=dict)
     rank_device: Mapping[int, str] = field(default_factory=dict)
+    pods: Pods = field(default_factory=Pods)
     torch: str | None = None
     nccl: str | None = None
     _of_kind: dict[type[Event], list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -67,6 +67,7 @@ def identify(read: Ingested) -> Case:
         rank_host=who.processes.host,
         rank_pid=who.processes.pid,
         rank_device=who.processes.device,
+        pods=who.processes.pods,
         torch=_version(events, "torch"),
         nccl=_version(events, "nccl") or next((d.library for d in batch.dumps if d.library), None),
     )

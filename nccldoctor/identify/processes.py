@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from nccldoctor.events import CommInit, Event, InspectorRecord, Note, Phase, ProcessExit, RasStatus, Writer
+from nccldoctor.identify.pods import Pods
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import local_rank
@@ -29,6 +30,7 @@ class ProcessTable:
     rank_tasks: set[int] = field(default_factory=set)
     shared_pids: set[int] = field(default_factory=set)
     hosts: set[str] = field(default_factory=set)
+    pods: Pods = field(default_factory=Pods)
 
     def rank_of(self, host: str | None, pid: int) -> int | None:
         """The rank of a process: by host and id, else by the id alone where only one rank has it."""
@@ -36,6 +38,16 @@ class ProcessTable:
         if rank is None and pid not in self.shared_pids:
             rank = self.by_pid.get((None, pid))
         return rank
+
+    def rank_of_board(self, host: str, device: str) -> int | None:
+        """The rank of a GPU of a host or of a pod on it.
+
+        A kernel log of a node that no rank names is that of the only pod, where all ranks are in one pod and no line names its node.
+        """
+        names = [host, *self.pods.on(host)]
+        if host not in self.hosts and len(self.hosts) == 1:
+            names += [only for only in self.hosts if self.pods.is_pod(only) and self.pods.machine(only) is None]
+        return next((rank for name in names if (rank := self.by_device.get((name, device))) is not None), None)
 
     def learn(self, rank: int, host: str | None, pid: int | None, local: int | None, device: str | None) -> None:
         """Add what one line says of one rank; what an earlier line said is kept."""

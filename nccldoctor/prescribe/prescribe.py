@@ -12,7 +12,7 @@ from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, F
 from nccldoctor.model.ranks import names
 from nccldoctor.prescribe.capture import capture
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
-from nccldoctor.prescribe.catalogue.words import fill_in_words, step_line
+from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, fill_in_words, node_of_pod, step_line
 from nccldoctor.prescribe.conditions import (
     PREDICATES,
     Answer,
@@ -26,7 +26,7 @@ from nccldoctor.prescribe.conditions import (
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
-from nccldoctor.prescribe.restart import decide
+from nccldoctor.prescribe.restart import decide, fault_hosts
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
@@ -211,33 +211,61 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
     return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
 
 
+def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
+    """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
+    if hosts := survey.machines_of(ranks):
+        return hosts
+    return tuple(host for host in fault_hosts(finding, survey) if not survey.case.pods.is_pod(host))
+
+
+def _one_rank(finding: Finding) -> int:
+    """The first of the ranks that remedies are for; -1 where they are many, or not known."""
+    culprits = finding.ranks or finding.suspects
+    return next(iter(culprits), -1) if len(culprits) <= 8 else -1
+
+
 def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     """The values of the placeholders of a remedy in this finding; only those that are known."""
     case = survey.case
     culprits = finding.ranks or finding.suspects
-    rank = next(iter(culprits), -1) if len(culprits) <= 8 else -1
+    rank = _one_rank(finding)
     waiting = next(iter(finding.victims), -1)
     stalled = finding.stalled
     values: dict[str, object] = {
         "rank": rank if rank >= 0 else None,
         "ranks": names(culprits) if culprits else None,
-        "host": case.rank_host.get(rank),
-        "hosts": ", ".join(survey.hosts_of(culprits)[:8]) or None,
+        "host": next(iter(_machines(finding, [rank], survey)), None),
+        "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
         "pid": case.rank_pid.get(rank),
         "device": case.rank_device.get(rank),
         "waiting_rank": waiting if waiting >= 0 else None,
-        "waiting_host": case.rank_host.get(waiting),
+        "waiting_host": next(iter(survey.machines_of([waiting])), None),
         "group": stalled.group if stalled else None,
         "op": stalled.op if stalled else None,
         "seq": stalled.seq if stalled else None,
     }
+    if (place := case.rank_host.get(rank)) is not None and values["host"] is None:
+        values[PLACEHOLDERS["host"]] = node_of_pod(place)
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
     """The steps that are for this finding, as lines."""
-    fitting = (step for step in steps if step.when is None or _is_met(context, step.when))
-    return tuple(step_line(step, known, in_words=True) for step in fitting)
+    fitting = [step for step in steps if step.when is None or _is_met(context, step.when)]
+    inside = _values_inside(known, context.finding, context.survey)
+    return tuple(step_line(s, inside if _is_inside_pod(s) else known, in_words=True) for s in fitting)
+
+
+def _values_inside(known: Mapping[str, str], finding: Finding, survey: Survey) -> Mapping[str, str]:
+    """The values for steps beside a process: in its pod, whose process ids are not the node's."""
+    pod = survey.case.rank_host.get(_one_rank(finding), "")
+    if not survey.case.pods.is_pod(pod):
+        return known
+    return {**known, "host": "", PLACEHOLDERS["host"]: f"pod {as_text(pod)} (kubectl exec)"}
+
+
+def _is_inside_pod(step: Step) -> bool:
+    return "{{ pid }}" in (step.command or "") or "container" in (step.where or "")
 
 
 def _is_met(context: Context, clause: Clause) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,6 +16,7 @@ from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, Sched
 from nccldoctor.model import Action, CauseClass, Confidence, Finding
 from nccldoctor.model.hosts import host_key
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
+from nccldoctor.prescribe.catalogue.words import SHOWS_NODE
 from nccldoctor.prescribe.conditions.survey import Survey
 
 REPEATED = 2
@@ -59,8 +60,18 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
+    machines = [host for host in hosts if not survey.case.pods.is_pod(host)]
     why = f"{row.why} ({finding.id})" if len(findings) > 1 else row.why
-    return Action(row.restart, why, tuple(hosts[:_CORDON_SHOWN]))
+    return Action(row.restart, why + _unknown_nodes(hosts, survey), tuple(machines[:_CORDON_SHOWN]))
+
+
+def _unknown_nodes(hosts: Sequence[str], survey: Survey) -> str:
+    """How to find the nodes to take out where only their pods are known."""
+    pods = [host for host in hosts if survey.case.pods.is_pod(host)]
+    if not pods:
+        return ""
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"; take out the node of pod {pods[0]}{more}, which {SHOWS_NODE.format(pods[0])} shows"
 
 
 def _row_for(finding: Finding, survey: Survey) -> _Row:
@@ -71,7 +82,14 @@ def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
     """The hosts to take out: those with the faults, else the culprits'."""
     if finding.cause is CauseClass.NETWORK:
         return _link_hosts(finding, survey)
-    return survey.hosts_of(finding.ranks)
+    return fault_hosts(finding, survey) or survey.hosts_of(finding.ranks)
+
+
+def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
+    """The hosts whose device faults the finding quotes: of a pod's rank the node, where its kernel log is quoted."""
+    quoted = {evidence.where for evidence in finding.evidence}
+    faults = (e for e in survey.events_of(GpuError) if e.weight == "fault" and e.place in quoted and e.host is not None)
+    return tuple(sorted({survey.case.pods.place(e.host) for e in faults if e.host is not None}))
 
 
 def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:

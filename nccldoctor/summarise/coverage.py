@@ -33,7 +33,7 @@ def coverage(facts: Facts) -> tuple[Coverage, ...]:
     case, liveness, nobody = facts.case, facts.liveness, Ranks()
     world = case.world if case.world_size is not None else nobody
     kernel_hosts = {s.host for s in case.sources if s.kind is SourceKind.KERNEL_LOG and s.host}
-    kernel = Ranks(rank for rank, host in case.rank_host.items() if host in kernel_hosts)
+    kernel = Ranks(rank for rank, host in case.rank_host.items() if case.pods.place(host) in kernel_hosts)
     stacks = Ranks(e.rank for e in case.of(Stack) if e.rank is not None)
     exits = Ranks(e.rank for e in case.of(ProcessExit) if e.rank is not None)
     rows = [
@@ -118,7 +118,7 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
 def _has_all_kernel_logs(case: Case) -> bool:
     """True where the kernel log of every host of the job was read."""
     logs = [s for s in case.sources if s.kind is SourceKind.KERNEL_LOG]
-    hosts = {case.rank_host.get(rank) for rank in case.world}
+    hosts = {case.pods.place(case.rank_host[r]) if r in case.rank_host else None for r in case.world}
     return bool(logs) and case.world_size is not None and hosts <= {s.host for s in logs} - {None}
 
 

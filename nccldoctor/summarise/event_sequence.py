@@ -83,7 +83,8 @@ def _culprit(facts: Facts, findings: tuple[Finding, ...]) -> _Culprit:
     ranks = (
         Ranks(r for f in findings if f.cause is verdict.cause for r in f.ranks) or verdict.suspects or verdict.members
     )
-    hosts = frozenset(facts.case.rank_host[r] for r in ranks if r in facts.case.rank_host)
+    names = {facts.case.rank_host[r] for r in ranks if r in facts.case.rank_host}
+    hosts = frozenset(names | {facts.case.pods.place(name) for name in names})
     return _Culprit(facts, verdict.cause, ranks, hosts)
 
 

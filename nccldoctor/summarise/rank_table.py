@@ -102,7 +102,8 @@ def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | Non
 def job(facts: Facts) -> Job:
     """World size, hosts, versions and groups."""
     case = facts.case
-    hosts = sorted({*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)})
+    names = {*case.rank_host.values(), *(e.host for e in case.of(CommInit) if e.host)}
+    hosts = sorted({case.pods.place(name) for name in names})
     guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
     groups = tuple(group for group in case.groups if group.learned != "unnamed")
     return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed)

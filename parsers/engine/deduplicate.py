@@ -133,4 +133,5 @@ def _merged(first: Event, later: Event) -> Event:
         group=first.group if first.group is not None else later.group,
         pid=first.pid if first.pid is not None else later.pid,
         host=first.host or later.host,
+        pod=first.pod or later.pod,
     )

@@ -148,7 +148,7 @@ def _mark_of(partial: PartialMark) -> Mark:
         writer = f"pid{partial.pid}"
     return Mark(
         rank=partial.rank, local_rank=partial.local_rank, task=partial.task, host=partial.host or partial.pod,
-        pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
+        pod=partial.pod, pid=partial.pid, stream=SEPARATOR.join([*partial.places, writer] if writer else partial.places),
         severity=partial.severity, file=partial.file, line=partial.line, time=partial.time,
         collected=partial.collected, repeated=partial.repeated,
     )  # fmt: skip
@@ -177,10 +177,12 @@ def split_label(raw: str) -> tuple[str | None, str]:
 def with_label(mark: Mark, label: str) -> Mark:
     """The mark of a line behind a label: a task number, a host, or a pod with its container."""
     task, place = (int(label), f"task{label}") if label.isdigit() else (None, label.replace(" ", "/"))
+    name, blank, _ = label.partition(" ")
     return replace(
         mark,
         task=task if task is not None else mark.task,
-        host=mark.host or (label.partition(" ")[0] if task is None else None),
+        host=mark.host or (name if task is None else None),
+        pod=mark.pod or (name if blank else None),
         stream=place + SEPARATOR + mark.stream if mark.stream else place,
     )
 
@@ -201,6 +203,7 @@ def merged_mark(outer: Mark, inner: Mark) -> Mark:
         local_rank=inner.local_rank if inner.local_rank is not None else outer.local_rank,
         task=inner.task if inner.task is not None else outer.task,
         host=inner.host or outer.host,
+        pod=inner.pod or outer.pod,
         pid=inner.pid or outer.pid,
         stream=outer.stream
         if outer.stream.endswith(inner.stream)

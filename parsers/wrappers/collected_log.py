@@ -99,7 +99,7 @@ def _mark(origin: Origin, several: bool) -> Mark:
     place = "/".join(filter(None, (origin.pod or origin.node, origin.box)))
     process = f"pid{origin.pid}" if origin.pid is not None else ""
     stream = " / ".join(filter(None, (place, process))) if several else ""
-    return Mark(host=origin.node or origin.pod, pid=origin.pid, stream=stream)
+    return Mark(host=origin.node or origin.pod, pod=origin.pod, pid=origin.pid, stream=stream)
 
 
 def _rows(source: Source, text: str, gaps: list[Gap]) -> Iterator[tuple[int, Row]]:

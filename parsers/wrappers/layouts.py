@@ -76,7 +76,8 @@ _NODES = (
     "host",
     "hostname",
 )
-_PODS = ("pod_name", "podName", "pod", "PodName", "logStreamName", "@logStream")
+_PODS = ("pod_name", "podName", "pod", "PodName")
+_STREAMS = ("logStreamName", "@logStream")
 _BOXES = ("container_name", "containerName", "container", "ContainerName", "CONTAINER_NAME")
 
 _PARTS = {"logtag": ("P",), "partial_message": ("true", True), "CONTAINER_PARTIAL_MESSAGE": ("true", True)}
@@ -191,7 +192,9 @@ def origin_of(record: Record) -> Origin:
     named = [*inner, record]
     pid = record.get("_PID", record.get("pid"))
     number = int(pid) if isinstance(pid, str) and pid.isdecimal() and len(pid) < 11 else whole_number(pid)
-    return Origin(_name(named, _NODES), _name(named, _PODS), _name(named, _BOXES), number)
+    pod = _name(named, _PODS)
+    node = _name(named, _NODES) or (_name(named, _STREAMS) if pod is None else None)
+    return Origin(node, pod, _name(named, _BOXES), number)
 
 
 def _name(objects: Iterable[Record], keys: Iterable[str]) -> str | None:

@@ -119,7 +119,13 @@ def _analyze() -> list[Any]:
 
 def _inspect() -> list[Any]:
     source = _model("Source", _fields(Source) | _fields(Understood))
-    only_lines = {"clock": (str, ""), "host": (str | None, None), "pid": (int | None, None), "text": (str, "")}
+    only_lines = {
+        "clock": (str, ""),
+        "host": (str | None, None),
+        "pid": (int | None, None),
+        "pod": (str | None, None),
+        "text": (str, ""),
+    }
     event = _model("Event", _fields(Event) | only_lines)
     rows = {"sources": source, "events": event, "gaps": _of(GapRow)}
     lists = {name: GenericAlias(list, row) for name, row in rows.items()}

@@ -131,7 +131,8 @@ def _concerned(case: Case, event: Event, work: Mapping[int | None, LastWork]) ->
     if event.written_by is Writer.RANK:
         same_file = [w for w in work.values() if event.place.source in w.line]
         return [_any_of_them(same_file or work.values())]
-    near = [work[r] for r, host in case.rank_host.items() if host == event.host and r in work]
+    names = {event.host, *case.pods.on(event.host)} if event.host is not None else set()
+    near = [work[r] for r, host in case.rank_host.items() if host in names and r in work]
     return near or list(work.values()) or [LastWork()]
 
 

@@ -50,7 +50,8 @@ class Hosts:
 def find_hosts(case: Case) -> Hosts:
     """Put the ranks of the job on hosts."""
     known = _by_name((rank, host) for rank, host in case.rank_host.items())
-    others = {short_host(s.host) for s in case.sources if s.host} - known.keys()
+    nodes = {short_host(case.pods.place(host)) for host in known}
+    others = {short_host(s.host) for s in case.sources if s.host} - known.keys() - nodes
     blocks = list(known.values())
     if not case.world <= case.rank_host.keys():
         whole = case.world_size is not None
@@ -62,7 +63,8 @@ def find_hosts(case: Case) -> Hosts:
         names[names.index("")] = others.pop()
     placed = ((r, name) for block, name in zip(blocks, names, strict=True) if name for r in block)
     of_nccl = ((e.rank, short_host(e.host)) for e in case.of(CommInit) if e.rank is not None and e.host)
-    return Hosts(tuple(blocks), tuple(names), _by_name(chain(case.rank_host.items(), placed, of_nccl)))
+    under = ((r, short_host(case.pods.place(host))) for r, host in case.rank_host.items())
+    return Hosts(tuple(blocks), tuple(names), _by_name(chain(case.rank_host.items(), placed, of_nccl, under)))
 
 
 def _by_name(pairs: Iterable[tuple[int, str]]) -> dict[str, Ranks]:

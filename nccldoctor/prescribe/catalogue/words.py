@@ -27,6 +27,8 @@ PLACEHOLDERS = {
     "waiting_host": "the host of a waiting rank",
 }
 """Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
+SHOWS_NODE = "kubectl get pod {} -o wide"
+"""The command that shows on which node a pod runs."""
 _NAMED = re.compile(r"(?:\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
 
 
@@ -46,10 +48,20 @@ def fill_in_words(text: str, values: Mapping[str, str]) -> str:
     """A sentence for a report: as :func:`fill`, but a value that is not known is put in words.
 
     ``host {{ host }}`` becomes *the host at fault*, its noun included. A page of the catalogue keeps ``<host>``, which
-    shows what is filled in.
+    shows what is filled in. ``values`` may put a name that is not known in better words: under those of :data:`PLACEHOLDERS`.
     """
     known = {name for name in values if values[name]}
-    return fill(_NAMED.sub(lambda m: m[0] if m[1] in known else PLACEHOLDERS.get(m[1], m[0]), text), values)
+
+    def worded(m: re.Match[str]) -> str:
+        words = m[0] if m[1] in known else PLACEHOLDERS.get(m[1], m[0])
+        return values.get(words, words)
+
+    return fill(_NAMED.sub(worded, text), values)
+
+
+def node_of_pod(pod: str) -> str:
+    """A node of which only the pod is known, in words."""
+    return f"the node of pod {as_text(pod)} ({code_span(SHOWS_NODE.format(shlex.quote(_printable(pod))))})"
 
 
 def fill_command(command: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

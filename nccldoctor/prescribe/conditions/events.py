@@ -58,7 +58,16 @@ def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
     if not ranks:
         return lambda surveyed: True  # nobody is named: a fault of any host may be the cause
     hosts, single = {host_key(host) for host in survey.hosts_of(ranks)}, survey.is_single_host()
-    return lambda surveyed: surveyed.host in hosts if surveyed.host is not None else single or surveyed.rank in ranks
+    others: set[str] = set()
+    if has_open := any(survey.case.pods.is_pod(host) for host in survey.hosts_of(ranks)):  # any node may be under it
+        others = {host_key(host) for host in survey.hosts_of(survey.case.rank_host)} - hosts
+
+    def is_there(surveyed: SurveyedEvent) -> bool:
+        if surveyed.host is None:
+            return single or surveyed.rank in ranks
+        return surveyed.host in hosts or (has_open and surveyed.host not in others)
+
+    return is_there
 
 
 def _matching(context: Context, cls: type[_E], who: Who, before: When | None = None) -> Iterator[_E]:

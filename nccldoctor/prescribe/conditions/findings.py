@@ -130,7 +130,7 @@ def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]
     hosts = survey.hosts_of(culprits)
     met = len(hosts) > 1
     if are == "one-host":
-        of_hosts = {rank for rank, host in survey.case.rank_host.items() if host in hosts}
+        of_hosts = {rank for rank in survey.case.rank_host if set(survey.hosts_of([rank])) & set(hosts)}
         others = len(survey.case.rank_host) > len(of_hosts)
         met = len(hosts) == 1 and len(culprits) > 1 and of_hosts == set(culprits) and others
     says = f"{context.in_words('culprit')} on {listed(hosts)}"

@@ -85,7 +85,7 @@ def stack_frame(
     survey = context.survey
     if of == "culprit-host":
         hosts = survey.hosts_of(context.ranks_of(of))
-        ranks = [rank for rank in survey.stacks if survey.case.rank_host.get(rank) in hosts]
+        ranks = [rank for rank in survey.stacks if set(survey.hosts_of([rank])) & set(hosts)]
         stacks = [stack for rank in ranks for stack in _main_threads(survey.stacks[rank])]
     else:
         stacks = _stacks_of(context, of)

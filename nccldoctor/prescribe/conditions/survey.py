@@ -59,13 +59,20 @@ class Survey:
         return any(source.kind is kind for source in self.case.sources)
 
     def hosts_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """The known hosts of these ranks, sorted."""
-        return tuple(sorted({self.case.rank_host[r] for r in ranks if r in self.case.rank_host}))
+        """The known hosts of these ranks, sorted. Of a pod that is its node, where known."""
+        hosts = (self.case.rank_host[r] for r in ranks if r in self.case.rank_host)
+        return tuple(sorted({self.case.pods.place(host) for host in hosts}))
+
+    def machines_of(self, ranks: Iterable[int]) -> tuple[str, ...]:
+        """The hosts of these ranks that are no pods: what a scheduler can take out of service."""
+        return tuple(host for host in self.hosts_of(ranks) if not self.case.pods.is_pod(host))
 
     def is_single_host(self) -> bool:
         """True where every rank is known to run on one and the same host."""
         known = self.case.rank_host
-        return len({host_key(h) for h in known.values()}) == 1 and set(self.case.world) <= set(known)
+        return len({host_key(self.case.pods.place(h)) for h in known.values()}) == 1 and set(self.case.world) <= set(
+            known
+        )
 
     def searchable_text(self, event: Event) -> str:
         """The line and all fields of an event in lower case, for substring search."""
@@ -100,7 +107,7 @@ class _Attribution:
         source = self.sources.get(event.place.source)
         rank = event.rank if event.rank is not None else -1
         name = event.host or self.case.rank_host.get(rank) or (source.host if source else None)
-        return host_key(name) if name else None
+        return host_key(self.case.pods.place(name)) if name else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     event = (named or found)[0].events[0]
     who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
+    doubts = _doubts_about_owner(
+        ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named)
+    )
+    stranger = event.host if not named and facts.hosts.by_name and not facts.hosts.on(event.host) else None
     return Hypothesis(
         f"{who} failed: {_what(event)}{wait}",
         evidence,
-        _doubts_about_owner(ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named)),
+        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, f"no rank is known to run on {stranger}")] if stranger else [])],
         ranks=ranks,
         suspects=suspects,
         call=stall.call,

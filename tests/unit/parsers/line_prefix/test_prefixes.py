@@ -154,7 +154,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     (
         "[pod/train-worker-0/pytorch] 2026-04-24T07:03:34.253781080Z [rank 2] starting on node17",
         "starting on node17",
-        {"rank": 2, "host": "train-worker-0", "time": T(2026, 4, 24, 7, 3, 34, 253781, UTC)},
+        {"rank": 2, "host": "train-worker-0", "pod": "train-worker-0", "time": T(2026, 4, 24, 7, 3, 34, 253781, UTC)},
     ),
     (
         "[pod/train-worker-1/pytorch] 2026-04-24T07:03:39.243020296Z W0424 07:03:39.243000 66850 "
@@ -162,6 +162,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
         "s",
         {
             "host": "train-worker-1",
+            "pod": "train-worker-1",
             "pid": 66850,
             "severity": "W",
             "file": "torch/distributed/run.py",
@@ -173,7 +174,7 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     (
         "train-worker-0 pytorch [rank3]: Traceback (most recent call last):",
         "Traceback (most recent call last):",
-        {"rank": 3, "host": "train-worker-0"},
+        {"rank": 3, "host": "train-worker-0", "pod": "train-worker-0"},
     ),
     (
         "2026-04-24T07:03:34.25Z stderr F [rank3]: boom",
