@@ -241,14 +241,14 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if starved.get(rank):
             yield _failure(liveness, CauseClass.DIED, *starved[rank], *exits)
         elif own_exit is not None:
-            yield _failure(liveness, CauseClass.DIED, own_exit, certain=own_exit.exitcode != 1)
+            yield _failure(liveness, CauseClass.DIED, *_with_memory(case, own_exit), certain=own_exit.exitcode != 1)
     raised = any(is_loader_worker_error(e.message) for e in case.of(ExceptionRaised))  # its rank is known by that
     for event in starved.get(None, []):
         named = event.process in TRAINING and not (raised and event.process == WORKER)
         if named and can_precede_alarm(liveness, event):
             yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
     for end in _ends_without_rank(case, liveness):
-        yield _failure(liveness, CauseClass.DIED, end)
+        yield _failure(liveness, CauseClass.DIED, *_with_memory(case, end))
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
@@ -258,6 +258,14 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if line.what == "node-failure" or evicted:
             ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
+
+
+def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:
+    """An end by SIGKILL together with the scheduler's word that memory ran out there, where it says so."""
+    if end.signal != "SIGKILL":
+        return (end,)
+    said = (e for e in case.of(SchedulerEvent) if e.what == "oom" and None in (e.host, end.host))
+    return (end, *[e for e in said if e.rank in (None, end.rank)][:1])
 
 
 def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:

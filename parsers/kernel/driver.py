@@ -15,7 +15,11 @@ from nccldoctor.parsers.kernel.prefix import kernel_fields
 from nccldoctor.parsers.kernel.xid import describe_xid, weight
 from nccldoctor.patterns import lazy
 
-_XID = lazy(r"NVRM: Xid \((?:PCI:)?(?P<device>[0-9a-fA-F:.]{7,16})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})")
+_XID = lazy(
+    r"NVRM: Xid \((?:PCI:)?(?:(?P<device>[0-9a-fA-F:.]{7,16})|[^\s()]{0,20})\): (?P<xid>\d{1,4})\b,? ?(?P<text>.{0,400})"
+)
+"""The address may be blanked out by the person who pasted the line."""
+
 _CAUSED_BY = lazy(r"caused by previous Xid (?P<xid>\d{1,4})\b")
 """What newer drivers add to a channel that they remove (Xid 45): the number that tells what went wrong."""
 
@@ -62,7 +66,7 @@ class XidParser(LineParser):
             yield GpuError(
                 **kernel_fields(line, pid=int(pid["pid"]) if pid else None),
                 xid=xid,
-                device=board(hit["device"]),
+                device=board(hit["device"]) if hit["device"] else None,
                 message=describe_xid(xid, text),
                 software=worth == "software",
                 weight=worth,

@@ -25,6 +25,7 @@ from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.parsers.event_details import is_slurm_out_of_memory
 
 _TAKEN = {"requeue": "requeued", "oom": "out of memory"}
 
@@ -37,7 +38,8 @@ BRIEF = 120
 def process_name(event: Event) -> str:
     """A process whose global rank is not known, as its launcher calls it."""
     local = event.local_rank if isinstance(event, ProcessExit) else None
-    name = f"local rank {local}" if local is not None else "a process"
+    task = event.task if isinstance(event, ProcessExit) else None
+    name = f"local rank {local}" if local is not None else f"task {task} of srun" if task is not None else "a process"
     where = f" on {event.host}" if event.host is not None else ""
     return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
 
@@ -65,6 +67,8 @@ def describe_end(events: Sequence[Event]) -> str:
             or FATAL.get(event.exitcode or 0)
             or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
         )
+        if is_slurm_out_of_memory(event.text) or any(isinstance(e, SchedulerEvent) and e.what == "oom" for e in events):
+            return f"killed by {name}; the scheduler says that memory ran out"
         if name is None and event.exitcode is None:
             return "its heartbeats stopped" if event.is_heartbeat_loss else UNSAID
         return f"killed by {name}" if name else f"exit code {event.exitcode}"

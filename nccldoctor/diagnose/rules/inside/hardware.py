@@ -17,11 +17,14 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.events import CudaError, GpuError
+from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 
 CAUSE = CauseClass.HARDWARE
+
+BOARDS = 4
+"""Boards that a headline names."""
 
 FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
@@ -47,7 +50,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ][:1]
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
-    who = f"The GPU of {names(ranks)}" if ranks else f"A GPU on {event.host or 'one host'}"
+    who = f"The GPU of {names(ranks)}" if ranks else _nameless_boards(event, found)
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     doubts = _doubts_about_owner(
         ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named)
@@ -91,6 +94,15 @@ def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool) -> Sequen
 def _is_near_onset(facts: Facts, failure: Failure) -> bool:
     when, began = failure.when, facts.liveness.began
     return when != when or began != began or when >= began - FITS
+
+
+def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:
+    """The boards of one host whose ranks are not known: *GPU 0000:3b:00 on node7*."""
+    events = [e for f in found for e in f.events if isinstance(e, GpuError) and e.host == first.host and e.device]
+    boards = list(dict.fromkeys(e.device.removeprefix("GPU ") for e in events if e.device))
+    more = f" and {len(boards) - BOARDS} more" if len(boards) > BOARDS else ""
+    which = f"{'GPUs' if len(boards) > 1 else 'GPU'} {', '.join(boards[:BOARDS])}{more}" if boards else "A GPU"
+    return f"{which} on {first.host or 'one host'}"
 
 
 def _board(event: object) -> str:
