@@ -271,7 +271,7 @@ class AbsenceReport(Absence):
 class AbsenceWarning(Absence):
     """A coordinator or an engine of another framework waits for ranks that have not come, and goes on waiting.
 
-    ``what`` is barrier, collective, answer (of a worker), step or quorum.
+    ``what`` is barrier, collective, answer (of a worker), tokens (of an engine that has requests), step or quorum.
     """
 
 

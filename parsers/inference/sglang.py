@@ -1,6 +1,7 @@
 """SGLang's watchdogs: a scheduler that makes no step complains itself, and its parent takes the engine down.
 
-Sources: sglang ``srt/utils/watchdog.py``, ``srt/managers/scheduler.py``, ``srt/entrypoints/engine.py``, 0.4 to 0.5.
+Sources: sglang ``srt/utils/watchdog.py``, ``srt/managers/scheduler.py``, ``srt/entrypoints/engine.py`` and
+``srt/entrypoints/http_server.py``, 0.4 to 0.5.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ _LITERAL = "atchdog timeout (self.watchdog_timeout="
 
 @line_parser
 class SglangWatchdog(RowParser):
-    """*absence-report*, or *absence-warning* of a soft watchdog, which leaves the engine running."""
+    """*absence-report*, or *absence-warning* of a soft watchdog and of a health check, which leave the engine running."""
 
     event = AbsenceReport
     rows = (
         Row(_LITERAL, _WATCHDOG + r", self\.soft=True\)", AbsenceWarning, by="SGLang", what="step"),
         Row(_LITERAL, _WATCHDOG, by="SGLang", what="step"),
+        Row(
+            "Health check failed. Server couldn't get",
+            r"couldn't get a response from detokenizer for last (?P<seconds>\d{1,7}) ?s",
+            AbsenceWarning,
+            by="SGLang",
+            what="answer",
+        ),
         Row(
             ("eceived sigquit from a child process", "SIGQUIT received. signum="),
             r"eceived sigquit from a child process|SIGQUIT received\. signum=",

@@ -1,6 +1,7 @@
 """vLLM's engine, which waits for its workers: they take no more messages, or do not answer.
 
-Sources: vllm ``distributed/device_communicators/shm_broadcast.py`` and ``v1/executor/multiproc_executor.py``, 0.6 to 0.20.
+Sources: vllm ``distributed/device_communicators/shm_broadcast.py``, ``v1/executor/multiproc_executor.py`` and
+``v1/engine/utils.py``, 0.6 to 0.20.
 The first message is also printed while workers compile; it says nothing more than that one of them is not back yet.
 """
 
@@ -29,5 +30,12 @@ class VllmEngine(RowParser):
             AbsenceReport,
             by="vLLM",
             what="answer",
+        ),
+        Row(
+            "Timed out waiting for engine",
+            r"Timed out waiting for engine(?: core processes to start|s to send initial message)",
+            AbsenceReport,
+            by="vLLM",
+            what="set-up",
         ),
     )

@@ -26,6 +26,14 @@ _IN_TABLE = "traceback : "
 _ASIDE = "torch/distributed/debug/"
 """The source of PyTorch's debug server, a process of its own: what it logs ends no rank."""
 
+_LAST_WORDS = (
+    "WorkerProc hit an exception",
+    "WorkerProc failed",
+    "EngineCore encountered a fatal",
+    "EngineCore failed to",
+)
+"""How engines announce an exception that ends them, though a logger prints it (vllm ``v1/executor``, ``v1/engine/core.py``)."""
+
 _PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
@@ -135,7 +143,9 @@ def _traceback(header: Line) -> Iterator[Event]:
         more["local_rank"] = int(spawned[1])
     if other := _OTHER_RANK.search(header.body):
         more["rank"] = int(other[1])
-    if before.startswith("Exception in thread ") or _is_announced(above, traceback):
+    if any(words in before for words in _LAST_WORDS):
+        more["logged"] = False
+    elif before.startswith("Exception in thread ") or _is_announced(above, traceback):
         more["logged"] = True  # the thread is gone, or the exception was caught: the process goes on
     if wrapped := _WORKER.search(traceback.message):
         traceback = _inner(traceback)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.align.health.good_ends import is_step
 from nccldoctor.align.liveness import Liveness
-from nccldoctor.events import Event, Note
+from nccldoctor.events import AbsenceWarning, Event, Note, Progress
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Unexplained
@@ -67,6 +67,15 @@ def work_of_ranks(case: Case, liveness: Liveness, ends: Sequence[Event]) -> Mapp
     return found
 
 
+def work_of_engines(case: Case, liveness: Liveness) -> Mapping[str, LastWork]:
+    """The last line in which an engine that serves a model says that it makes tokens, by the name of the engine."""
+    found: dict[str, LastWork] = defaultdict(LastWork)
+    for event in case.of(Progress):
+        if event.counts == "work" and event.label is not None:
+            found[event.label].note(event, liveness.time(event))
+    return found
+
+
 def unanswered_troubles(
     case: Case, liveness: Liveness, ends: Sequence[Event], ended: Ranks, over: Ranks
 ) -> tuple[Event, ...]:
@@ -82,8 +91,11 @@ def unanswered_troubles(
     work = work_of_ranks(case, liveness, ends)
     all_ended, all_over = (bool(case.world) and not case.world - ranks for ranks in (ended, over))
     waits = {id(e) for e in waits_at_store(case)}
+    engines = work_of_engines(case, liveness)
 
     def is_answered(event: Event) -> bool:
+        if isinstance(event, AbsenceWarning) and event.by in engines:
+            return engines[event.by].is_after(event, liveness.time(event))
         if isinstance(event, Note) and event.what == "store-barrier-waiting" and id(event) not in waits:
             return True
         if event.is_complaint and not event.moot_after_end:

@@ -90,6 +90,7 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
 
 _HEADLINES = {
     "answer": "The engine of {by} waits for an answer of its workers{call}; no line says which worker is late, or why",
+    "tokens": "The engine of {by} has requests and makes no token; no line says which worker holds it up",
     "collective": "{by} waits in {where}: {came}",
     "barrier": "{by} waits at barrier {where}: {came}",
     "device": "{by} gave up on a device whose work did not end: it waits for a peer, or its kernel hangs; no line says which",

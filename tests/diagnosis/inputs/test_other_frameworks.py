@@ -166,3 +166,58 @@ def test_a_lighthouse_without_a_quorum_counts_replica_groups() -> None:
 def test_the_rank_that_calls_mpi_abort_is_named() -> None:
     ruling = read({"job.log": "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD with errorcode 17.\n"})
     assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+TOKENS = (
+    "(APIServer pid=1) INFO 10-11 11:{m}:09 [loggers.py:259] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: "
+    "{tokens} tokens/s, Running: 2 reqs, Waiting: 5 reqs, GPU KV cache usage: 0.1%, Prefix cache hit rate: 0.0%\n"
+)
+
+
+def test_an_engine_with_requests_and_without_tokens_stands() -> None:
+    text = TOKENS.format(m=30, tokens=88.1) + "".join(TOKENS.format(m=minute, tokens=0.0) for minute in (31, 32, 33))
+    ruling = read({"engine.log": text})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "has requests and makes no token" in ruling.verdict["headline"]
+
+
+def test_tokens_after_a_pause_answer_it() -> None:
+    ruling = read({"engine.log": TOKENS.format(m=30, tokens=0.0) + TOKENS.format(m=31, tokens=88.1)})
+    assert "no line tells of a failure" in ruling.verdict["headline"], str(ruling)
+
+
+def test_the_worker_of_vllm_whose_exception_ends_the_engine_is_named() -> None:
+    worker, core = (
+        "(Worker_TP1 pid=934) ERROR 10-11 11:32:59 [multiproc_executor.py:671] ",
+        "(EngineCore_DP0 pid=900) ERROR 10-11 11:32:59 [core.py:710] ",
+    )
+    text = "".join(
+        worker + line + "\n"
+        for line in (
+            "WorkerProc hit an exception.",
+            "Traceback (most recent call last):",
+            '  File "/usr/lib/python3.12/site-packages/vllm/v1/worker/gpu_model_runner.py", line 2000, in execute_model',
+            '    raise ValueError("bad shape")',
+            "ValueError: bad shape",
+        )
+    ) + "".join(
+        core + line + "\n"
+        for line in (
+            "EngineCore encountered a fatal error.",
+            "Traceback (most recent call last):",
+            '  File "/usr/lib/python3.12/site-packages/vllm/v1/executor/multiproc_executor.py", line 264, in collective_rpc',
+            "    raise RuntimeError(",
+            "RuntimeError: Worker failed with error 'bad shape', please check the stack trace above for the root cause",
+        )
+    )
+    ruling = read({"engine.log": text})
+    assert (ruling.cause, ruling.ranks) == ("raised", "1"), str(ruling)
+    assert ruling.verdict["headline"].startswith("Rank 1 ended with ValueError")
+
+
+def test_the_peer_that_hccl_could_not_reach_is_told_by_its_number_in_the_group() -> None:
+    head = "[ERROR] HCCL(4711,python3):2026-03-18-10:33:52.113.706 [hccl_socket_manager.cc:583] [4733]"
+    row = f"{head}   |  192.0.2.199(6)   |  16666  |   192.0.3.198(7)   |  0  |  client  |  time out  |  \n"
+    ruling = read({"plog-4711.log": row})
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+    assert "rank 7 of its group could not reach rank 6 of that group (192.0.2.199)" in ruling.verdict["headline"]
