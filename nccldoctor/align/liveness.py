@@ -196,6 +196,12 @@ def is_manual_dump(event: Event) -> bool:
     return isinstance(event, DumpNote) and event.what == "by-the-job"
 
 
+def _is_dump_reply(event: Event) -> bool:
+    return isinstance(event, DumpSignal) or (
+        isinstance(event, DumpNote) and event.what not in ("by-the-job", "on-request")
+    )
+
+
 def _is_secondary(event: Event) -> bool:
     if isinstance(event, ExceptionRaised):
         return event.origin == "echo"
@@ -212,7 +218,7 @@ def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: M
         dump=dump,
         logged=has_file or bool(written),
         alarms=tuple(e for e in events if e.is_alarm),
-        dump_replies=tuple(e for e in events if isinstance(e, DumpSignal | DumpNote) and not is_manual_dump(e)),
+        dump_replies=tuple(e for e in events if _is_dump_reply(e)),
         own_exceptions=tuple(e for e in events if isinstance(e, ExceptionRaised) and e.origin == "own"),
         secondary_errors=tuple(e for e in events if _is_secondary(e)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),

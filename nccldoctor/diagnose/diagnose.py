@@ -15,7 +15,7 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.propose import Proposals, propose
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_open_call
-from nccldoctor.events import CommInit, Progress
+from nccldoctor.events import CommInit, DumpNote, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
@@ -27,7 +27,8 @@ def diagnose(facts: Facts) -> Judgement:
     proposals = [propose(facts, stall) for stall in _stalls_to_judge(facts)]
     proposals += [propose(facts, stall) for stall in _unrelated_crash(facts, proposals)]
     if facts.stalls and _has_no_complaint(facts):
-        proposals = [replace(p, ranked=tuple(map(_doubted_without_complaint, p.ranked))) for p in proposals]
+        doubt = _doubt_without_complaint(facts)
+        proposals = [replace(p, ranked=tuple(_with_doubt(facts, c, doubt) for c in p.ranked)) for p in proposals]
     return decide(facts, proposals)
 
 
@@ -102,12 +103,25 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _doubted_without_complaint(conclusion: Conclusion) -> Conclusion:
-    """Adds the doubt that the job went on to a conclusion that no stack confirms."""
+def _was_asked_once(facts: Facts) -> bool:
+    """True where a person asked a running job for its dumps and looked at its stacks once at most."""
+    asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
+    return asked and len(facts.looks.all) < 2 and not facts.looks.is_quiet
+
+
+def _doubt_without_complaint(facts: Facts) -> Doubt:
+    """Less where every process stood at the same place in two looks."""
+    looks = facts.looks
+    still = len(looks.all) > 1 and all(looks.has_moved(process) is False for process in looks.newest)
+    return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if still else GOES_ON
+
+
+def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:
+    """Adds the doubt that the job went on to a conclusion that no stack, or only one look, confirms."""
     is_seen = any((e.observer or "").startswith("stack:") for e in conclusion.evidence)
-    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or is_seen:
+    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or (is_seen and not _was_asked_once(facts)):
         return conclusion
-    return replace(conclusion, doubts=strongest_first((*conclusion.doubts, GOES_ON)))
+    return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
 
 
 def _has_unfinished_init(facts: Facts) -> bool:

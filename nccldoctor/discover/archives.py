@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.discover import tar
-from nccldoctor.discover.streams import REST, Budget, Stream, damaged, opened, problem_of
+from nccldoctor.discover.streams import HEAD, REST, Budget, Stream, damaged, opened, problem_of, reader
+from nccldoctor.parsers.flight_recorder.pages import dumps_of_page, is_page_of_dumps
 
 ARCHIVES = ("zip", "tar")
 DEEPEST = 2
@@ -51,7 +52,9 @@ def walk(raw: Any, kind: str, budget: Budget, note: Note, depth: int = 1, prefix
                 note(prefix + name, "a path that leaves the archive, refused")
                 continue
             inner = opened(part, budget)
-            if not inner.packing:
+            if not inner.packing and is_page_of_dumps(inner.head):
+                yield from _page(prefix + name, size, inner.stream)
+            elif not inner.packing:
                 yield Member(prefix + name, size, inner.head, inner.stream)
             elif inner.packing not in ARCHIVES or depth >= DEEPEST:
                 note(prefix + name, "packed more than twice, not opened")
@@ -73,6 +76,19 @@ def _inner_zip(stream: Any, budget: Budget, note: Note, depth: int, prefix: str)
         note(prefix, f"a zip of more than {_IN_MEMORY >> 20} MB inside an archive, not opened")
         return
     yield from walk(io.BytesIO(data), "zip", budget, note, depth + 1, prefix)
+
+
+def _page(name: str, size: int, stream: Any) -> Iterator[Member]:
+    """A page of the debug server, and the dumps in it."""
+    data = reader(stream).read(_IN_MEMORY)
+    yield Member(name, size, data[:HEAD], Stream(io.BytesIO(data)))
+    yield from dumps_in(Stream(io.BytesIO(data)), f"{name}/")
+
+
+def dumps_in(page: Any, prefix: str = "") -> Iterator[Member]:
+    """The recorder dumps in a page of the debug server, as files named by their ranks."""
+    for rank, text in dumps_of_page(reader(page)):
+        yield Member(f"{prefix}rank_{rank}.json", len(text), text[:HEAD], Stream(io.BytesIO(text)))
 
 
 def _is_outside(name: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, walk
+from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, walk
 from nccldoctor.discover.file_types import is_own_report, kind_of
 from nccldoctor.discover.filename_hints import hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, printable
@@ -20,6 +20,7 @@ from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.stack_file_names import stack_file_name
 from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
 from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 
 Opener = Callable[[], BinaryIO]
 
@@ -42,6 +43,10 @@ class Input:
 
 _SUFFIXES = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", re.IGNORECASE)
 """Suffixes of an archive: its members get a folder named without them, since ``logs.tar.gz`` is no host."""
+
+
+_PAGE = "page"
+"""A page of PyTorch's debug server, whose members are the recorder dumps in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,8 @@ def _look(found: Found, lane: int, drafts: list[_Draft], gaps: list[Gap]) -> Non
             else:
                 file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
                 drafts.append(_Draft(found.path, found.typed, found.size, first.head, opener, file))
+                if is_page_of_dumps(first.head):
+                    _members(found, lane, _PAGE, drafts, gaps)
     except OSError as error:
         why = f"cannot be read: {error.strerror or type(error).__name__}"
         gaps.append(Gap(found.path, why, lost=True))
@@ -142,6 +149,8 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
     def start(note: Note) -> Iterator[Member]:
         budget = Budget(found.size)
         raw = found.seekable() if packing == "zip" else opened(found.open(), budget).stream
+        if packing == _PAGE:
+            return dumps_in(raw)
         return walk(raw, packing, budget, note)
 
     refused: dict[str, list[str]] = {}

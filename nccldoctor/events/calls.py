@@ -91,7 +91,8 @@ class DumpNote(Event):
 
     ``what`` is ``first-to-signal``, ``observed-from-another-rank``, ``preparing``,
     ``written``, ``write-failed``, ``gil-not-acquired``, ``future-timed-out``, ``writing``, ``broadcast``,
-    ``no-heartbeat``, ``local-exception``, ``future-failed``; ``by-the-job`` where the training script itself wrote one.
+    ``no-heartbeat``, ``local-exception``, ``future-failed``; ``by-the-job`` where the training script itself wrote one,
+    ``on-request`` where a person asked for one, as the debug server does: the job may be well.
     """
 
     what: str = ""
@@ -102,10 +103,13 @@ class DumpNote(Event):
         """False: the timeout that it answers is the complaint."""
         return False
 
+    def _phrase(self) -> str:
+        return "showed its flight recorder" if self.what == "on-request" else Event._phrase(self)
+
     @property
     def is_trouble(self) -> bool:
         """False where the rank only writes its dump: a person, or the job itself, may have asked for it."""
-        return self.what not in ("by-the-job", "preparing", "writing", "written", "broadcast")
+        return self.what not in ("by-the-job", "on-request", "preparing", "writing", "written", "broadcast")
 
 
 @kind("tear-down")

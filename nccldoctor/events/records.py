@@ -164,6 +164,11 @@ class Note(Event):
         return self.what not in ("advice", "reads-variable", "world-size", "pod-on-node")
 
     @property
+    def is_sign_of_life(self) -> bool:
+        """False of a rank that somebody asked in vain."""
+        return self.written_by is Writer.RANK and self.what != "debug-server-no-answer"
+
+    @property
     def can_cause(self) -> frozenset[CauseClass]:
         """What a full disk, a lost loader worker and the like can lead to; other notes are no trouble."""
         return _ANY_OF_A_PROCESS if self.what in _TROUBLE else frozenset()

@@ -27,9 +27,9 @@ _ENGINES = ("sglang::scheduler", "VLLM::Worker")
 
 _PROCESS = lazy(r"(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>.{0,300})")
 RANK_HEAD = lazy(
-    r"(?:=== |<h2>)Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}"
+    r"(?:=== |<h2>|^\s{0,12})Rank (?P<rank>\d{1,7}): https?://(?P<host>\[[0-9a-fA-F:.%]{1,60}\]|[\w.\-]{1,120})?.{0,200}"
 )
-"""The line of the debug server above the answer of each rank."""
+"""The line of the debug server above the answer of each rank; copied out of a browser it has no marks."""
 
 _JOINED = lazy(
     r"^\s{0,3}[=#*+>~-]{2,80}\s{0,3}(?:[\w./-]{1,200}[/_.-])?[Rr](?:ank|ANK)[ _:=#-]{0,2}(?P<rank>\d{1,7})(?![\d.]\d).{0,120}$"

@@ -10,7 +10,7 @@ from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_fr
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
-from nccldoctor.events import Phase, Stack
+from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.model.stack_frames import innermost, parse_frame
@@ -53,8 +53,10 @@ def was_taken_before_alarm(facts: Facts, stall: Stall) -> bool:
 
 
 def _has_given_up(facts: Facts) -> bool:
-    """True when a rank complains; what follows a Ctrl-C is no complaint."""
-    return facts.liveness.first_alarm is not None and not facts.looks.interrupted
+    """True when a rank complains; what follows a Ctrl-C or another signal from outside is no complaint."""
+    alarm = facts.liveness.first_alarm
+    is_stopped = isinstance(alarm, ExceptionRaised) and alarm.signal is not None
+    return alarm is not None and not facts.looks.interrupted and not is_stopped
 
 
 def _has_no_record(facts: Facts, stall: Stall) -> bool:
@@ -147,6 +149,15 @@ def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
         return []
     busy = [h for h in facts.looks.helpers if not is_waiting(h.frames) and not _is_idle(h)]
     return [Line(h, f"worker process {h.pid} stands in {innermost(h.frames)}", observer="stack") for h in busy[:MOST]]
+
+
+def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
+    """That the debug server asked each of these ranks in vain; nothing where it did not ask one of them."""
+    asked = {e.rank: e for e in facts.case.of(Note) if e.what == "debug-server-no-answer" and e.rank in ranks}
+    if len(asked) < len(ranks):
+        return []
+    notes = [asked[rank] for rank in list(ranks)[:MOST]]
+    return [Line(e, f"rank {e.rank} did not answer: {e.detail}", observer="debug server") for e in notes]
 
 
 def _is_idle(helper: Stack) -> bool:

@@ -187,10 +187,17 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         return None
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
     waits = f"{where.who(standing.waiting)} {where.waits_in(standing.waiting)}"
+    asked = where.show_asked_in_vain(facts, silent)
+    lacks = "did not answer the debug server" if asked else "left no stack"
+    doubt = (
+        Doubt.at_most(Confidence.MEDIUM, "the network may have kept the debug server from it")
+        if asked
+        else Doubt.at_most(Confidence.LOW, "its stack may only not have been collected")
+    )
     return Hypothesis(
-        f"{names(silent).capitalize()} left no stack, while all others wait: {waits}",
-        where.show(facts, standing.waiting)[:6],
-        (Doubt.at_most(Confidence.LOW, "its stack may only not have been collected"),),
+        f"{names(silent).capitalize()} {lacks}, while all others wait: {waits}",
+        [*asked, *where.show(facts, standing.waiting)[:6]],
+        (doubt, *(_doubts_of_all(facts, standing) if asked else ())),
         ranks=silent,
         stalled=_stalled(standing.waiting, silent),
         victims=_known_ranks(standing.waiting),

@@ -22,6 +22,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import show_kept_connections
+from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import (
     DumpNote,
     DumpSignal,
@@ -112,6 +113,7 @@ def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citati
     for rank in list(ranks)[:3]:
         citations += stall.outside[rank]
         last = facts.liveness.activity(rank).last_event
+        citations += show_asked_in_vain(facts, Ranks([rank]))
         if last is not None:
             citations.append(Line(last, f"the last line of rank {rank}, from before the stall"))
     return citations
@@ -123,7 +125,9 @@ def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
     reply = next(replies, None)
     if reply is None:
         return []
-    did = "wrote its dump" if is_manual_dump(reply) else "answered the dump signal"
+    is_asked = isinstance(reply, DumpNote) and reply.what == "on-request"
+    did = "answered the debug server" if is_asked else "answered the dump signal"
+    did = "wrote its dump" if is_manual_dump(reply) else did
     return [Line(reply, f"rank {reply.rank} {did}")]
 
 
