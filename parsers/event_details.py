@@ -19,6 +19,7 @@ _GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
 _HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
 _REQUESTED = lazy(r"[Tt]ried to allocate (\d[\d.]{0,12} [KMGT]?i?B|\d{1,20} bytes)")
 _ELAPSED = lazy(r"\[(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,2}):(?P<s>\d\d)<")
+_CHECKED_IN = lazy(r"\brank (\d{1,7}) of \d{1,7} ranks has already checked in")
 _ON_ONE_GPU = lazy(r"\brank (\d{1,7}) and rank (\d{1,7}) both on (?:CUDA|HIP) device")
 _NODE = lazy(r" on (?:node )?([\w.-]{1,64})")
 _EVICTED_FOR_NODE = lazy(r"TaintManager|EvictionByEvictionAPI")
@@ -157,6 +158,12 @@ def ranks_on_one_gpu(text: str) -> tuple[int, ...]:
     """
     match = _ON_ONE_GPU.search(text)
     return (int(match[1]), int(match[2])) if match else ()
+
+
+def rank_checked_in_twice(text: str) -> int | None:
+    """The rank under whose number two processes came to the root of a communicator, as that root prints it."""
+    match = _CHECKED_IN.search(text)
+    return int(match[1]) if match else None
 
 
 def wording_of(event: Event) -> str:

@@ -68,7 +68,7 @@ def work_of_ranks(case: Case, liveness: Liveness, ends: Sequence[Event]) -> Mapp
 
 
 def work_of_engines(case: Case, liveness: Liveness) -> Mapping[str, LastWork]:
-    """The last line in which an engine that serves a model says that it makes tokens, by the name of the engine."""
+    """By the name of each engine that serves a model, the last line that says it makes tokens."""
     found: dict[str, LastWork] = defaultdict(LastWork)
     for event in case.of(Progress):
         if event.counts == "work" and event.label is not None:

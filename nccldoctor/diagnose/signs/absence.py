@@ -12,7 +12,7 @@ from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, s
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
-from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Stack
+from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks, names
 
 RANKS_PER_SILENT = 8
@@ -63,6 +63,8 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
     The rank's stack says it, else its last phase; "" where neither does. Example: "is in load_batch".
     """
     activity = facts.liveness.activity(rank)
+    if (prompt := show_open_prompt(facts, rank)) is not None:
+        return "stands at a prompt that nobody answers", [prompt]
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
             words = activity_of(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
@@ -76,6 +78,14 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
             words = WORK.get(last.what, last.what)
             return words, [Line(last, f"rank {rank} {words}: {last.detail[:80]}")]
     return "", []
+
+
+def show_open_prompt(facts: Facts, rank: int) -> Line | None:
+    """The prompt that a rank waits at, where nothing of the rank follows it."""
+    last = facts.liveness.activity(rank).last_event
+    if isinstance(last, Note) and last.is_prompt:
+        return Line(last, f"rank {rank} waits for input, and nothing of it follows")
+    return None
 
 
 def show_inside_function(facts: Facts, rank: int, functions: Collection[str]) -> Line | None:
@@ -102,6 +112,8 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     manual = manual_dumps(facts, rank) if activity.dump == "none" else []
     citations += [Line(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in manual[:1]]
     citations += answered_ras(facts, rank)
+    prompt = show_open_prompt(facts, rank)
+    citations += [prompt] if prompt is not None else []
     stack = next((s for s in activity.stacks if s.main), None)
     if stack is not None:
         citations.append(Line(stack, f"a stack of rank {rank} was taken", observer=f"stack:{rank}"))
@@ -179,3 +191,13 @@ def _are_few_silent(facts: Facts, ranks: Ranks) -> bool:
     if not ranks or facts.case.world_size is None or RANKS_PER_SILENT * len(ranks) > len(facts.case.world):
         return False
     return not any(activity(r).is_alive or activity(r).exits or activity(r).secondary_errors for r in ranks)
+
+
+def is_shown_whole(facts: Facts, call: StuckCall) -> bool:
+    """True when all members are known, and all of them are in the call or have completed it."""
+    group = facts.case.groups[call.group]
+    return frozenset(group.members) <= call.entered | call.completed and (
+        group.learned in ("config", "listed")
+        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
+        or (group.learned == "world" and facts.case.world_size is not None)
+    )

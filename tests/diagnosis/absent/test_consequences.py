@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders.lines import watchdog
-from builders.verdicts import read
+from builders.verdicts import gave_up, read
 
 import nccldoctor
 
@@ -183,3 +183,22 @@ def test_frames_and_prompts_are_no_failures_and_a_report_of_a_person_is_no_step(
     case = nccldoctor.analyze(tmp_path).case
     assert not [line for reading in case.readings for line in reading.unexplained]
     assert not [e for e in case.events if e.kind == "progress"]
+
+
+NODE_LOST = "srun: error: Node failure on gpu-7\n"
+EVICTED = "3m  Warning  Evicted  pod/worker-2  The node was low on resource: memory. Threshold quantity: 100Mi, available: 40Mi.\n"
+TIME_LIMIT = "=>> PBS: job killed: walltime 3623 exceeded limit 3600\n"
+
+
+@pytest.mark.parametrize(("said", "cause"), [(NODE_LOST, "died"), (EVICTED, "died"), (TIME_LIMIT, "undetermined")])
+def test_an_end_before_the_only_complaint_may_be_that_of_the_missing_rank(said: str, cause: str) -> None:
+    """Nobody knows how many ranks there are; a time limit ends a job that hangs as well."""
+    ruling = read({"job.out": said + gave_up(0, 50)})
+    assert (ruling.cause, ruling.ranks) == (cause, ""), str(ruling)
+    assert cause != "died" or ruling.verdict["confidence"] == "medium"
+
+
+def test_an_end_on_another_node_explains_no_call_that_every_rank_is_in() -> None:
+    logs: dict[str, str | bytes] = {f"rank_{r}.log": "world_size=2\n" + gave_up(r, 50) for r in range(2)}
+    ruling = read({"job.out": NODE_LOST, **logs})
+    assert ruling.cause == "unfinished", str(ruling)

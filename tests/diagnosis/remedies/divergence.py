@@ -144,6 +144,10 @@ CASES = {
         lambda: crash("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used"),
         lambda: crash("RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation"),
     ),
+    "models-differ": (
+        lambda: crash("RuntimeError: [5]: params[0] in this process with sizes [16, 4] appears not to match sizes of the same param in process 0."),
+        lambda: crash("RuntimeError: The size of tensor a (16) must match the size of tensor b (4) at non-singleton dimension 0"),
+    ),
     "fsdp-local-early-return": (
         lambda: skips("all_reduce", "clip", "/opt/train/optim/optimizer.py"),
         lambda: skips("all_reduce", "clip", "/opt/train/losses.py"),

@@ -166,3 +166,14 @@ def test_a_process_that_cannot_reach_the_store_is_told_beside_a_lone_waiter(tmp_
     verdict = nccldoctor.analyze(tmp_path).verdict
     assert verdict.cause is CauseClass.INIT
     assert not verdict.ranks
+
+
+def test_the_root_that_meets_one_rank_twice_is_not_that_rank() -> None:
+    said = "Bootstrap Root : rank 3 of 8 ranks has already checked in"
+    warned = f"n7:812:999 [0] bootstrap.cc:348 NCCL WARN {said}\n"
+    raised = (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:3690, internal error, NCCL version 2.28.9\n"
+        f"[rank0]: ncclInternalError: Internal check failed.\n[rank0]: Last error:\n[rank0]: {said}\n"
+    )
+    ruling = read({"train.log": warned + raised})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("init", "", "3"), str(ruling)

@@ -15,17 +15,18 @@ from nccldoctor.align.exits import FATAL
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.align.world.hosts import is_usual_block
 from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import are_only_ones_left
+from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
-from nccldoctor.parsers.event_details import is_slurm_out_of_memory
+from nccldoctor.parsers.event_details import failed_node, is_slurm_out_of_memory
 
 _TAKEN = {"requeue": "requeued", "oom": "out of memory"}
 
@@ -188,10 +189,37 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         if found:
             return _recorded_end(facts, stall, found)
         return _early_exit(facts, stall) or _broken_connection(facts, stall) or _lost_node(facts, stall)
+    if stall.kind is StallKind.FULL and stall.call is not None and not _is_closed_group(facts, stall.call):
+        ended = sorted((f for f in found if _can_end_member(f)), key=lambda f: not _is_of_named_node(f.events[0]))
+        return _recorded_end(facts, stall, ended) if ended else None
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
         return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
     return _quiet_and_gone(facts, stall)
+
+
+def _is_closed_group(facts: Facts, call: StuckCall) -> bool:
+    """True when nobody can be missing from a call.
+
+    More must be known of its members than which ranks were seen: the size of the job, or the members' own dumps.
+    """
+    return is_shown_whole(facts, call) and facts.case.groups[call.group].learned != "listed"
+
+
+def _is_of_named_node(event: Event) -> bool:
+    """True when the scheduler says which node failed, and not only where the job's first host is."""
+    return isinstance(event, SchedulerEvent) and failed_node(event.detail) is not None
+
+
+def _can_end_member(failure: Failure) -> bool:
+    """True of an end that may have taken a member whose lines were not read.
+
+    Not the time limit of a job, which ends a job that hangs as well, and no end of which nobody says how it came.
+    """
+    event = failure.events[0]
+    if isinstance(event, ProcessExit):
+        return event.signal is not None or event.exitcode not in (None, 1)
+    return not (isinstance(event, SchedulerEvent) and event.what == "time-limit")
 
 
 def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

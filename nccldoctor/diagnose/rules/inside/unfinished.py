@@ -17,6 +17,7 @@ from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt
@@ -35,7 +36,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     can_end_early = stall.details is not None and stall.details.op in EARLY
     if (call.completed and not can_end_early) or stall.is_scattered:
         return None
-    whole = _is_whole(facts, call)
+    whole = is_shown_whole(facts, call)
     if len(call.inside) < 2 and not whole:
         return None  # one rank's word: whoever it waits for may be anybody
     waiting = f"{names(call.inside).capitalize()} {verb(call.inside, 'waits', 'wait')} in {stall.what}"
@@ -47,16 +48,6 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     else:
         headline = f"{waiting}; nobody is shown to be missing"
     return Hypothesis(headline, [Waiting(call, 4)], [*_doubts(facts, stall, call, whole)], call=call)
-
-
-def _is_whole(facts: Facts, call: StuckCall) -> bool:
-    """True when all members are known, and all of them are in the call or have completed it."""
-    group = facts.case.groups[call.group]
-    return frozenset(group.members) <= call.entered | call.completed and (
-        group.learned in ("config", "listed")
-        or (group.learned == "entries" and frozenset(facts.case.world) <= facts.progress.recorded_ranks)
-        or (group.learned == "world" and facts.case.world_size is not None)
-    )
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:

@@ -44,7 +44,7 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names, verb
-from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, ranks_on_one_gpu
+from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
 
 REFUTED = "a completed call of the same group"
 
@@ -125,7 +125,8 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     sharing = Ranks(
         r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(_words(e))
     )
-    who = f"{names(sharing)} are not alone on their GPU" if sharing else _writer_of(first)
+    doubled = Ranks(r for e in reasons if (r := rank_checked_in_twice(_words(e))) is not None)
+    who = _who_clashes(sharing, doubled) or _writer_of(first)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
         Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
@@ -140,17 +141,25 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
             else Doubt.at_most(Confidence.LOW, "no line says why the communicator failed"),
         ),
         ranks=Ranks([first.rank] if is_cause_known and first.rank is not None and _is_of_one_process(first) else []),
-        suspects=sharing,
+        suspects=sharing | doubled,
         refuted_by=REFUTED,
     )
+
+
+def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
+    """The ranks that stand in each other's way, in words; "" where none do."""
+    if sharing:
+        return f"{names(sharing)} are not alone on their GPU"
+    return f"two processes came as {names(doubled)}" if doubled else ""
 
 
 def _is_of_one_process(event: Event) -> bool:
     """True of what one process lacks.
 
-    A driver, an interface or a version is the same in all processes of a host or a job, and one GPU is shared by two.
+    A driver, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and that two came
+    under one number is seen by a third.
     """
-    shared = ("duplicate-gpu", "interface", "driver", "version", "plugin", "topology", "fabric")
+    shared = ("duplicate-gpu", "checked-in", "interface", "driver", "version", "plugin", "topology", "fabric")
     return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
 
 
