@@ -14,7 +14,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import counters_of, stalled_from_counters
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.events import CallTimeout
+from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
 
@@ -112,7 +112,7 @@ def _without_times(facts: Facts, call: StuckCall) -> Stalled:
     counts = counters_of(facts, call)
     if counts is not None:
         return stalled_from_counters(call, group, counts)
-    line = next(iter(timeouts_of(facts, call)), None)
+    line = next(iter(timeouts_of(facts, call)), None) or _failed_call(facts, call)
     return Stalled(
         op=line.op if line else None,
         seq=call.seq,
@@ -132,6 +132,12 @@ def timeouts_of(facts: Facts, call: StuckCall) -> list[CallTimeout]:
     return [
         e for e in facts.case.timeouts(call.seq) if e.rank in entered and group_of(facts.case, e) in (call.group, None)
     ]
+
+
+def _failed_call(facts: Facts, call: StuckCall) -> WorkStatus | None:
+    """The line of a member whose call failed in NCCL before its limit was reached, where it names the operation."""
+    lines = (e for e in facts.case.of(WorkStatus) if e.failed == call.seq and e.op is not None)
+    return next((e for e in lines if e.rank in call.entered), None)
 
 
 def _printed_limit(facts: Facts, call: StuckCall) -> int | None:

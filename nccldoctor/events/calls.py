@@ -58,13 +58,18 @@ class BlockingWaitTimeout(CallTimeout):
 class WorkStatus(Event):
     """The counters of one process group on one rank when its watchdog failed.
 
-    They are the numbers of the call that failed and of the last ones enqueued, started and completed; -1 means none.
+    They are the numbers of the call that failed and of the last ones enqueued, started and completed; -1 means none. ``op`` and the
+    fields behind it are those of the failed call, where the line has them.
     """
 
     failed: int | None = None
     last_enqueued: int | None = None
     last_started: int | None = None
     last_completed: int | None = None
+    op: str | None = None
+    numel_in: int | None = None
+    numel_out: int | None = None
+    timeout_ms: int | None = None
 
 
 @kind("heartbeat-stuck", wording="heartbeat monitor: the watchdog stood still", symbol="timeout", is_alarm=True)

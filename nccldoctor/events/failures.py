@@ -340,7 +340,7 @@ class StoreError(Event):
     ``operation`` is wait, unique-id (waits for ``peer``, a rank of the group, to enter its first call),
     peer-connect (``peer``, a rank of the group, or ``address`` could not be reached),
     barrier, connect, clients-missing, crowded (more came than belong), port-in-use, recv, send, set-up; ``key`` the key waited for;
-    ``missing`` how many did not join; ``address`` what was not reached, or the port that was taken.
+    ``missing`` how many did not join; ``address`` what was not reached, the store that was lost, or the port that was taken.
     *recv* and *send* only say that the process that hosts the store is gone.
     """
 

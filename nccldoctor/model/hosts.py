@@ -40,6 +40,7 @@ def endpoint_address(endpoint: str) -> str:
 
 _NO_WAY = (
     ("169.254.0.0/16", "an address of one link alone, which an interface gives itself when nobody assigns it one"),
+    ("0.0.0.0/8", "an address that no host has: a host name that is a bare number is read as one"),
     ("198.18.0.0/15", "an address for tests of network devices, which proxies and tunnels use"),
 )
 _OWN = (
@@ -60,6 +61,9 @@ def why_unreachable(endpoint: str, *, from_other_hosts: bool) -> str:
     if not text:
         return ""
     address = ip_address(text)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if not int(address):
+        return ""
     ranges = (*_NO_WAY, *(_OWN if from_other_hosts else ()))
     return next((why for net, why in ranges if address in ip_network(net)), "")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nccldoctor.events import SocketError, StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.ranks import names
@@ -211,6 +212,14 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
     return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
 
 
+def _unreached(survey: Survey) -> dict[str, object]:
+    """The host and the port of the first store, or the host of the first peer, out of reach."""
+    printed = next((e.address for e in survey.events_of(StoreError) if e.address and ":" in e.address), "")
+    host, _, port = printed.rpartition(":")
+    peer = next((e.peer for e in survey.events_of(SocketError) if e.peer and "localRank" not in e.peer), None)
+    return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
+
+
 def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
     """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
     if hosts := survey.machines_of(ranks):
@@ -238,6 +247,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
         "pid": case.rank_pid.get(rank),
         "device": case.rank_device.get(rank),
+        **_unreached(survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),
         "group": stalled.group if stalled else None,

@@ -47,6 +47,11 @@ _HEAD = lazy(
     r"(?:\[(?P<dev>-?\d{1,5})\] )?"
     r"(?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
 )
+_THIN_HEAD = lazy(
+    r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?(?<![\w.\-])(?P<host>[A-Za-z][A-Za-z0-9_.\-]{0,200}[\d\-][A-Za-z0-9_.\-]{0,50}) "
+    r"\[(?P<dev>\d{1,5})\] (?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?)?$"
+)
+"""Without process and thread, which filters for public texts take out."""
 _BARE_HEAD = lazy(r"(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?$")
 _DIAG_HEAD = lazy(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}) $")
 
@@ -57,7 +62,8 @@ def messages(body: str) -> list[NcclMessage]:
     floor = 0
     for hit in _LEVEL.finditer(body):
         front = body[max(floor, hit.start() - _PREFIX_REACH) : hit.start()]
-        head = _HEAD.search(front) or (_DIAG_HEAD if hit[1] == "DIAG" else _BARE_HEAD).search(front)
+        head = _HEAD.search(front) or _THIN_HEAD.search(front)
+        head = head or (_DIAG_HEAD if hit[1] == "DIAG" else _BARE_HEAD).search(front)
         found.append((hit, head, hit.start() - len(front) + head.start() if head else hit.start()))
         floor = hit.end()
         if len(found) == MOST_MESSAGES:

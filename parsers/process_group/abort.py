@@ -101,10 +101,14 @@ def _async_error(line: Line, m: re.Match[str]) -> Iterator[Event]:
         message=next((text for text in more if "NCCL error in" in text), more[0]).strip()[:300],
         last_error=last,
     )
-    seq = work_fields(body[: m.start()])["seq"] if "WorkNCCL(" in body[: m.start()] else None
+    work = work_fields(body[: m.start()]) if "WorkNCCL(" in body[: m.start()] else {}
+    seq = work.get("seq")
     if seq is not None:
+        names = ("op", "numel_in", "numel_out", "timeout_ms")
         group, group_rank = member_around(line, body[: m.start()], seq)
-        yield WorkStatus(**common(line, group=group, group_rank=group_rank), failed=seq)
+        yield WorkStatus(
+            **common(line, group=group, group_rank=group_rank), failed=seq, **{name: work[name] for name in names}
+        )
 
 
 _FRAME = lazy(r"#(\d{1,4}) (.{1,300}?) from (\S.{0,400}?):(\d{1,7})\s*$")

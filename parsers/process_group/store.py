@@ -30,6 +30,9 @@ _BARRIER = lazy(
     r"\(" + BARRIER_COUNTS.pattern
 )
 _PORT = lazy(r"(?:\bport: |\]:|\d:)(?P<port>\d{2,5})\b(?=[\s,]|$)")
+_BRACKETS = lazy(r"^\[([^\[\]:]{1,253})\]:")
+"""Around the name of a host, which needs none; an IPv6 address does."""
+
 _COMPLETED = lazy(r"(?:Rank (?P<rank>\d{1,7}): )?Completed store-based barrier for key:\s?(?P<key>\S{1,200}) with \d")
 
 
@@ -49,7 +52,7 @@ class StoreErrors(RowParser):
         if "keys" in groups:
             fields["key"] = (hit["keys"] or "").partition(",")[0].strip() or None
         if groups.get("at"):
-            fields["address"] = hit["at"].replace(", ", ":")
+            fields["address"] = _BRACKETS.sub(r"\1:", hit["at"].replace(", ", ":"))
         elif "in use" in line.body or "EADDRINUSE" in line.body:
             fields["address"] = _taken_port(line)
         return fields

@@ -21,6 +21,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import open_report_headline, open_reports, peer_headline
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
+from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
 from nccldoctor.events import (
     CallTimeout,
@@ -59,6 +60,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     citations += [Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in exits]
     citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
+    citations += [Line(e, "the other end closed this connection") for e in closed_by(facts)[1][:MOST] if not lines]
     citations += [Line(e, "a person stopped the job here") for e in stall.health.stops[:MOST]]
     citations += [line for e in failed[:MOST] if not is_cited(line := Line(e, "nothing answers it"), citations)]
     citations += [_unexplained(line) for line in stall.health.unexplained[:MOST]]
@@ -90,6 +92,8 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if stall.call is not None:
         inside = stall.call.inside
         waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
+        if host := closed_by(facts)[0]:
+            return f"{waiting}, and {host} closed its connection; no file shows what ended the process there"
         return f"{waiting}; no file shows whether the call ended, or which rank is missing from it"
     if isinstance(first, DumpSignal):
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
+from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
 from nccldoctor.events import (
     Event,
     ExceptionRaised,
@@ -54,17 +55,23 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
         ),
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
-        ("A connection between processes broke", list(facts.case.of(SocketError))),
+        (_broken_connection(facts), list(facts.case.of(SocketError))),
         ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         (
             "The launcher was told from outside to stop",
             [t for t in facts.case.of(TearDown) if t.what == "death-signal"],
         ),
+        lost_store(facts),
     ):
         if found:
             lines: list[Event] = [*found[:MOST]]
             return words, [Line(e, words.lower()) for e in lines]
     return "", []
+
+
+def _broken_connection(facts: Facts) -> str:
+    host, _ = closed_by(facts)
+    return f"A connection between processes broke: {host} closed it" if host else "A connection between processes broke"
 
 
 def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:

@@ -23,6 +23,8 @@ PLACEHOLDERS = {
     "group": "the group",
     "op": "the stalled call",
     "seq": "the stalled call",
+    "unreached_host": "the host that was not reached",
+    "unreached_port": "its port",
     "waiting_rank": "a waiting rank",
     "waiting_host": "the host of a waiting rank",
 }

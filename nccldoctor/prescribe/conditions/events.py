@@ -18,6 +18,7 @@ from nccldoctor.events import (
     ProcessExit,
     Progress,
     SocketError,
+    StoreError,
     Writer,
 )
 from nccldoctor.model import SourceKind
@@ -215,7 +216,7 @@ def wrong_address(context: Context, *, of: Who = "anyone") -> Answer:
     """
     asked = f"an address on {context.in_words(of)} tells that the wrong interface was chosen"
     reasons = {id(event): why for event, why in wrong_addresses(context.survey.case)}
-    for event in (*_matching(context, SocketError, of), *_matching(context, CommInit, of)):
+    for event in (e for kind in (SocketError, CommInit, StoreError) for e in _matching(context, kind, of)):
         if why := reasons.get(id(event)):
             return Met(asked, f"{excerpt(event.text)} ({why})", str(event.place))
     return _not_met(context, asked, "socket-error", of)

@@ -202,3 +202,34 @@ def test_an_end_on_another_node_explains_no_call_that_every_rank_is_in() -> None
     logs: dict[str, str | bytes] = {f"rank_{r}.log": "world_size=2\n" + gave_up(r, 50) for r in range(2)}
     ruling = read({"job.out": NODE_LOST, **logs})
     assert ruling.cause == "unfinished", str(ruling)
+
+
+FAILED_CALL = (
+    "[rank1]:[E415 21:17:08.996319560 ProcessGroupNCCL.cpp:552] [Rank 1] Collective WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, "
+    "NumelOut=8, Timeout(ms)=600000) raised the following async exception: NCCL error: remote process exited or there was a network "
+    "error, NCCL version 2.21.5\nncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+    "prematurely.\nLast error:\n"
+)
+CLOSED = "socketProgress: Connection closed by remote peer {host}<32926>\n"
+
+
+def test_the_host_that_closed_a_connection_is_named_with_the_call_that_failed() -> None:
+    ruling = read({"train.log": FAILED_CALL + CLOSED.format(host="gpu-9.lab.example")})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    says = "Rank 1 waits in ALLREDUCE #41, and gpu-9.lab.example closed its connection; no file shows what ended the process there"
+    assert ruling.verdict["headline"] == says
+
+
+def test_two_hosts_that_closed_connections_are_not_told_apart() -> None:
+    both = CLOSED.format(host="gpu-8") + f"[rank1]: {CLOSED.format(host='gpu-9')}"
+    ruling = read({"train.log": FAILED_CALL + both})
+    assert "closed its connection" not in ruling.verdict["headline"], str(ruling)
+
+
+def test_a_host_whose_own_lines_complain_did_not_leave_first() -> None:
+    """Each of two hosts says that the other one closed: the abort of one caused the other's line."""
+    lines = "".join(
+        f"gpu-{a}:70:71 [0] misc/socket.cc:49 NCCL WARN {CLOSED.format(host=f'gpu-{b}')}" for a, b in ((8, 9), (9, 8))
+    )
+    ruling = read({"train.log": lines})
+    assert "closed it" not in ruling.verdict["headline"], str(ruling)

@@ -177,3 +177,70 @@ def test_the_root_that_meets_one_rank_twice_is_not_that_rank() -> None:
     )
     ruling = read({"train.log": warned + raised})
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("init", "", "3"), str(ruling)
+
+
+IN_USE = (
+    "[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+    "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
+)
+LISTENS_NOT = "[rank0]: torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address.\n"
+LOST = (
+    "[rank{r}]:[W505 09:35:10.336386705 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=35, addr=[node{n}]:48750, "
+    "remote=[node0]:29500): Connection reset by peer\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "headline"),
+    [
+        (IN_USE, "The job never came up: port 29500 is already in use"),
+        (LISTENS_NOT, "The job never came up: no line says which rank did not join"),
+        (REFUSED.format(r=3), "The job never came up: the store at node0:29500 could not be reached"),
+        (
+            REFUSED.format(r=3).replace("node0", "0.104.99.143"),
+            "The job never came up: the store at 0.104.99.143:29500 could not be reached: an address that no host has: a host name that "
+            "is a bare number is read as one",
+        ),
+    ],
+    ids=["in-use", "not-listening", "not-reached", "no-address"],
+)
+def test_the_headline_says_what_the_store_lacked(text: str, headline: str) -> None:
+    ruling = read({"train.log": text})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["headline"]) == ("init", "", headline), str(ruling)
+
+
+def test_the_command_of_a_store_out_of_reach_holds_its_address() -> None:
+    remedy = read({"train.log": REFUSED.format(r=3)}).document["remedies"][0]
+    assert remedy["id"] == "firewall-ports" and "nc -vz node0 29500" in remedy["confirm"][0]
+    unknown = read({"train.log": REFUSED.format(r=3).replace(" to (node0, 29500)", "")}).document["remedies"][0]
+    assert "nc -vz <unreached host> <unreached port>" in unknown["confirm"][0]
+
+
+def test_a_store_that_was_lost_is_named_with_its_address() -> None:
+    ruling = read({"train.log": "".join(LOST.format(r=r, n=r // 4) for r in (5, 9))})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert ruling.verdict["headline"].startswith(
+        "Ranks 5,9 lost the store at node0:29500: the process that serves it ended"
+    )
+
+
+def test_a_store_that_leaves_after_the_last_step_is_no_trouble() -> None:
+    """Rank 0 serves the store, and ends first in many healthy jobs."""
+    end = "".join(f"[rank{r}]: Training finished\n" for r in range(2))
+    ruling = read({"train.log": "world_size=2\n" + end + LOST.format(r=1, n=0)})
+    assert "lost the store" not in ruling.verdict["headline"], str(ruling)
+
+
+def test_an_agent_that_lost_its_store_while_it_ran_had_come_up() -> None:
+    """The store of a rendezvous is served by an agent: its loss is said as such, with where to look."""
+    error = (
+        "W0505 09:35:10.336000 901 torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1341] The node 'node1_901_0' has failed to "
+        "send a keep-alive heartbeat to the rendezvous 'job' due to an error of type RendezvousConnectionError.\n"
+    )
+    ruling = read({"agent.log": error})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert ruling.verdict["headline"].startswith(
+        "The launcher lost the store of its rendezvous while the job ran: the agent that hosts"
+    )
+    other = read({"agent.log": error.replace("RendezvousConnectionError", "RendezvousStateError")})
+    assert "lost the store" not in other.verdict["headline"], str(other)

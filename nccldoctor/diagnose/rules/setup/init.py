@@ -43,6 +43,7 @@ from nccldoctor.events import (
     WorkStatus,
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
+from nccldoctor.model.hosts import why_unreachable
 from nccldoctor.model.ranks import Ranks, names, verb
 from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
 
@@ -420,11 +421,10 @@ def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
         return _unreached_peer(unreached)
     if errors and all(e.operation == "connect" for e in errors):
         address = next((e.address for e in errors if e.address), None)
-        return (
-            f"the store at {address} could not be reached"
-            if address
-            else "a connection of the set-up was refused or timed out"
-        )
+        if address is None:
+            return "a connection of the set-up was refused or timed out"
+        why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False)
+        return f"the store at {address} could not be reached" + (f": {why}" if why else "")
     return "no line says which rank did not join"
 
 
