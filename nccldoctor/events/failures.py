@@ -24,8 +24,8 @@ class ProcessExit(Event):
 
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
-    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, or ``process`` where the process itself says so. ``task`` is Slurm's
-    task id: the global rank only where each task is one rank.
+    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, or ``process`` where the process itself says so.
+    ``task`` is Slurm's task id: the global rank only where each task is one rank.
     """
 
     exitcode: int | None = None
@@ -377,7 +377,8 @@ class RendezvousError(Event):
 class SchedulerEvent(Event):
     """The scheduler stopped, moved or ended a job.
 
-    ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue;
+    ``what`` is preempted, node-failure, time-limit, cancelled, oom, evicted, task-exit, requeue, failed
+    (its record says so, and not why);
     ``job`` is the id without that of a step.
     """
 
@@ -397,8 +398,8 @@ class SchedulerEvent(Event):
 
     @property
     def consequence(self) -> EventRole | None:
-        """Who cancels a job does so after it stood still."""
-        return EventRole.TEAR_DOWN if self.what == "cancelled" else None
+        """Who cancels a job does so after it stood still; a job is failed because a process of it is."""
+        return EventRole.TEAR_DOWN if self.what in ("cancelled", "failed") else None
 
     @property
     def is_end_of_process(self) -> bool:

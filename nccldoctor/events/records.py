@@ -200,4 +200,5 @@ _FAILED = (
     frozenset({"nccl-trail", "remote-error", "aborted-comm", "worker-gone", "worker-crashed", "ranks-missing"})
     | {"store-barrier-waiting", "connect-retry", "process-limit", "iommu-fault", "port-down", "desync-failed"}
     | {"pod-pending", "pod-ended", "wrong-results", "low-bandwidth"}
+    | {"exit-barrier-timeout"}
 )

@@ -23,7 +23,7 @@ from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitio
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
-from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, unexplained
+from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
 from nccldoctor.parsers.python.tracebacks import is_code_in_traceback
@@ -242,6 +242,8 @@ class _Scan:
             if events:
                 self.events.extend(events)
                 self.sampler.note_events(self.buffer, start, number, events)
+                continue
+            if is_no_message(line):
                 continue
             if not self.sampler.has_progress(line):
                 self.not_understood += 1

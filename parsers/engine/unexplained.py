@@ -36,9 +36,14 @@ _NO_MESSAGE = lazy(
 """A frame of a C++ stack, or a command behind the prompt of a shell: names in them say nothing of this job."""
 
 
+def is_no_message(line: Line) -> bool:
+    """True of a frame of a C++ stack and of a prompt: words of failure are parts of names there."""
+    return _NO_MESSAGE.match(line.body[:LONGEST]) is not None
+
+
 def is_failure_like(line: Line) -> bool:
     """True of a line at level error, and of one without a level that says that something failed."""
-    if _NO_MESSAGE.match(line.body[:LONGEST]):
+    if is_no_message(line):
         return False
     if line.mark.severity in ("E", "F"):
         return True

@@ -34,6 +34,7 @@ _LAST_WORDS = (
 )
 """How engines announce an exception that ends them, though a logger prints it (vllm ``v1/executor``, ``v1/engine/core.py``)."""
 
+_FAILED_WORKER = "failed (exitcode: "
 _PARTING = "Error waiting on exit barrier"
 _FRAMES = 60
 
@@ -150,7 +151,15 @@ def _traceback(header: Line) -> Iterator[Event]:
     if wrapped := _WORKER.search(traceback.message):
         traceback = _inner(traceback)
         more["worker"] = int(wrapped["worker"]) if wrapped["worker"] else None
+    if not traceback.type and _is_of_parent(header, traceback):
+        more["origin"] = "echo"
     yield raised(traceback, header, tracebacks.causes(header) if chained else (), **more)
+
+
+def _is_of_parent(header: Line, traceback: Raised) -> bool:
+    """True of a cut traceback of torchrun's agent, behind its line about a worker, and of a driver of Ray."""
+    is_driver = any(code.strip().startswith("ray.get(") for code in traceback.code[:1])
+    return is_driver or any(_FAILED_WORKER in above.body for above in header.preceding(6))
 
 
 def _line_above(header: Line) -> Line | None:

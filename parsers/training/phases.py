@@ -5,6 +5,7 @@ A rank that is late is often late because only it does one of these (rank 0 save
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from nccldoctor.events import Event, Phase
@@ -18,6 +19,14 @@ _DONE, _DOING = _TABLE.list_of("done"), _TABLE.list_of("doing")
 
 _CODE = lazy(r"\w{0,30}Warning: |was not called|has NOT been|\bdef \w+\(|^\s*(?:#|File \"|>>>|import |from )")
 """Warnings and source lines speak of these things without doing them."""
+
+
+_NO_GOOD_END = lazy(
+    r"\b(?:with \d{0,9} ?(?:errors?|failures?|exceptions?)\b|fail(?:ed|ure)|abort|unsuccessful|premature|interrupted|incomplete"
+    r"|killed|crashed|iteration \d)",
+    re.IGNORECASE,
+)
+"""What makes *training finished* the end of a failure, or of one step of many (Ray Train)."""
 
 
 _TOOK = lazy(
@@ -58,6 +67,8 @@ class Phases(LineParser):
         for front, rows in (("done: ", _DONE), ("", _DOING)):
             if fit := first_fit(rows, body):
                 row, hit = fit
+                if row.values["what"] == "finished" and _NO_GOOD_END.search(body, hit.start()):
+                    return
                 front = front or ("waits: " if _AT_BARRIER.search(body) else "")
                 detail = front + body[hit.start() :].strip()[:300]
                 took = seconds_taken(detail) if front == "done: " else None

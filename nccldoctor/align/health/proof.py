@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from nccldoctor.align.exits import fatal_exceptions
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.good_ends import good_ends, is_step
 from nccldoctor.align.health.passed_calls import unpassed_stalls
 from nccldoctor.align.health.troubles import unanswered_lines, unanswered_troubles
@@ -98,7 +99,10 @@ def _is_hurt(liveness: Liveness, own: RankActivity) -> bool:
 
 
 def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
-    """The ranks for which another one's good end speaks: they complain of nothing and do no step after it."""
+    """The ranks for which another one's good end speaks.
+
+    They complain of nothing, came as far as that one, and do no step after it.
+    """
     done = [e for e in ends if not isinstance(e, Progress)] or list(ends)
     done = [
         e for e in done if e.rank is None or isinstance(e, Phase)
@@ -106,12 +110,18 @@ def _carried(facts: Facts, ends: tuple[Event, ...]) -> Ranks:
     if not done:
         return Ranks()
     end = max((t for e in done if not math.isnan(t := facts.liveness.time(e))), default=math.nan)
+    last = max((s for e in done for s in reported_steps(facts.liveness.activity(e.rank or 0))[-1:]), default=None)
     found = []
     for rank, own in facts.liveness.by_rank.items():
         late = [e for e in own.steps if facts.liveness.time(e) > end + LATER]
-        if not late and not _is_hurt(facts.liveness, own):
+        if not late and not _has_fallen_short(own, last) and not _is_hurt(facts.liveness, own):
             found.append(rank)
     return Ranks(found)
+
+
+def _has_fallen_short(own: RankActivity, last: int | None) -> bool:
+    """True where a rank reports steps, and never came as far as the one that ended."""
+    return last is not None and bool(reported_steps(own)) and not has_reached(own, last)
 
 
 def _stuck_ranks(facts: Facts, moved: bool) -> Ranks:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.align.health.good_ends import is_step
 from nccldoctor.align.liveness import Liveness
-from nccldoctor.events import AbsenceWarning, Event, Note, Progress
+from nccldoctor.events import AbsenceWarning, Event, Note, ProcessExit, Progress, SchedulerEvent
 from nccldoctor.events.base import Writer
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Unexplained
@@ -82,8 +82,8 @@ def unanswered_troubles(
     """The troubles that no later work answers, in input order.
 
     ``ends`` are the good ends and ``ended`` the ranks that they speak of; ``over`` are also those that were at work when another one
-    said that the job was done. The complaint of a rank that gave up on a call is always open. So is the end of a process that somebody
-    else recorded, unless every rank is seen to end well.
+    said that the job was done. The complaint of a rank that gave up on a call is always open, and so is a failed end that a launcher
+    or scheduler recorded: a program that says that it is done may still fail.
     """
     troubles = [e for e in case.events if e.is_trouble]
     if not troubles:
@@ -98,7 +98,7 @@ def unanswered_troubles(
             return engines[event.by].is_after(event, liveness.time(event))
         if isinstance(event, Note) and event.what == "store-barrier-waiting" and id(event) not in waits:
             return True
-        if event.is_complaint and not event.moot_after_end:
+        if (event.is_complaint and not event.moot_after_end) or _is_recorded_failure(event):
             return False
         if (event.moot_after_end and all_over) or all_ended:
             return True
@@ -106,6 +106,15 @@ def unanswered_troubles(
         return not event.is_end_of_process and all(w.is_after(event, when) for w in _concerned(case, event, work))
 
     return tuple(e for e in troubles if not is_answered(e))
+
+
+def _is_recorded_failure(event: Event) -> bool:
+    """True where a launcher or a scheduler recorded that a process failed, and not only that it was closed."""
+    if isinstance(event, ProcessExit):
+        return bool(event.exitcode) and not event.was_closed and event.reporter != "process"
+    return (isinstance(event, SchedulerEvent) and event.what == "failed") or (
+        isinstance(event, Note) and event.what == "exit-barrier-timeout"
+    )
 
 
 def unanswered_lines(case: Case, liveness: Liveness, ends: Sequence[Event], ended: Ranks) -> tuple[Unexplained, ...]:

@@ -127,14 +127,17 @@ def _waited_for_peers(troubles: Sequence[Event]) -> str:
         return ""
     first = waits[0]
     place = f" in {innermost((first.frame,))}" if first.frame else ""
-    return f"{_whose_line(first)} waited for a peer{place} until the limit was reached".capitalize()
+    who = f"Rank {first.rank}" if first.rank is not None else "A process"
+    return f"{who} waited for a peer{place} until the limit was reached"
 
 
 def _what_failed(troubles: Sequence[Event]) -> str:
     """What the first troubles say, each once: ``Rank 3: ended by SIGABRT; a process: aborted its communicator; and 2 more``."""
     says = list(
         dict.fromkeys(
-            f"{_whose_line(event)}: {shorten(event.phrase(), LONGEST, placeholder=' …')}" for event in troubles
+            f"{_whose_line(event)}: {shorten(event.phrase(), LONGEST, placeholder=' …')}"
+            for event in troubles
+            if event is troubles[0] or not _is_nameless_echo(event)
         )
     )
     more = f"; and {len(says) - MOST} more" if len(says) > MOST else ""
@@ -142,11 +145,18 @@ def _what_failed(troubles: Sequence[Event]) -> str:
     return text if troubles[0].rank is None and troubles[0].host is not None else text[0].upper() + text[1:]
 
 
+def _is_nameless_echo(event: Event) -> bool:
+    """True of the traceback of a launcher that is cut before its exception: it says nothing."""
+    return isinstance(event, ExceptionRaised) and not event.type and event.origin == "echo"
+
+
 def _whose_line(event: Event) -> str:
     """Who an event is about: a rank, else its process, with the host where a line names one. A host keeps its spelling."""
     if event.rank is not None:
         return f"rank {event.rank}"
     pid = f" {event.pid}" if event.pid is not None else ""
+    if isinstance(event, ProcessExit) and event.local_rank is not None:
+        return f"{f'{event.host}: ' if event.host is not None else ''}local rank {event.local_rank}{f' (pid{pid})' if pid else ''}"
     return f"{event.host}: process{pid}" if event.host is not None else f"process{pid}" if pid else "a process"
 
 

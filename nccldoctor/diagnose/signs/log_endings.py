@@ -57,6 +57,7 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
         (_broken_connection(facts), list(facts.case.of(SocketError))),
         ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
+        ("The scheduler records that the job failed", [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
             "The launcher was told from outside to stop",
             [t for t in facts.case.of(TearDown) if t.what == "death-signal"],

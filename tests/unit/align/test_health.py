@@ -65,6 +65,39 @@ def test_a_process_of_no_known_rank_that_ended_with_0_speaks_for_itself_only(pro
         assert read({**STEPS, "deepspeed.log": launcher}).cause == cause
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        "srun: error: node001: task 0: Exited with exit code 1\n",
+        "E0111 09:02:00.000000 4211 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 1 "
+        "(pid: 4242) of binary: /usr/bin/python\n",
+        "8841207         train      gpu      team          64     FAILED      1:0\n",
+        "trainer-1 exited with code 1\n",
+        "E0111 09:07:00.000000 4212 torch/distributed/elastic/agent/server/api.py:934] Error waiting on exit barrier. "
+        "Elapsed: 300.1 seconds\n",
+    ],
+)
+def test_a_record_of_a_failed_end_outweighs_what_programs_say_of_themselves(record: str) -> None:
+    ruling = read({**FINISHED, "launcher.log": record})
+    assert ruling.cause != "none", str(ruling)
+
+
+def test_a_rank_that_came_less_far_than_the_one_that_is_done_is_not_shown_to_be_well() -> None:
+    behind = "".join(step_line(3, s, f"09:00:{s:02d}") for s in range(1, 20))
+    assert read({**ONE_IS_DONE, "logs/rank_3.log": behind}).cause == "undetermined"
+    assert read(ONE_IS_DONE).cause == "none"
+
+
+@pytest.mark.parametrize(
+    "words", ["training finished with errors", "Training finished: FAILED", "Training finished iteration 12 at"]
+)
+def test_words_about_a_failure_or_one_of_many_steps_are_no_good_end(words: str) -> None:
+    assert (
+        read({"train.log": STEPS["logs/rank_0.log"] + f"2026-01-11 09:01:00,000 INFO {words}\n"}).cause
+        == "undetermined"
+    )
+
+
 TABLE = "# Out of bounds values : {wrong} {mark}\n# Avg bus bandwidth    : 91.4027\n"
 
 
