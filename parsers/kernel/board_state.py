@@ -24,8 +24,9 @@ _ROW = lazy(
 _LOST = lazy(r"\| {1,30}GPU is lost {1,30}\|")
 _COUNT = lazy(
     r"^\s{4,24}(?P<what>[SD]RAM Uncorrectable(?: \w[\w-]{1,12})?|Double Bit|Device Memory)\s{1,40}: (?P<n>[1-9]\d{0,9})$"
+    r"|<(?P<xml>[sd]ram_uncorrectable\w{0,12})>(?P<m>[1-9]\d{0,9})<"
 )
-_BOARD = lazy(rf"^GPU (?P<device>{_BUS})\.\d")
+_BOARD = lazy(rf"^(?:GPU |\s*<gpu id=\")(?P<device>{_BUS})\.\d")
 _TEST = lazy(r"\|\s{1,30}(?P<test>[A-Z][\w /-]{2,28}?)?\s{1,30}\| Fail - GPUs?: (?P<gpus>\d[\d, ]{0,80})")
 _ABOVE = 400
 """Lines of a board's block above a count."""
@@ -35,7 +36,15 @@ _ABOVE = 400
 class BoardState(LineParser):
     """*gpu-error*: a fault where a board answers no more or asks for a reset, else a notice."""
 
-    literals = ("[GPU requires reset]", "[GPU is lost]", "[Unknown Error]", "ERR!", "Uncorrectable ", "| Fail - GPU")
+    literals = (
+        "[GPU requires reset]",
+        "[GPU is lost]",
+        "[Unknown Error]",
+        "ERR!",
+        "Uncorrectable ",
+        "| Fail - GPU",
+        "ram_uncorrectable",
+    )
 
     def parse(self, line: Line) -> Iterator[Event]:
         body = line.body[:1_000]
@@ -49,7 +58,7 @@ class BoardState(LineParser):
             message = "GPU is lost" if below is not None and _LOST.search(below.body) else "nvidia-smi cannot read it"
             yield GpuError(**base, message=message, device=board(hit["device"] or hit["other"]))
         elif hit := _COUNT.search(body.rstrip()):
-            yield from _uncorrected(line, hit["what"], int(hit["n"]))
+            yield from _uncorrected(line, hit["what"] or hit["xml"], int(hit["n"] or hit["m"]))
         elif hit := _TEST.search(body):
             message = f"dcgmi diag: {hit['test'] or 'a test'} failed"
             yield GpuError(**base, message=message, device=f"GPU {hit['gpus'].strip(' ,')}", weight="notice")
@@ -59,9 +68,9 @@ def _uncorrected(line: Line, what: str, number: int) -> Iterator[Event]:
     """A count since the driver was loaded (*Volatile*); what a board gathered in its life says nothing of this job."""
     for above in line.preceding(_ABOVE):
         text = above.body.strip()
-        if text.startswith("Aggregate"):
+        if text.startswith(("Aggregate", "<aggregate>")):
             return
-        if text.startswith("Volatile"):
+        if text.startswith(("Volatile", "<volatile>")):
             break
     else:
         return

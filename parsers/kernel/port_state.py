@@ -40,7 +40,7 @@ class PortState(LineParser):
         else:
             return
         state, physical = port.get("state") or "", port["phys"]
-        if state.lower() in ("down", "init", "initializing") or physical.lower() == "polling":
+        if state.lower() in ("down", "init", "initializing") or physical.lower() in ("polling", "linkerrorrecovery"):
             where = f"{port.get('hca') or 'an adapter'} port {port.get('port') or '?'}"
             shown = ", ".join(filter(None, (state, physical)))
             yield Note(**common(line, rank=None), what="port-down", detail=f"{where} is {shown}")

@@ -1,0 +1,120 @@
+"""Reads boards at fault in the reports of ``nvidia-smi -q``, ``dcgmi`` and ``amd-smi``.
+
+Sources: ``nvidia-smi -q`` and ``-x``, drivers 535 to 580; NVIDIA/DCGM 3 and 4 ``dcgmi/Health.cpp``, ``dcgmi/Diag.cpp`` and
+``nvvs/include/NvvsJsonStrings.h``; ROCm ``amd-smi metric --ecc-blocks``. A report has no time of its own: counts and tests are
+notices. A board that asks for a reset, or whose watch reports a failure, is at fault now.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from nccldoctor.events import Event, GpuError
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.kernel.driver import board
+from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.patterns import lazy
+
+_OWNER = lazy(
+    r"^GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\.\d|<gpu id=\"(?P<xml>[0-9A-Fa-f:]{10,14})\.\d\""
+    r"|^(?:\| )?-> (?P<dcgm>\d{1,3}) {1,40}\||^GPU: (?P<amd>\d{1,3})\s*$"
+)
+_ABOVE = 400
+"""Lines of a board's block above the row that matters."""
+
+_IDLE = lazy(r"^\s{0,8}Link (?P<link>\d{1,2}): <inactive>")
+_IN_USE = lazy(r"^\s{0,8}Link \d{1,2}: [\d.]{1,12} GB/s")
+_HEAD = lazy(r"^GPU (?P<gpu>\d{1,3}): \S.{0,80}\(UUID: ")
+_LINKS = 20
+"""Lines of the links of one board."""
+
+_OF_TEST = 120
+"""Lines of the results of one test of DCGM."""
+
+_SAID = lazy(r"^\|? {20,40}\| (?P<said>\S.{0,100}?) *\|$")
+_STATUS = lazy(r"^\s*\"status\" ?: ?\"(?P<status>Fail)\"")
+_ENTITY = lazy(r"^\s*\"(?:entity_id|gpu_ids?)\" ?: ?\"?(?P<ids>\d{1,3}(?:,\d{1,3}){0,40})")
+_NAME = lazy(r"^\s*\"name\" ?: ?\"(?P<name>[\w /-]{1,40})\"")
+
+
+@line_parser
+class BoardReport(RowParser):
+    """*gpu-error* with the board above; *note* ``clocks-held`` where the driver slows it down."""
+
+    event = GpuError
+    longest = 2_000
+    rows = Table(__file__).rows
+
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """The board that the block is about."""
+        return common(line, rank=None)
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """The event of the row, with its board and what the tool says of the failure below it."""
+        for event in super().parse(line):
+            if not isinstance(event, GpuError):
+                yield event
+                continue
+            said = " ".join(hit["said"] for below in line.following(4) if (hit := _SAID.search(below.body)))
+            message = f"{event.message}: {said}" if said and "dcgmi health" in event.message else event.message
+            device = board(event.device) if event.device and ":" in event.device else event.device
+            yield GpuError(
+                **common(line, rank=None),
+                message=message[:300],
+                weight=event.weight,
+                device=device or _board_above(line),
+            )
+
+
+@line_parser
+class DcgmResults(LineParser):
+    """*gpu-error*, a notice, for each test of ``dcgmi diag -j`` that failed on a GPU."""
+
+    literals = ('"status" : "Fail"', '"status": "Fail"')
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The GPU stands above in the same object, the test's name above the list of results."""
+        if _STATUS.search(line.body) is None:
+            return
+        above = list(line.preceding(_OF_TEST))
+        inside = itertools.takewhile(lambda other: not other.body.rstrip().endswith("{"), above)
+        gpus = next((hit["ids"] for other in inside if (hit := _ENTITY.search(other.body))), None)
+        name = next((hit["name"] for other in above if (hit := _NAME.search(other.body))), "a test")
+        if gpus:
+            message = f"dcgmi diag: {name} failed"
+            yield GpuError(**common(line, rank=None), message=message, device=f"GPU {gpus}", weight="notice")
+
+
+@line_parser
+class IdleLinks(LineParser):
+    """*gpu-error*, a notice, for a link of ``nvidia-smi nvlink -s`` that is inactive beside others in use."""
+
+    literals = (": <inactive>",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """A board whose links are all inactive has none in use."""
+        hit = _IDLE.search(line.body)
+        if hit is None:
+            return
+        above = list(itertools.takewhile(_is_of_links, (other.body for other in line.preceding(_LINKS))))
+        below = itertools.takewhile(_is_of_links, (other.body for other in line.following(_LINKS)))
+        if any(_IN_USE.search(text) for text in (*above, *below)):
+            head = next((m for other in line.preceding(_LINKS) if (m := _HEAD.search(other.body))), None)
+            message = f"NVLink {hit['link']} is inactive, others of the board are up"
+            device = f"GPU {head['gpu']}" if head else None
+            yield GpuError(**common(line, rank=None), message=message, device=device, weight="notice")
+
+
+def _is_of_links(text: str) -> bool:
+    return _IDLE.search(text) is not None or _IN_USE.search(text) is not None
+
+
+def _board_above(line: Line) -> str | None:
+    hit = next((hit for above in line.preceding(_ABOVE) if (hit := _OWNER.search(above.body))), None)
+    if hit is None:
+        return None
+    bus = hit["bus"] or hit["xml"]
+    return board(bus) if bus else f"GPU {hit['dcgm'] or hit['amd']}"
