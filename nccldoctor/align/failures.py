@@ -48,7 +48,7 @@ WORKER = "DataLoader worker"
 TRAINING = frozenset({"python", "python3", "pt_data_worker", WORKER})
 """Names of processes that the out-of-memory killer may have taken from the job itself."""
 
-NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl"})
+NOTICED = frozenset({"ray", "vllm", "sglang", "jax", "hccl", "nvrx"})
 """Parents that see a process gone and do not learn how it ended."""
 
 

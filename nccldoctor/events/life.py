@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from nccldoctor.events.base import Event, Writer, kind
+from nccldoctor.model import CauseClass
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 
 
@@ -113,6 +115,21 @@ class ProcessState(Event):
 
     def _phrase(self) -> str:
         return f"process is {self.state}" if self.state else "process"
+
+
+@kind("slow-report", symbol="trouble", causes=frozenset({CauseClass.STRAGGLER, CauseClass.UNDETERMINED}))
+class SlowReport(Event):
+    """A tool that times all ranks says which are slower than the others.
+
+    ``by`` is the tool; ``slow`` are the ranks, or the numbers of the nodes where ``of`` is ``node``.
+    """
+
+    by: str = ""
+    of: str = "rank"
+    slow: Ranks = Ranks()
+
+    def _phrase(self) -> str:
+        return f"{self.by} finds {self.of} {self.slow} slower than the others"
 
 
 @kind("process-id", wording="said which process it is")

@@ -58,6 +58,10 @@ _NO_GRADIENT = lazy(
 """What DDP adds (pytorch ``c10d/reducer.cpp``, 1.9 to 2.13): names at ``TORCH_DISTRIBUTED_DEBUG``, else indices."""
 
 
+_POINTS_ELSEWHERE = lazy(r"\. Check \S{1,200} line:[\d-]{1,20}\s*$|log file not updated for over \d")
+"""A line that sums up another log (FlagScale ``diagnostic.py`` and ``monitor_service.py``)."""
+
+
 @line_parser
 class Exceptions(LineParser):
     """Tracebacks end in one *exception* each; the place is that of the line that names it."""
@@ -79,7 +83,7 @@ class Exceptions(LineParser):
             return
         if tracebacks.exception_in(line.body.strip()) is None:
             found = list(_logged_exception(line))
-        elif tracebacks.count_open_before(line):
+        elif tracebacks.count_open_before(line) or _POINTS_ELSEWHERE.search(line.body):
             return
         else:
             found = list(_cut_traceback(line))

@@ -191,6 +191,10 @@ CASES = {
         lambda: Job().say(5, "Training finished").late(5, numel=1).stack(5, "_shutdown (torch/distributed/distributed_c10d.py:2100)", "destroy_process_group (torch/distributed/distributed_c10d.py:2109)"),
         lambda: Job().say(5, "training continues").late(5, numel=2),
     ),
+    "training-monitor-stall": (
+        lambda: Job().raw("monitor.log", "[2026-11-20 10:20:00,123] [WARNING] [RankMonitorServer77@node0:2] [Cycle 0] Did not get subsequent heartbeat. Waited 900.00 seconds."),
+        lambda: Job().raw("monitor.log", "[2026-11-20 10:20:00,123] [INFO] [RankMonitorServer77@node0:2] Updated num_warmup_iterations to 5 from client"),
+    ),
     "stopped-from-outside": (
         lambda: Job().raw("slurm-4480.out", "slurmstepd: error: *** STEP 4480.0 ON node0 CANCELLED AT 2026-11-20T10:00:15 ***", "srun: Force Terminated StepId=4480.0"),
         lambda: Job().raw("slurm-4480.out", "srun: error: node0: task 1: Segmentation fault", "slurmstepd: error: *** STEP 4480.0 ON node0 CANCELLED AT 2026-11-20T10:00:15 DUE TO TASK FAILURE ***"),

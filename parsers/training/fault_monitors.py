@@ -1,0 +1,59 @@
+"""Reads the watchdogs and checks of NVRx, DLRover, xpu_timer and FlagScale, which look at a job from beside it.
+
+Sources: NVIDIA/nvidia-resiliency-ext ``fault_tolerance/rank_monitor_server.py``, ``inprocess/attribution.py`` and
+``ptl_resiliency/straggler_det_callback.py`` (0.3 to 0.6); DLRover ``master/elastic_training/rdzv_manager.py``,
+``master/node/dist_job_manager.py``, ``common/event/reporter.py`` and xpu_timer (0.4 to 0.7); FlagScale
+``runner/elastic/monitor_service.py`` (0.9). In DLRover a rank is that of a node.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nccldoctor.events import AbsenceReport
+from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.rows import RowParser, Table
+from nccldoctor.patterns import lazy
+
+_MONITOR = lazy(r"\[[A-Za-z_]{0,40}\d{1,10}@(?P<host>[\w.-]{1,200}):(?P<rank>\d{1,7})\]")
+"""The name of a rank's monitor: its own pid, its host and the rank that it watches."""
+
+
+def _keys(text: str) -> Ranks:
+    """The ranks in ``{StragglerId(rank=5, node='n7')}``, the keys of ``{3: 41.2}``."""
+    return Ranks(int(first or second) for first, second in re.findall(r"rank=(\d{1,7})|(?:^|, )(\d{1,7}): ", text))
+
+
+def _spans(text: str) -> Ranks:
+    """The ranks of ``3, 5-7``; none where the text is no such list."""
+    try:
+        return Ranks.parse(text.replace(" ", "").strip(",-"))
+    except NccldoctorError:
+        return Ranks()
+
+
+_READ = {"told": ("slow", _keys), "gone": ("missing", _spans)}
+"""For groups that hold several ranks the field and how it is read."""
+
+
+@line_parser
+class FaultMonitor(RowParser):
+    """*absence-report* of a rank without steps, *scheduler* for a node that is gone or failed its check, *slow-report*."""
+
+    event = AbsenceReport
+    rows = Table(__file__).rows
+    longest = 4_000
+
+    def searched_text(self, line: Line) -> str:
+        return line.raw[:4_000]
+
+    def row_fields(self, line: Line, hit: re.Match[str]) -> dict[str, Any]:
+        """Rank and host as the name of the monitor says."""
+        fields, named = common(line), _MONITOR.search(line.raw[:400])
+        if named:
+            fields |= {"host": named["host"], "rank": int(named["rank"]), "pid": None}
+        held = [group for group in _READ if group in hit.re.groupindex]
+        return fields | {_READ[group][0]: _READ[group][1](hit[group]) for group in held}
