@@ -14,6 +14,7 @@ _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
 BARRIER_COUNTS = lazy(r"world_size=(?P<all>\d{1,9}), (?:worker_count|num_workers_joined)=(?P<here>\d{1,9})")
 _CLIENTS = lazy(r"\b\d{1,7}/(\d{1,7}) clients joined")
 _CALL = lazy(r"\bOpType=(\w{1,40}), NumelIn=(\d{1,18}), NumelOut=(\d{1,18})\b")
+_GROUP_SIZE = lazy(r"\bsize=(\d{1,9})\b")
 _OPERATION = lazy(r"Failed to execute operation (?:Connect|Setup|SharedInit|Init|Register)\b")
 _GPU_FULL = lazy(r"(?:CUDA|HIP)(?: error:)? out of memory")
 _HOST_FULL = lazy(r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory")
@@ -93,6 +94,12 @@ def call_sizes(text: str) -> tuple[str, int, int] | None:
     """Operation, input and output elements of the call that an error of the library is about."""
     match = _CALL.search(text)
     return (match[1], int(match[2]), int(match[3])) if match else None
+
+
+def group_size(detail: str) -> int | None:
+    """The number of members among the options of a new group: 8 in ``size=8 global_rank=3``."""
+    match = _GROUP_SIZE.search(detail)
+    return int(match[1]) if match else None
 
 
 def is_failed_set_up(message: str) -> bool:

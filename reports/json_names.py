@@ -38,7 +38,7 @@ FIELDS: dict[type, str] = {
     findings.RunnerUp: "class=cause ranks separated_by",
     inputs.Group: "id=uid description=desc members",
     GroupConfig: "id=uid description=desc members=ranks",
-    diagnosis.Job: "world_size world_guessed hosts torch nccl groups",
+    diagnosis.Job: "world_size world_at_least world_guessed hosts torch nccl groups",
     figures.Lateness: "group seqs ops ranks clocks=corrected correction_ms rows",
     inputs.Source: "path kind size rank local_rank host attempt why",
     figures.StackSide: "rank what where left_out=cut frames",

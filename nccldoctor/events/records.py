@@ -161,7 +161,7 @@ class Note(Event):
     @property
     def is_testimony(self) -> bool:
         """Advice, and code that reads a variable, are what people wrote; sizes and places tell of no event."""
-        return self.what not in ("advice", "reads-variable", "world-size", "pod-on-node")
+        return self.what not in ("advice", "reads-variable", "world-size", "job-size", "least-size", "pod-on-node")
 
     @property
     def is_sign_of_life(self) -> bool:

@@ -63,6 +63,7 @@ class Case:
     ``call_rank`` and ``call_group`` are int32 arrays of shape ``(number of recorded calls,)`` parallel to ``batch.calls``: the
     global rank of each call and the index of its group in ``groups`` (-1: unknown). ``dump_rank`` gives the rank of each dump.
     ``seconds`` is a float64 array parallel to ``events``, which are in input order: epoch seconds on one clock, NaN for no time.
+    ``world_size`` is None where ranks may be missing; ``world_at_least`` as many there are in any case.
     ``skews`` are the clocks by which ``seconds`` and the times of ``calls`` were corrected. ``rank_host``, ``rank_pid`` and
     ``rank_device`` say where a rank ran, ``pods`` which of those hosts are pods, and on which nodes.
     ``nccl_counters`` are the counts of NCCL's own observers.
@@ -78,6 +79,7 @@ class Case:
     naming: Groups
     world_size: int | None
     seconds: npt.NDArray[np.float64]
+    world_at_least: int = 0
     gaps: tuple[Gap, ...] = ()
     skews: tuple[Skew, ...] = ()
     nccl_counters: tuple[NcclCounters, ...] = ()

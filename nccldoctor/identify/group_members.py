@@ -12,72 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from nccldoctor.events import (
-    CollectiveTimeout,
-    CommInit,
-    Event,
-    InspectorRecord,
-    NcclError,
-    Note,
-    RasStatus,
-    StoreError,
-)
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
-from nccldoctor.parsers.event_details import barrier_counts, call_sizes, expected_clients
-
-GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
-"""Operations whose output is their input times the number of members, or the other way round."""
-
-
-def known_world_size(batch: Batch, events: Sequence[Event], settings: Mapping[str, int]) -> int | None:
-    """The world size: from the default group's members, INIT lines, variables, RAS, a gather, the store, or print-outs."""
-    sizes = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
-    if sizes:
-        return max(sizes)
-    comms = [e.nranks for e in events if isinstance(e, CommInit | InspectorRecord) and e.nranks]
-    if comms:
-        return max(comms)
-    if "WORLD_SIZE" in settings:
-        return settings["WORLD_SIZE"]
-    counted = [e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks]
-    if counted:
-        return max(counted)
-    return _size_by_gather(events) or _size_by_store(events) or _printed_size(events)
-
-
-def _printed_size(events: Sequence[Event]) -> int | None:
-    """The largest size that programs print: ``world_size=8``. Engines that serve also print 1 for each of their processes."""
-    sizes = (int(e.detail) for e in events if isinstance(e, Note) and e.what == "world-size")
-    return max((size for size in sizes if size > 1), default=None)
-
-
-def _size_by_store(events: Sequence[Event]) -> int | None:
-    """The number of ranks that the store of the job waited for: 8 in ``7/8 clients joined``."""
-    lines = (e.text for e in events if isinstance(e, StoreError))
-    counts = (barrier_counts(text) or (expected_clients(text), 0) for text in lines)
-    return max((size for size, _ in counts if size), default=None)
-
-
-def _size_by_gather(events: Sequence[Event]) -> int | None:
-    """The size of the default group by a gather's line: input 100 and output 1600 make 16 ranks."""
-    for event in events:
-        op, numel_in, numel_out = _call_sizes(event)
-        is_default = event.group is None or event.group.desc == "default_pg" or event.group.uid == "0"
-        has_global_rank = event.group is not None or event.group_rank in (None, event.rank)
-        if op not in GATHERS or not is_default or not has_global_rank:
-            continue
-        small, big = sorted((numel_in or 0, numel_out or 0))
-        if small > 0 and big % small == 0 and big > small:
-            return big // small
-    return None
-
-
-def _call_sizes(event: Event) -> tuple[str | None, int | None, int | None]:
-    """Operation, input and output elements of the call that a timeout or an NCCL error is about."""
-    if isinstance(event, CollectiveTimeout):
-        return event.op, event.numel_in, event.numel_out
-    return (call_sizes(event.text) if isinstance(event, NcclError) else None) or (None, None, None)
 
 
 def fill_silent_members(present: Mapping[tuple[str, str], Ranks], silent: Ranks) -> dict[tuple[str, str], Ranks]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,7 +15,6 @@ from nccldoctor.events import (
     Event,
     MonitoredBarrier,
     RasStatus,
-    Setting,
     StoreError,
     Version,
     WorkStatus,
@@ -23,11 +23,12 @@ from nccldoctor.identify import clock_skew
 from nccldoctor.identify.attribution import Attributed, attribute
 from nccldoctor.identify.case import Case, Reading
 from nccldoctor.identify.event_times import YEARLESS, event_seconds
-from nccldoctor.identify.group_members import callers_by_group, known_world_size, world_size_from_groups
+from nccldoctor.identify.group_members import callers_by_group, world_size_from_groups
 from nccldoctor.identify.groups import build_groups, with_communicators
 from nccldoctor.identify.nccl_counters import NcclCounters, counters_from_dumps, counters_from_lines
 from nccldoctor.identify.nccl_counters_ras import counters_from_ras
 from nccldoctor.identify.training_bars import with_counted_bars
+from nccldoctor.identify.world_size import world_size
 from nccldoctor.ingest.ingest import Ingested
 from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
@@ -39,10 +40,9 @@ def identify(read: Ingested) -> Case:
     """Everything that was read, with each rank, group and clock sorted out; nothing is judged here."""
     batch, who = read.batch, attribute(read.parsed, read.batch.dumps)
     events, dump_rank = with_counted_bars(who.events), who.dump_rank
-    world, learned, is_whole = _world(batch, who)
-    world_size = len(world) if is_whole else None
-    groups, call_group = build_groups(batch, dump_rank, events, world, learned)
-    counters = _nccl_counters(batch, who, world_size)
+    world = _world(batch, who)
+    groups, call_group = build_groups(batch, dump_rank, events, world.ranks, world.learned)
+    counters = _nccl_counters(batch, who, world.size)
     if not _has_sequence_numbers(batch, events):
         groups, counters = with_communicators(groups, counters)
     rank_of_dump = np.array([-1 if r is None else r for r in dump_rank], dtype=np.int32)
@@ -59,7 +59,8 @@ def identify(read: Ingested) -> Case:
         call_rank=call_rank,
         call_group=call_group,
         naming=groups,
-        world_size=world_size,
+        world_size=world.size,
+        world_at_least=world.at_least,
         seconds=times - clock_skew.clock_offsets(events, skews) if skews else times,
         gaps=(*read.gaps, *who.gaps, *_dump_gaps(batch, dump_rank), *clock_skew.skew_gaps(skews)),
         skews=skews,
@@ -73,24 +74,32 @@ def identify(read: Ingested) -> Case:
     )
 
 
-def _world(batch: Batch, who: Attributed) -> tuple[Ranks, str, bool]:
-    """All ranks of the job, how they are known (``world``, ``listed``, ``assumed``), and whether none can be missing."""
+@dataclass(frozen=True, slots=True)
+class _World:
+    """All ranks of the job, how they are known (``world``, ``listed``, ``assumed``), and how many there are.
+
+    ``size`` is None where some may be missing; ``at_least`` as many there are in any case.
+    """
+
+    ranks: Ranks
+    learned: str
+    size: int | None
+    at_least: int
+
+
+def _world(batch: Batch, who: Attributed) -> _World:
     events, dump_rank = who.events, who.dump_rank
-    size = known_world_size(batch, events, _world_size_settings(events))
-    if size is None:
-        size = world_size_from_groups(callers_by_group(batch, dump_rank))
-    ranks = _ranks_seen(who, batch)
-    if size is not None and (not ranks or max(ranks) < size):
-        return Ranks(range(size)), "world", True
-    world = Ranks(range(max(ranks, default=-1) + 1))
-    is_whole = _is_whole_job(events, ranks, Ranks(r for r in dump_rank if r is not None))
-    is_listed = is_whole and frozenset(world) <= {e.rank for e in events}
-    return world, "listed" if is_listed else "assumed", is_whole
-
-
-def _world_size_settings(events: Sequence[Event]) -> dict[str, int]:
-    settings = (e for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit())
-    return {e.name: int(e.value) for e in settings}
+    seen = _ranks_seen(who, batch)
+    known = world_size(batch, events, seen)
+    size = known.exact or world_size_from_groups(callers_by_group(batch, dump_rank))
+    if size is not None and (not seen or max(seen) < size):
+        return _World(Ranks(range(size)), "world", size, size)
+    ranks = Ranks(range(known.at_least))
+    highest = max(seen, default=-1) + 1
+    dumped = Ranks(r for r in dump_rank if r is not None)
+    is_whole = known.at_least == highest and _is_whole_job(events, seen, dumped)
+    is_listed = is_whole and frozenset(ranks) <= {e.rank for e in events}
+    return _World(ranks, "listed" if is_listed else "assumed", highest if is_whole else None, known.at_least)
 
 
 def _ranks_seen(who: Attributed, batch: Batch) -> Ranks:

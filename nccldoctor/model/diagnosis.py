@@ -17,7 +17,8 @@ from nccldoctor.model.ranks import Ranks
 class Job:
     """The job as a whole.
 
-    ``world_guessed``: no line states ``world_size``, which is then one more than the highest rank in the input.
+    ``world_at_least``: as many ranks there are in any case. ``world_guessed``: no line states ``world_size``, which is then one more than
+    the highest rank in the input.
     """
 
     world_size: int | None
@@ -26,6 +27,7 @@ class Job:
     nccl: str | None
     groups: tuple[Group, ...]
     world_guessed: bool = False
+    world_at_least: int = 0
 
 
 @dataclass(frozen=True, slots=True)

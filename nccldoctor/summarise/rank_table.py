@@ -6,7 +6,7 @@ from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.events import CommInit
+from nccldoctor.events import CommInit, DumpSignal
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
 from nccldoctor.model.ranks import Ranks
@@ -106,7 +106,7 @@ def job(facts: Facts) -> Job:
     hosts = sorted({case.pods.place(name) for name in names})
     guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
     groups = tuple(group for group in case.groups if group.learned != "unnamed")
-    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed)
+    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed, case.world_at_least)
 
 
 def notices(facts: Facts) -> tuple[str, ...]:
@@ -123,4 +123,5 @@ def alarm(facts: Facts) -> Alarm | None:
     if event is None or event.is_stop_by_person:
         return None
     time = event.time if event.time is not None and event.time.year != YEARLESS else None
-    return Alarm(event.rank, event.place, time)
+    told_by = event.from_rank if isinstance(event, DumpSignal) else None
+    return Alarm(event.rank if told_by is None or told_by < 0 else told_by, event.place, time)

@@ -1,18 +1,74 @@
-"""The number of ranks of the job, where a program or a launcher prints it: 8 in ``world_size=8``.
+"""The number of ranks of the job, as programs and launchers print it: 8 in ``world_size=8``.
 
-Sources: torch ``elastic/agent/server/api.py`` (``global_world_sizes``), Lightning ``fabric/utilities/distributed.py`` (processes
-registered), Megatron-LM ``training/arguments.py``, and the usual words of training scripts.
+Three notes: ``job-size`` is the number as a launcher or a framework counts the whole job; ``world-size`` is what a program prints, who may
+mean a part of it; ``least-size`` is what the job has at least. Sources: torch ``elastic/agent/server/api.py`` (``global_world_sizes``) and
+``distributed/launcher/api.py`` (launch configs), Lightning ``fabric/utilities/distributed.py`` (processes registered), Megatron-LM
+``training/arguments.py``, and the usual words of training scripts.
 """
 
 from __future__ import annotations
 
-from nccldoctor.parsers.base import line_parser
-from nccldoctor.parsers.rows import RowParser, Table
+from collections.abc import Iterable
+from itertools import chain
+
+from nccldoctor.events import Event, Note
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import RowParser, Table, first_fit
+from nccldoctor.patterns import lazy
+
+_PART = lazy(
+    r"(?i:\b(?:tp|pp|dp|cp|ep|sp|tensor|pipeline|data|model|expert|context|sequence|sub|shard(?:ing)?|replica(?:te)?)"
+    r"[ _-]{0,3}(?:model[ _-])?(?:group|parallel|mesh|comm(?:unicator)?)\b[^=,;]{0,40}$"
+    r"|\[(?:tp|pp|dp|cp|ep|tensor|pipeline|data|expert|context)[ _-]?(?:group|parallel)?[ _]?\d{0,3}\])"
+)
+_CONFIG = lazy(r"\b(?P<name>min_nodes|max_nodes|nproc_per_node) {0,20}: (?P<value>\d{1,6})\b")
+_PROCESSES = lazy(r"--nproc[_-]per[_-]node(?:[ =]|', '){1,2}(\d{1,5})\b")
+_NODES = lazy(r"--nnodes(?:[ =]|', '){1,2}(?P<least>\d{1,6})(?::(?P<most>\d{1,6}))?\b")
+
+MOST_RANKS = 1_000_000
+"""More ranks than any job has."""
 
 
 @line_parser
 class WorldSizeParser(RowParser):
-    """*note* ``world-size``; its detail is the number."""
+    """*note* ``job-size`` or ``world-size``; its detail is the number. The size of a parallel group is none of the job."""
 
     longest = 4_000
     rows = Table(__file__).rows
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        """Words such as *tensor-parallel group* in front of a number say whose size it is."""
+        text = self.searched_text(line)
+        fit = first_fit(self.rows, text)
+        if fit and not _PART.search(text[: fit[1].start()][-200:]):
+            yield from super().parse(line)
+
+    def searched_text(self, line: Line) -> str:
+        """With the marks in front of the message: one of them may be ``[rank 0/8]``."""
+        return line.raw[: self.longest]
+
+
+@line_parser
+class LaunchSizes(LineParser):
+    """*note* with processes times nodes, of torchrun's launch configs or its command line.
+
+    A range of nodes (``1:4``), or no word on the nodes, tells what the job has at least.
+    """
+
+    literals = ("Starting elastic_operator", "--nproc_per_node", "--nproc-per-node")
+
+    def parse(self, line: Line) -> Iterable[Event]:
+        is_told = "launch configs" in line.body
+        if is_told:
+            found = chain.from_iterable(_CONFIG.finditer(near.body) for near in line.following(12))
+            words = {hit["name"]: int(hit["value"]) for hit in found}
+            processes, least, most = (words.get(name) for name in ("nproc_per_node", "min_nodes", "max_nodes"))
+        else:
+            count, nodes = _PROCESSES.search(line.body), _NODES.search(line.body)
+            processes = int(count[1]) if count else None
+            least = int(nodes["least"]) if nodes else None
+            most = int(nodes["most"] or nodes["least"]) if nodes else None
+        if processes is None or processes * (least or 1) >= MOST_RANKS:
+            return
+        what = "least-size" if least is None or least != most else "job-size" if is_told else "world-size"
+        yield Note(**common(line, what=what, detail=str(processes * max(1, least or 1))))

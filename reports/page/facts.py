@@ -28,8 +28,7 @@ def tone(finding: Finding) -> str:
 def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
     """Names and values that describe the job: world size, hosts, groups, versions, the start of the stall."""
     job, call = diagnosis.job, diagnosis.verdict.stalled
-    world = wording.plural(job.world_size, "rank") if job.world_size is not None else "size not known"
-    out = [("World", world + (" (guessed from the highest)" if job.world_guessed else ""))]
+    out = [("World", wording.world(job) + (" (guessed from the highest)" if job.world_guessed else ""))]
     if job.hosts:
         out.append(("Hosts", line(job.hosts[0], 60) if len(job.hosts) == 1 else str(len(job.hosts))))
     if job.groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RemedyAdvice, Role, Stalled
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RemedyAdvice, Role, Stalled
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
@@ -18,16 +18,26 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
 
     Without the 4 where the group's size is unknown; "" where it has no known member.
     """
-    members, world = call.members, diagnosis.job.world_size
+    members, job = call.members, diagnosis.job
     if not members:
         return ""
-    learned = next((group.learned for group in diagnosis.job.groups if group.label == call.group), "")
-    if learned == "log" or call.group == NOT_NAMED or (learned == "assumed" and world is None):
+    learned = next((group.learned for group in job.groups if group.label == call.group), "")
+    is_open = learned == "assumed" and job.world_size is None
+    if is_open and job.world_at_least > len(call.entered):
+        return f"{len(call.entered):,} of {world(job)} arrived"
+    if learned == "log" or call.group == NOT_NAMED or is_open:
         return f"{plural(len(call.entered), 'rank')} arrived, of how many is not known"
-    guessed = diagnosis.job.world_guessed and len(members) == world
+    guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
     seen = "are seen to have arrived" if call.unseen else "arrived"
     return f"{len(call.entered):,} of {plural(len(members), noun)} {seen}"
+
+
+def world(job: Job) -> str:
+    """The number of ranks of the job: ``8 ranks``, ``at least 16 ranks``, or that it is not known."""
+    if job.world_size is not None:
+        return plural(job.world_size, "rank")
+    return f"at least {plural(job.world_at_least, 'rank')}" if job.world_at_least > 1 else "size not known"
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
@@ -291,7 +301,7 @@ def _first_alarm(diagnosis: Diagnosis) -> str:
         return f"Rank {alarm.rank} itself raised the first alarm."
     if alarm.rank in finding.victims:
         return f"Rank {alarm.rank} raised the first alarm, but it only waits."
-    return ""
+    return "" if alarm.rank in finding.suspects else f"Rank {alarm.rank} raised the first alarm."
 
 
 def _ruled_out(diagnosis: Diagnosis) -> str:

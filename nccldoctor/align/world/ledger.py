@@ -15,7 +15,7 @@ from itertools import chain
 from nccldoctor.align.exits import can_precede_alarm
 from nccldoctor.align.liveness import Liveness, RankActivity
 from nccldoctor.align.wait_graph import WaitGraph
-from nccldoctor.events import HeartbeatStuck, NcclError, SocketError
+from nccldoctor.events import DumpSignal, HeartbeatStuck, NcclError, SocketError
 from nccldoctor.identify.case import Case
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
@@ -66,6 +66,7 @@ def _waiting(case: Case, liveness: Liveness) -> Iterator[int]:
     """Ranks that were in a call, though no record may name it."""
     aborts = any(own.alarms and _was_aborted(own) for own in liveness.by_rank.values())
     yield from _ranks_with_lost_peer(case, liveness)
+    yield from (e.from_rank for e in case.of(DumpSignal) if e.from_rank is not None and e.from_rank >= 0)
     for rank, own in liveness.by_rank.items():
         if (
             any(not isinstance(e, HeartbeatStuck) for e in own.alarms)

@@ -70,10 +70,21 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
         _headline(facts, stall, trouble, bool(stacks)),
         citations or [_what_was_read(facts)],
         (Doubt.at_most(Confidence.CANNOT_TELL, _missing_proof(stall)),),
-        suspects=stall.ranks if stall.kind in (StallKind.ABSENT, StallKind.HIDDEN) else ranks_without_alarm(facts),
+        suspects=_suspects(facts, stall),
         call=call,
         stalled=None if call is not None else stalled_line(facts),
     )
+
+
+def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
+    """The ranks that may be missing.
+
+    Nobody where that is said of most of the ranks that are known, and the job may have more.
+    """
+    if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
+        return ranks_without_alarm(facts)
+    is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
+    return Ranks() if is_most else stall.ranks
 
 
 def _missing_proof(stall: ObservedStall) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 from builders.cases import WORLD, Log, RecordedRank, Team, case, gave_up, group_named, ingested, said, world
 
-from nccldoctor.events import CollectiveTimeout, CommInit, GroupRef, Heartbeat, Note, Setting, StoreError, WorkStatus
+from nccldoctor.events import GroupRef, Heartbeat, WorkStatus
 from nccldoctor.identify.case import Case
-from nccldoctor.identify.group_members import known_world_size
 from nccldoctor.identify.groups import build_groups
-from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.recorded_calls import Batch
 
 EIGHT = world(8)
 
@@ -171,70 +168,8 @@ def test_what_means_the_default_group(ref: GroupRef | None, default: bool) -> No
     assert naming.find(ref, None) is None
 
 
-# ---- the size of the world
-
-
-def test_the_default_group_goes_before_all_other_words_on_the_world() -> None:
-    read = ingested(RecordedRank(0, EIGHT).call())
-    events = [said(CommInit, nranks=4)]
-    assert known_world_size(read.batch, events, {"WORLD_SIZE": 2}) == 8
-
-
-def test_the_world_by_communicators_then_by_settings() -> None:
-    events = [said(CommInit, nranks=2), said(CommInit, nranks=16)]
-    assert known_world_size(Batch.empty(), events, {"WORLD_SIZE": 2}) == 16
-    assert known_world_size(Batch.empty(), [], {"WORLD_SIZE": 2}) == 2
-    assert known_world_size(Batch.empty(), [], {}) is None
-
-
-def test_the_world_by_the_sizes_of_a_gather() -> None:
-    ref = GroupRef(pg_id=0, uid="0", desc="default_pg")
-
-    def line(**more: object) -> CollectiveTimeout:
-        values = {"op": "_ALLGATHER_BASE", "numel_in": 100, "numel_out": 1600, "group": ref} | more
-        event = said(CollectiveTimeout, 3, seq=1, **values)
-        assert isinstance(event, CollectiveTimeout)
-        return event
-
-    assert known_world_size(Batch.empty(), [line()], {}) == 16
-    assert known_world_size(Batch.empty(), [line(op="_REDUCE_SCATTER_BASE", numel_in=1600, numel_out=100)], {}) == 16
-    assert known_world_size(Batch.empty(), [line(op="ALLREDUCE")], {}) is None, "an all-reduce has one size"
-    assert known_world_size(Batch.empty(), [line(group=GroupRef(pg_id=2, uid="5", desc="tp"))], {}) is None
-    assert known_world_size(Batch.empty(), [line(numel_out=1601)], {}) is None
-
-
-def test_a_world_smaller_than_a_rank_in_it_is_not_believed() -> None:
-    setting = said(Setting, name="WORLD_SIZE", value="4")
-    found = case(logs=[Log("all.log", [setting, said(Heartbeat, 6), said(Heartbeat, 0)])])
-    assert found.world_size != 4
-    assert 6 in found.world
-
-
-def test_two_ranks_of_many_do_not_make_a_world() -> None:
-    found = case(logs=[Log("r2.log", [said(Heartbeat, 2)], rank=2), Log("r5.log", [said(Heartbeat, 5)], rank=5)])
-    assert found.world_size is None
-    assert found.groups[0].learned == "assumed"
-
-
-def test_a_store_that_misses_clients_has_not_counted_the_world() -> None:
-    logs = [Log(f"r{r}.log", [said(Heartbeat, r)], rank=r) for r in (0, 1)]
-    waiting = Log("store.log", [said(StoreError, operation="clients-missing", missing=2)])
-    assert case(logs=logs).world_size == 2
-    assert case(logs=[*logs, waiting]).world_size is None
-
-
 def test_calls_of_a_dump_without_a_rank_belong_to_no_group() -> None:
     read = ingested(RecordedRank(0).call(), (None, RecordedRank(1).call().data()))
     naming, codes = build_groups(read.batch, (0, None), [], Ranks(range(4)), True)
     assert codes.tolist() == [0, -1]
     assert (1, "0") in naming.by_local
-
-
-def test_a_printed_world_size_is_the_last_resort_before_a_guess() -> None:
-    """Programs print ``world_size=8``; engines that serve print 1 for each process, which tells nothing of the job."""
-    printed = [
-        Note(place=Place(0, "job.log", line=i), text="", what="world-size", detail=n) for i, n in enumerate("18")
-    ]
-    assert known_world_size(Batch.empty(), printed, {}) == 8
-    assert known_world_size(Batch.empty(), printed, {"WORLD_SIZE": 16}) == 16
-    assert known_world_size(Batch.empty(), printed[:1], {}) is None

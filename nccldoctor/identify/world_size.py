@@ -1,0 +1,129 @@
+"""Finds how many ranks the job has, or how many at least.
+
+What counts the whole job is proof: the members of the default group, a launcher, the store. What may count a part of it (a communicator,
+``world_size=8`` of some program, the sizes of a gather) is a lower bound; it is the number of the job where most of those ranks were
+heard and none beyond. Example: a gather makes 8 ranks out of 1, and ranks 0-6 were heard: the job has 8. Of rank 9 alone, whose gather
+makes 16 in a group that no line names, it has at least 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nccldoctor.events import (
+    CollectiveTimeout,
+    CommInit,
+    DumpSignal,
+    Event,
+    InspectorRecord,
+    NcclError,
+    Note,
+    RasStatus,
+    Setting,
+    StoreError,
+    WorkStatus,
+)
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.recorded_calls import Batch
+from nccldoctor.parsers.event_details import barrier_counts, call_sizes, expected_clients, group_size
+
+GATHERS = frozenset({"ALLGATHER", "_ALLGATHER_BASE", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE"})
+"""Operations whose output is their input times the number of members, or the other way round."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSize:
+    """The number of ranks of the job, None where nothing proves it, and how many it has at least."""
+
+    exact: int | None
+    at_least: int
+
+
+def world_size(batch: Batch, events: Sequence[Event], seen: Ranks) -> WorldSize:
+    """The size of the job by all that was read; ``seen`` are the ranks that anything names."""
+    recorded = [len(c.ranks) for d in batch.dumps for c in d.config if c.desc == "default_pg" and c.ranks]
+    above = max(seen, default=-1) + 1
+    if recorded:
+        size = max(recorded)
+        return WorldSize(size if above <= size else None, max(size, above))
+    parts = [*_sizes_of_parts(events), *_gather_sizes(events, is_whole=False)]
+    least = max((*parts, *_least_sizes(events), above))
+    whole = next((size for size in _sizes_of_the_job(events) if size >= least), None)
+    if whole is None and least in parts and 2 * len(seen) >= least:
+        whole = least
+    return WorldSize(whole, whole or least)
+
+
+def _sizes_of_the_job(events: Sequence[Event]) -> Iterator[int]:
+    """Sizes that are told of the whole job, the surest first: any script may set a variable."""
+    yield from (e.nranks for e in events if isinstance(e, RasStatus) and e.what == "TOTAL" and e.nranks)
+    yield from _gather_sizes(events, is_whole=True)
+    for event in events:
+        if isinstance(event, Note) and event.what == "group-options" and _is_default(event):
+            yield from filter(None, [group_size(event.detail)])
+    yield from _noted(events, "job-size")
+    yield from _stored_sizes(events)
+    settings = [e for e in events if isinstance(e, Setting) and e.name == "WORLD_SIZE" and e.value.isdigit()]
+    yield from (int(e.value) for e in settings[-1:])
+
+
+def _sizes_of_parts(events: Sequence[Event]) -> Iterator[int]:
+    """Sizes of which nothing says that they are those of the whole job.
+
+    Engines that serve print a world of 1 for each of their processes.
+    """
+    yield from (e.nranks for e in events if isinstance(e, CommInit | InspectorRecord) and e.nranks)
+    yield from (size for size in _noted(events, "world-size") if size > 1)
+
+
+def _least_sizes(events: Sequence[Event]) -> Iterator[int]:
+    """Sizes that the job has at least: by its launcher, by its groups, and by ranks of which others tell."""
+    yield from _noted(events, "least-size")
+    for event in events:
+        if isinstance(event, Note) and event.what == "group-options":
+            yield from filter(None, [group_size(event.detail)])
+        elif isinstance(event, DumpSignal) and event.from_rank is not None:
+            yield event.from_rank + 1
+
+
+def _noted(events: Sequence[Event], what: str) -> Iterator[int]:
+    return (int(e.detail) for e in events if isinstance(e, Note) and e.what == what)
+
+
+def _stored_sizes(events: Sequence[Event]) -> Iterator[int]:
+    """The number of ranks that the store of the job waited for: 8 in ``7/8 clients joined``."""
+    lines = (e.text for e in events if isinstance(e, StoreError))
+    counts = (barrier_counts(text) or (expected_clients(text), 0) for text in lines)
+    return iter(sorted((size for size, _ in counts if size), reverse=True))
+
+
+def _gather_sizes(events: Sequence[Event], *, is_whole: bool) -> Iterator[int]:
+    """Members by the sizes of gathers: input 100 and output 1600 make 16.
+
+    ``is_whole`` asks for those of the default group, else for those of other groups and of groups that no line names.
+    """
+    of_default = {
+        (e.rank, e.failed) for e in events if isinstance(e, WorkStatus) and e.failed is not None and _is_default(e)
+    }
+    for event in events:
+        op, numel_in, numel_out = _call_sizes(event)
+        small, big = sorted((numel_in or 0, numel_out or 0))
+        if op not in GATHERS or not small or big % small or big == small:
+            continue
+        seq = event.seq if isinstance(event, CollectiveTimeout) else None
+        is_default = _is_default(event) if event.group is not None else (event.rank, seq) in of_default
+        if is_default is is_whole:
+            yield big // small
+
+
+def _is_default(event: Event) -> bool:
+    group = event.group
+    return group is not None and (group.desc == "default_pg" or (not group.desc and group.uid == "0"))
+
+
+def _call_sizes(event: Event) -> tuple[str | None, int | None, int | None]:
+    """Operation, input and output elements of the call that a timeout or an NCCL error is about."""
+    if isinstance(event, CollectiveTimeout):
+        return event.op, event.numel_in, event.numel_out
+    return (call_sizes(event.text) if isinstance(event, NcclError) else None) or (None, None, None)
