@@ -151,6 +151,8 @@ def exception(
             continue
         if caught and not raised.logged:
             continue
+        if not raised.type and not context.ranks_of(of):
+            continue  # a traceback that is cut before its name, of a rank that nobody can name
         if type_ and not any(part.lower() in raised.type.lower() for part in type_):
             continue
         if message and not any(part.lower() in f"{raised.message}\n{raised.text}".lower() for part in message):

@@ -182,6 +182,16 @@ def moment(context: Context, *, is_: Moment) -> Answer:
     return Met(asked, says, place) if met else Unmet(asked, says)
 
 
+@predicate(weight=0.25)
+def first_call_on_few_hosts(context: Context, *, ranks: int) -> Answer:
+    """The job stalled at the first call, and so few ranks fit on one or two hosts."""
+    size = context.survey.case.world_size
+    most = max([*context.survey.case.world, *context.finding.suspects, *context.finding.victims], default=0) + 1
+    if max(size or 0, most) > ranks:
+        return Unmet(_MOMENTS["first-call"], f"the job has {max(size or 0, most)} ranks or more")
+    return moment(context, is_="first-call")
+
+
 def _progress(context: Context) -> tuple[int | None, str, str | None]:
     """The last step seen before the first timeout, a text if that is an epoch's end, and the place."""
     last, phase = context.survey.last_step, context.survey.last_phase

@@ -25,12 +25,30 @@ def in_state(state: str) -> Job:
     )
 
 
+FAILED = "E0909 14:03:50.013000 4116 torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: -9) local_rank: 4 (pid: 4120)"
+CUT = "Traceback (most recent call last):"
+
 STEPS = {
     "a crash in native code": (lambda: Job().ends({5: -11}, 1), "killed-without-record", "PYTHONFAULTHANDLER"),
     "a kill": (lambda: Job().ends({5: -9}, 1), "killed-without-record", "who ended it"),
     "a worker without shared memory": (lambda: worker_lost("Bus error"), "dataloader-worker-killed", "shm-size"),
     "a worker that was killed": (lambda: worker_lost("Killed"), "dataloader-worker-killed", "prefetch_factor"),
     "a worker that crashed": (lambda: worker_lost("Segmentation fault"), "dataloader-worker-killed", "num_workers=0"),
+    "a bus error": (lambda: Job().ends({5: -7}, 1), "shm-too-small", "shm-size"),
+    "a kill beside the beginning of a traceback": (
+        lambda: Job(steps=0).raw("torchrun.log", FAILED, CUT),
+        "killed-without-record",
+        "who ended it",
+    ),
+    "GPU memory that is full at the set-up": (
+        lambda: Job(steps=0).raw(
+            "node0.log",
+            "node0:77:88 [3] include/alloc.h:185 NCCL WARN Cuda failure 'out of memory'",
+            "node0:77:88 [3] NCCL INFO init.cc:1358 -> 1",
+        ),
+        "cuda-oom-one-rank",
+        "leftover process",
+    ),
     "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Repair that error"),
     "an exit code alone": (lambda: Job().ends({5: 3}, 1), "rank-crash-first", "os._exit"),
     "a stopped process": (lambda: in_state("T"), "process-stopped", "kill -CONT"),
