@@ -62,6 +62,8 @@ def split_frame(frame: str) -> tuple[str, str]:
     where = where.rstrip(")")
     file, colon, line = where.rpartition(":")
     short = name if not name.startswith("<") and set("@:(") & set(name) else name.rpartition(".")[2]
+    if "::" in name:  # without arguments and template parameters: c10d::Work::wait
+        short = name.partition("(")[0].partition("<")[0] or name
     return short.strip(), (file if colon and line.isdigit() else where).replace("\\", "/")
 
 
@@ -78,11 +80,25 @@ def _meaningful(frames: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _wait(frames: Sequence[str]) -> tuple[_Row, str] | None:
-    """The row and the function of the first meaningful frame, if that frame waits."""
-    for function, file in _meaningful(frames):
+    """Row and function of the first meaningful frame, if it waits; of its caller where it is native."""
+    named = _meaningful(frames)
+    for function, file in named:
         row = _match("waiting", function, file)
-        return (row, function) if row else None
+        if row is None:
+            return None
+        return (row, function) if file.endswith(".py") else _made_by(row, function, named)
     return None
+
+
+def _made_by(row: _Row, function: str, callers: Iterator[tuple[str, str]]) -> tuple[_Row, str]:
+    """The call by which a program made a native wait: ``all_reduce`` for ``c10d::Work::wait``, ``MPI_Bcast`` for ``MPIC_Wait``."""
+    for outer, file in callers:
+        made_by = _match("waiting", outer, file)
+        if made_by is not None and (file.endswith(".py") or made_by.kind == row.kind):
+            row, function = made_by, outer
+        if file.endswith(".py"):
+            break
+    return row, function
 
 
 def is_waiting(frames: Sequence[str]) -> bool:

@@ -15,6 +15,9 @@ from itertools import chain
 
 from nccldoctor.model.errors import InputError
 
+FAMILY = "number in the name, one of a family"
+"""The rule that takes such a number for a rank: it may be that of a process."""
+
 SURE_BELOW = 1024
 """Numbers of a family are taken for ranks below this, or below ``16 x`` its size."""
 
@@ -109,7 +112,7 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
             if name in slurm:
                 clues["rank"] = slurm[name], "Slurm task in the name"
             elif name in families:
-                clues["rank"] = families[name], "number in the name, one of a family"
+                clues["rank"] = families[name], FAMILY
         out.append(_hint(clues))
     return out
 

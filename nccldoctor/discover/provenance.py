@@ -44,6 +44,11 @@ _PRINTED = lazy(
 )
 """Begins a line that a logger, launcher, scheduler, kernel or tracing shell printed."""
 
+_STACK = lazy(
+    r"Traceback for thread \d{1,10} |TID \d{1,10}:$|Thread \d{1,10} \((?:idle|active|Thread 0x)|(?:Current thread|Thread) 0x[0-9a-f]{4,16} "
+)
+"""Begins the stack of a thread: its frames quote source and list variables, which look like code and like settings."""
+
 _SENTENCE = lazy(
     r"(?:\b(?:the|a|an|is|was|were|are|we|i|it|that|this|then|and|but|of|to|so|they|you|our|my|not|if|from|for"
     r"|with|on|in|at)\b.{0,400}?){2}",
@@ -176,6 +181,8 @@ def kind_of_text(head: bytes, name: str, *, is_json: bool) -> SourceKind | None:
     if named is not None and (printed <= MOST_QUOTED * len(plain) or _telling(named, lines) >= named.least):
         return named.kind
     if printed > (0 if is_output_name else MOST_LOGGED * len(plain)):
+        return None
+    if any(map(_STACK.match, plain)) and not _is_prose(plain, name):
         return None
     found = next((shape.kind for shape in _SHAPES if _has_shape(shape, lines, plain)), None)
     return found or (SourceKind.NOTES if not is_output_name and _is_prose(plain, name) else None)

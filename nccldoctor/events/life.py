@@ -85,9 +85,11 @@ class Stack(Event):
 
     ``main`` marks the main thread, ``helper`` a process that a rank started, such as a worker of its data loader; ``state`` is idle,
     active or active+gil where the tool prints it. ``look`` counts the looks at the job from 1 on; 0 where it is not known.
+    ``ident`` is the number of the thread as the tool prints it, which tells processes apart where nothing else does.
     """
 
     thread: str | None = None
+    ident: str | None = None
     frames: tuple[str, ...] = ()
     main: bool = False
     helper: bool = False

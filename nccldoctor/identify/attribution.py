@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nccldoctor.discover.filename_hints import FAMILY
 from nccldoctor.events import (
     Event,
     GpuError,
@@ -56,7 +57,7 @@ class _FileRanks:
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
-    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(parsed)))
+    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(parsed))))
     events = [event for one in parsed for event in one.events]
     processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
@@ -82,6 +83,16 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     dump_rank, dump_gaps = _dump_ranks(dumps, {one.source.id: one.source.rank for one in parsed})
     looked = with_looks(named, {source.id: source for source in sources})
     return Attributed(looked, sources, dump_rank, processes, (*gaps, *dump_gaps))
+
+
+def _without_ranks_of_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
+    """``stack.41.txt`` of process 41, as the stack itself says: the number in the name is no rank."""
+    return [
+        replace(one, source=replace(one.source, rank=None, pid=one.source.rank, why=""))
+        if one.source.why == FAMILY and any(_is_of_stack_tool(e) and e.pid == one.source.rank for e in one.events)
+        else one
+        for one in parsed
+    ]
 
 
 def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:

@@ -46,7 +46,9 @@ def _is_counted(event: Event) -> bool:
 def _process(event: Event) -> Hashable:
     if event.rank is not None:
         return event.rank
-    return (event.host, event.pid) if event.pid is not None else event.place.path.rpartition("/")[2]
+    if event.pid is not None:
+        return event.host, event.pid
+    return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None
 
 
 def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int, int]:

@@ -25,9 +25,12 @@ _PYSTACK = lazy(
     r'\((?P<kind>Python|C)\) File "(?P<file>[^"]{1,600})", line (?P<line>\d{1,9}), in (?P<name>\S{1,200})(?:'
     r" \((?P<lib>[^)]{1,200})\))?"
 )
+_EU_STACK = lazy(
+    r"^#\d{1,4} {1,3}0x[0-9a-f]{8,16}(?: - 1)?(?: {1,4}(?P<name>\S[^\n]{0,300}?))?(?: - (?P<lib>/\S{1,300}))?$"
+)
 _HEAD = lazy(
     r"Thread (?:\d{1,10}|0x[0-9A-Fa-f]{1,16}) \(|Current thread 0x|Process \d{1,10}: |=== Rank \d{1,7}: |Traceback"
-    r" for thread |Traceback \(most recent"
+    r" for thread |Traceback \(most recent|TID \d{1,10}:$|PID \d{1,10} - "
 )
 """What begins the next thread or process in any of the tools' outputs."""
 
@@ -56,6 +59,14 @@ def gdb_frame(body: str) -> str | None:
     where = _GDB_WHERE.search(body[-620:])
     place = (where["at"] or PurePosixPath(where["lib"]).name) if where else "?"
     return f"{hit['name'].strip()} ({place})"
+
+
+def eu_stack_frame(body: str) -> str | None:
+    """``#1  0x00007fbb select_poll_poll - /usr/lib/x.so`` as ``select_poll_poll (x.so)``."""
+    hit = _EU_STACK.search(body)
+    if hit is None:
+        return None
+    return f"{hit['name'] or '??'} ({PurePosixPath(hit['lib']).name if hit['lib'] else '?'})"
 
 
 def pystack_frame(body: str) -> str | None:

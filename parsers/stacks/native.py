@@ -1,6 +1,7 @@
-"""Stacks of debuggers that see native frames: gdb, cuda-gdb and pystack.
+"""Stacks of debuggers that see native frames: gdb, cuda-gdb, eu-stack and pystack.
 
-Sources: gdb ``thread apply all bt``, pystack 1.3 ``remote --native``.
+Sources: gdb ``thread apply all bt`` and ``py-bt`` (CPython ``Tools/gdb/libpython.py``), elfutils 0.188 ``src/stack.c``, pystack 1.3 to 1.7
+``remote --native``.
 """
 
 from __future__ import annotations
@@ -90,3 +91,53 @@ class PystackParser(LineParser):
                 state=hit["state"] or None,
                 tool="pystack",
             )
+
+
+@line_parser
+class EuStackParser(LineParser):
+    """``eu-stack -p PID``: *TID 7:* heads each thread. The main thread has the number of the process."""
+
+    literals = ("TID ",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One stack for each thread with frames."""
+        hit = _TID.search(line.body)
+        frames = sf.collect(line, sf.eu_stack_frame) if hit else ()
+        if hit is None or not frames:
+            return
+        above = (_PID.search(one.body) for one in line.preceding(FAR))
+        pid = next((int(found["pid"]) for found in above if found), line.mark.pid)
+        main = pid == int(hit["tid"])
+        fields = owner_of(line, NEAR).stack_fields(line) | ({"pid": pid} if pid is not None else {})
+        yield Stack(**fields, thread=None, frames=frames, main=main, tool="eu-stack")
+
+
+_TID = lazy(r"^TID (?P<tid>\d{1,10}):$")
+_PID = lazy(r"^PID (?P<pid>\d{1,10}) - (?:process|core)$")
+
+
+@line_parser
+class PyBtParser(LineParser):
+    """``py-bt`` of gdb: the Python frames of the thread that it stands in, the innermost first."""
+
+    literals = ("Traceback (most recent call first)",)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """One stack, of the thread named above it, else of the main one if it rests on a module."""
+        frames = sf.collect(line, sf.faulthandler_frame)
+        if not frames:
+            return
+        head = next((found for above in line.preceding(3) if (found := _GDB.search(above.body))), None)
+        main = head["no"] == "1" if head else frames[-1].startswith("<module> ")
+        fields = owner_of(line, FAR if main else NEAR).stack_fields(line)
+        if main and head and fields["pid"] is None:
+            fields["pid"] = int(head["lwp"])
+        is_helper = main and sf.is_helper_process(frames)
+        yield Stack(
+            **fields,
+            thread=head["name"] if head else None,
+            frames=frames,
+            main=main and not is_helper,
+            helper=is_helper,
+            tool="gdb",
+        )

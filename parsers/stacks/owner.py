@@ -37,6 +37,13 @@ _JOINED = lazy(
 """A line between the stacks of two ranks in one file: ``===== rank 3 =====``, ``==> stacks/rank_3.txt <==``."""
 
 
+_JOINED_PID = lazy(
+    r"^\s{0,3}[=#*+>~-]{2,80}\s{0,3}(?:[\w./-]{1,200}[/_.-])?(?:[Pp]id|PID|[Pp]rocess)[ _:=#-]{0,2}(?P<pid>\d{2,10})(?![\d.]\d).{0,120}$"
+    r"|^[+$#>] .{0,120}\b(?:py-spy dump|pystack remote|(?:cuda-)?gdb|eu-stack|[gp]stack)\b[^|]{0,80}?[ =](?P<asked>\d{2,10})\b"
+)
+"""The same with the number of a process: ``=== pid 4711 ===``, ``+ py-spy dump --pid 4711`` as a tracing shell prints it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The process above a thread: rank and host from the debug server, pid and command lines from py-spy."""
@@ -73,6 +80,8 @@ def owner_of(line: Line, reach: int = FAR) -> Owner:
             return replace(owner, rank=int(hit["rank"]), host=short_host((hit["host"] or "").strip("[]")) or None)
         if (joined := _JOINED.search(body)) is not None:
             return replace(owner, rank=int(joined["rank"]))
+        if owner.pid is None and (joined := _JOINED_PID.search(body)) is not None:
+            return replace(owner, pid=int(joined["pid"] or joined["asked"]))
         if "Process " in body and (hit := _PROCESS.search(body)):
             command = hit["command"].strip()
             if hit["parent"]:

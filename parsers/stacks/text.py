@@ -50,6 +50,7 @@ class PySpyParser(LineParser):
         yield Stack(
             **above.stack_fields(line),
             thread=hit["name"],
+            ident=hit["id"],
             frames=frames,
             main=main and not is_helper,
             helper=main and is_helper,
@@ -82,6 +83,7 @@ class FaulthandlerParser(LineParser):
         yield Stack(
             **above.stack_fields(line),
             thread=hit["name"],
+            ident=hit["id"],
             frames=frames,
             main=main and not is_helper,
             helper=is_helper,

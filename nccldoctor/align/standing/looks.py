@@ -173,10 +173,12 @@ def _with_states(look: Look, states: Iterable[Stack | ProcessState]) -> Look:
 
 
 def process_of(event: Stack | ProcessState) -> Hashable:
-    """The rank of a process, else its host and pid, else its file."""
+    """The rank of a process, else its host and pid, else its file and the number of its main thread."""
     if event.rank is not None:
         return event.rank
-    return (event.host or "", event.pid) if event.pid is not None else event.place.path.rpartition("/")[2]
+    if event.pid is not None:
+        return event.host or "", event.pid
+    return event.place.path.rpartition("/")[2], event.ident if isinstance(event, Stack) else None
 
 
 def _helpers(case: Case) -> tuple[Stack, ...]:

@@ -23,6 +23,7 @@ from nccldoctor.diagnose.signs.framework_reports import open_report_headline, op
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
+from nccldoctor.diagnose.signs.where_ranks_stand import where_they_stand
 from nccldoctor.events import (
     CallTimeout,
     DesyncReport,
@@ -125,9 +126,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     if stall.health.unexplained:
         return f"A line that looks like a failure was not understood: {stall.health.unexplained[0].text[:120]}"
     if has_stacks:
-        return (
-            "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
-        )
+        return where_they_stand(facts)
     return f"There is not enough to judge: {_missing(facts)}"
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework
+from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework, wait_of
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
@@ -128,6 +128,36 @@ def _in_framework(stance: Stance) -> str:
 
 def _short(place: str) -> str:
     return innermost((place,)) if place else ""
+
+
+def where_they_stand(facts: Facts) -> str:
+    """What the first process does that was looked at, where nothing shows more.
+
+    Example: ``Process 41 stands in next_batch (data.py:34) (waits for the data loader); nothing shows whether it still moves``.
+    """
+    stances = list(facts.looks.newest.values())
+    if not stances:
+        return (
+            "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
+        )
+    first = next((s for s in stances if s.posture.is_wait), stances[0])
+    does = waits_in([first]) if first.posture.is_wait else what_it_does([first])
+    call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
+    does += f"; a thread of it {call}" if call else ""
+    others = "; the other ranks left no stack" if len(stances) == 1 and first.posture.is_wait else ""
+    text = f"{who([first])} {does}{others}; nothing shows whether it still moves"
+    return text[0].upper() + text[1:]
+
+
+def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
+    """The wait of a thread that runs the backward pass for the main thread: ``waits for a peer in all_gather``."""
+    near = (e for e in facts.case.of(Stack) if e.place.source == stance.event.place.source and not e.main)
+    waits = (
+        activity_of(e.frames)
+        for e in near
+        if e.pid == stance.event.pid and (wait_of(e.frames) or ("", ""))[0] == "call"
+    )
+    return next((does for does in waits if does), "")
 
 
 def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:

@@ -231,3 +231,74 @@ def test_a_pid_without_a_rank_is_named_as_a_process(tmp_path: Path) -> None:
     incident = nccldoctor.analyze(tmp_path)
     assert told(incident) == ("not-arrived", "", "low")
     assert "rocess 4302" in incident.verdict.headline
+
+
+def of_faulthandler(ident: str, *frames: str) -> str:
+    return f"Current thread 0x00007{ident} (most recent call first):\n" + "".join(
+        f"  File {frame}\n" for frame in frames
+    )
+
+
+def test_processes_without_a_name_in_one_log_are_told_apart_by_their_threads(tmp_path: Path) -> None:
+    in_call = (
+        '"/opt/torch/distributed/distributed_c10d.py", line 3252 in all_reduce',
+        '"/srv/job.py", line 32 in <module>',
+    )
+    reads = ('"/srv/job.py", line 11 in read_rows', '"/srv/job.py", line 32 in <module>')
+    looks = [
+        of_faulthandler(ident, *frames) for ident, frames in (("a1b80", in_call), ("b2b80", in_call), ("c3b80", reads))
+    ]
+    (tmp_path / "job.log").write_text("step=5 loss=0.5\n" + "".join(looks))
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, str(verdict.ranks), verdict.confidence) == ("not-arrived", "", "low"), verdict.headline
+    assert "read_rows (job.py:11)" in verdict.headline
+
+
+SINGLE = 'Thread 0x7F0001 (idle): "MainThread"\n'
+ENGINE = (
+    "Thread 4079 (active)\n    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)\n"
+    "    fetch (deepspeed/runtime/zero/a.py:3)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "says"),
+    [
+        (
+            ("wait (threading.py:302)", "get (queue.py:170)", "__next__ (mt/data/iterators.py:64)"),
+            "(waits for the data loader)",
+        ),
+        ((*BACKWARD[:2], "main (job.py:88)"), "a thread of it waits for a peer in all_gather_into_tensor"),
+        (WAITS, "stands in all_reduce, called in sync (job.py:40); the other ranks left no stack"),
+    ],
+)
+def test_one_stack_says_where_its_process_stands(tmp_path: Path, frames: tuple[str, ...], says: str) -> None:
+    (tmp_path / "log.txt").write_text(SINGLE + "".join(f"    {frame}\n" for frame in frames) + ENGINE)
+    verdict = nccldoctor.analyze(tmp_path).verdict
+    assert (verdict.cause, says in verdict.headline) == ("undetermined", True), verdict.headline
+
+
+def of_pystack(pid: int, *frames: str) -> str:
+    rows = "".join(
+        f'    (Python) File "/srv/{frame}\n        rows = self.take()\n      Arguments:\n        rows: 3\n'
+        for frame in frames
+    )
+    return f"Traceback for thread {pid} (python) [] (most recent call last):\n" + rows
+
+
+def test_a_stack_that_quotes_source_and_locals_is_no_source_and_no_configuration(tmp_path: Path) -> None:
+    main = 'job.py", line 32, in <module>'
+    for pid, last in (
+        (41, 'torch/distributed/distributed_c10d.py", line 3252, in all_reduce'),
+        (42, 'job.py", line 11, in read_rows'),
+    ):
+        (tmp_path / f"stack.{pid}.txt").write_text(of_pystack(pid, main, last))
+    assert "Process 42 stands in read_rows (job.py:11)" in nccldoctor.analyze(tmp_path).verdict.headline
+
+
+def test_the_python_call_names_a_native_wait(tmp_path: Path) -> None:
+    native = ("c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >) (libtorch_cpu.so)", *WAITS)
+    look(tmp_path / "stacks", native, native, READS, native)
+    assert (
+        "ranks 0-1,3 stand in all_reduce, called in sync (job.py:40)" in nccldoctor.analyze(tmp_path).verdict.headline
+    )
