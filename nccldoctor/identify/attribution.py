@@ -299,7 +299,7 @@ def _with_rank(event: Event, source: Source, file_rank: int | None, processes: P
 
 
 def _rank_of(event: Event, file_rank: int | None, processes: ProcessTable, host: str | None) -> int | None:
-    if event.pid is not None:
+    if event.pid is not None and event.written_by is not Writer.SCHEDULER:  # a scheduler's notice is about no process
         rank = processes.rank_of(host, event.pid)
         if rank is not None:
             return rank

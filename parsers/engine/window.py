@@ -110,6 +110,7 @@ class Buffer:
                 yield found
             if at >= edge or limit <= 0:
                 return
+            at += self.data[at : at + 2] == b"\r\n"
             if self.data[at] == 0x0A:
                 number += 1
                 at += 1

@@ -233,3 +233,17 @@ def test_a_host_whose_own_lines_complain_did_not_leave_first() -> None:
     )
     ruling = read({"train.log": lines})
     assert "closed it" not in ruling.verdict["headline"], str(ruling)
+
+
+def test_a_notice_in_the_journal_of_the_launch_script_is_not_of_the_rank_that_it_ran() -> None:
+    """journald puts the name and the pid of the script in front of the scheduler's lines and of those of rank 0."""
+    journal = "".join(
+        f"Mar 02 10:{minute}:00 head run.sh[991]: {said}\n"
+        for minute, said in (
+            ("00", "[rank0]: step 40 loss 1.1"),
+            ("01", NODE_LOST.strip()),
+            ("12", watchdog(0, 50).strip()),
+        )
+    )
+    ruling = read({"job.journal": journal})
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)

@@ -102,6 +102,12 @@ def test_preceding_of_an_unmarked_line_finds_the_writer_it_continues() -> None:
     assert [x.body for x in line.preceding(2)] == ["mine"]
 
 
+def test_a_line_end_of_windows_is_no_empty_line() -> None:
+    (line,) = lines("before\r\nPROBE\r\none\r\n\r\ntwo\r\n")
+    assert [x.body for x in line.following()] == ["one", "", "two"]
+    assert [(x.place.line, x.body) for x in line.preceding()] == [(1, "before")]
+
+
 def test_following_ends_64_kb_away() -> None:
     (line,) = lines("PROBE\n" + "x" * 70_000 + "\nfar away\n")
     assert all("far away" not in x.body for x in line.following())
