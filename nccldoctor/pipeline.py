@@ -13,19 +13,23 @@ from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.diagnose.jackknife import doubted_by_damage
-from nccldoctor.discover.discover import discover
+from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job
 from nccldoctor.identify.runs.stale_dumps import newest_case
+from nccldoctor.ingest.excerpts import read_excerpts
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
+from nccldoctor.summarise.exhibits import exhibits, wanted_lines
+from nccldoctor.summarise.last_lines import last_lines, silences
 from nccldoctor.summarise.lateness import lateness
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
 from nccldoctor.summarise.stack_diff import stack_diff
+from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
 
 if TYPE_CHECKING:
@@ -83,19 +87,26 @@ def analyze(
     judged = replace(judged, findings=with_headline((verdict, *judged.findings[1:]), case))
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    return Incident(_diagnosis(facts, judged, in_use(catalogue)), case)
+    return Incident(_diagnosis(facts, judged, in_use(catalogue), inputs), case)
 
 
 def _judged_again(read: Ingested) -> Finding:
     return diagnose(align(newest_case(read))).findings[0]
 
 
-def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
+def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Discovered) -> Diagnosis:
     """The findings with what to do about them, and what reports draw."""
     from nccldoctor.prescribe.prescribe import prescribe
 
     findings = judged.findings
     prescription = prescribe(findings, facts.case, known.catalogue)
+    rows = rank_table(facts, findings)
+    quiet = silences(facts, findings[0])
+    wanted = wanted_lines(facts, findings[0])
+    for silence in quiet:
+        wanted.setdefault(silence.source, set()).update(silence.lines_to_read)
+    excerpts = read_excerpts(discovered, wanted)
+    diff = call_diff(facts, findings)
     return Diagnosis(
         findings=findings,
         remedies=prescription.remedies,
@@ -103,7 +114,7 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
         job=job(facts),
         coverage=(*coverage(facts), *left_out(known.mistakes)),
         action=prescription.action,
-        ranks=rank_table(facts, findings),
+        ranks=rows,
         sources=facts.case.sources,
         ruled_out=ruled_out(facts, findings[0]),
         capture=prescription.capture,
@@ -112,8 +123,11 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
         run_up=lateness(facts, findings),
         timeline=timeline(facts, findings),
         stacks=stack_diff(facts, findings),
-        streams=call_diff(facts, findings),
+        streams=diff,
         story=event_sequence(facts, findings),
         notices=notices(facts),
         proposals=judged.proposals,
+        standings=standings(facts, findings, {row.rank: row.role for row in rows}),
+        proof=exhibits(facts, findings[0], excerpts, diff),
+        last_lines=tuple(last_lines(silence, excerpts) for silence in quiet),
     )

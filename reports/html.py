@@ -14,10 +14,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.exhibits import CallCell
 from nccldoctor.model.figures import StackLine
-from nccldoctor.reports.charts import streams, symbols, timeline, wait_graph
+from nccldoctor.reports.charts import chain, crossed, stall
+from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.page import view
-from nccldoctor.reports.parts import advice, prose, sanitize, wording
+from nccldoctor.reports.parts import names, prose, sanitize, wording
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -72,16 +74,11 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
             panels=panels,
             style=_asset("page.css"),
             scripts=scripts,
-            box_width=wait_graph.WIDTH,
-            box_height=wait_graph.HEIGHT,
-            stream_width=streams.WIDTH,
-            stream_height=streams.HEIGHT,
-            bar_height=timeline.BAR,
-            heat_fill=symbols.HEAT,
-            symbol_path=symbols.PATHS,
-            symbol_fill=symbols.FILLS,
-            open_remedies=advice.OPEN,
-            titles=wording.TITLES,
+            box_width=chain.BOX,
+            box_height=chain.HEIGHT,
+            stall_width=stall.WIDTH,
+            crossed_width=crossed.WIDTH,
+            crossed_box=crossed.BOX,
         )
         .rstrip("\n")
         + "\n"
@@ -90,7 +87,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
 
 def card(diagnosis: Diagnosis) -> str:
     """The verdict for a notebook: no script, styles that touch nothing else, light or dark as the notebook is."""
-    return environment().get_template("card.html").render(v=view.build(diagnosis), titles=wording.TITLES)
+    return environment().get_template("card.html").render(v=view.build(diagnosis))
 
 
 @cache
@@ -113,6 +110,11 @@ def environment() -> Environment:
     )
     environment.filters |= {
         "breakable": prose.breakable,
+        "call_cell": _call_cell,
+        "fit": lambda value, width, size: fitting(sanitize.line(str(value), 200), size, width),
+        "group_title": names.group_title,
+        "marked": _marked,
+        "width_of": width_of,
         "confidence": wording.confidence_words,
         "conditions_met": wording.conditions_met,
         "doubts": wording.doubts_words,
@@ -139,6 +141,24 @@ def _frame_place(frame: StackLine) -> str:
     parts = frame.file.replace("\\", "/").split("/")
     short = "/".join(parts[-3:]) if len(parts) > 3 else frame.file
     return sanitize.line(f"{short}:{frame.line}" if frame.line is not None else short, 160)
+
+
+def _call_cell(cell: CallCell) -> str:
+    """``ALLREDUCE [64] Float, completed, train.py:55``: every field that may differ."""
+    parts = [f"{names.op_name(cell.op)} {cell.sizes} {cell.dtype}".strip(), cell.state, cell.site]
+    return sanitize.line(", ".join(part for part in parts if part), 200)
+
+
+def _marked(text: str, values: tuple[str, ...]) -> Markup:
+    """A quoted line with the cited values marked."""
+    from markupsafe import Markup, escape
+
+    shown = sanitize.line(text, 400)
+    words = sorted((re.escape(v) for v in values if v), key=len, reverse=True)
+    pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", shown) if words else [shown]
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces)
+    )
 
 
 def _web_address(source: str) -> str:

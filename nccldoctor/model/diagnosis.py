@@ -7,10 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from nccldoctor.model.causes import CauseClass
+from nccldoctor.model.exhibits import Exhibit, LastLines
 from nccldoctor.model.figures import CallDiff, Lateness, StackDiff, Timeline
 from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ class Diagnosis:
     remedies"). Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for
     them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
     other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
+    ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``last_lines`` the logs of a culprit
+    and of a waiting peer around the silence.
     """
 
     findings: tuple[Finding, ...]
@@ -167,6 +171,9 @@ class Diagnosis:
     story: tuple[IncidentEvent, ...] = ()
     notices: tuple[str, ...] = ()
     proposals: tuple[Proposal, ...] = ()
+    standings: tuple[Standing, ...] = ()
+    proof: tuple[Exhibit, ...] = ()
+    last_lines: tuple[LastLines, ...] = ()
 
     @property
     def verdict(self) -> Finding:

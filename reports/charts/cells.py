@@ -1,4 +1,4 @@
-"""Pictures of many cells: rows merged so that the worst shows, and one SVG path for each colour."""
+"""Rows of many ranks merged into few, so that the worst shows."""
 
 from __future__ import annotations
 
@@ -23,25 +23,3 @@ def merged(rows: Sequence[bytes], most: int, severity: bytes) -> tuple[list[byte
         ]
         out.append(bytes(back[value] for value in worst))
     return out, step
-
-
-def turned(rows: Sequence[bytes]) -> list[bytes]:
-    """Columns as rows."""
-    return [bytes(column) for column in zip(*rows, strict=True)]
-
-
-def paths(rows: Sequence[bytes], x: float, y: float, width: float, height: float, gap: float = 0.0) -> dict[int, str]:
-    """SVG path data by level: a rectangle for each run of equal cells, with a ``gap`` for each cell."""
-    out: dict[int, list[str]] = {}
-    for number, row in enumerate(rows):
-        top = y + number * height
-        start = 0
-        for end in range(1, len(row) + 1):
-            if end < len(row) and row[end] == row[start] and not gap:
-                continue
-            span = (end - start) * width - gap
-            out.setdefault(row[start], []).append(
-                f"M{x + start * width:g} {top:g}h{span:g}v{height - gap:g}h{-span:g}z"
-            )
-            start = end
-    return {level: "".join(parts) for level, parts in sorted(out.items())}

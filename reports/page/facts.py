@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
-from nccldoctor.reports.parts import wording
+from nccldoctor.model.standings import Involvement
+from nccldoctor.reports.parts import names, wording
 from nccldoctor.reports.parts.sanitize import line
 from nccldoctor.version import __version__
 
@@ -71,12 +72,12 @@ def _call(diagnosis: Diagnosis) -> Fact:
         return Fact("Stalled call", "group set-up", "no call can start before it")
     if call is None:
         return Fact("Stalled call", "none seen", "no call is seen to stall")
-    parts = [wording.group_name(call.group)] if call.group else []
+    parts = [names.group_title(call.group)] if call.group else []
     parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
     parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
-    return Fact(label, wording.call_name(call.op, call.seq), " · ".join(parts) or "group not known")
+    return Fact(label, names.call_title(call.op, call.seq), " · ".join(parts) or "group not known")
 
 
 def _time(diagnosis: Diagnosis) -> Fact:
@@ -107,12 +108,19 @@ def _no_stall(finding: Finding) -> tuple[str, str]:
     return "not known" if finding.family is Family.UNDETERMINED else "no stall", "no call is seen to stall"
 
 
+_WAITING = (Involvement.WAITING, Involvement.BLOCKED)
+
+
 def _reach(diagnosis: Diagnosis) -> Fact:
     label, job = "Blast radius", diagnosis.job
-    hit = len({rank for finding in diagnosis.findings for ranks in (finding.ranks, finding.victims) for rank in ranks})
+    named = {rank for finding in diagnosis.findings for ranks in (finding.ranks, finding.victims) for rank in ranks}
+    involved = {rank for s in diagnosis.standings if s.distance is not None for rank in s.ranks}
+    hit = len(named | involved)
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
     known = 0 < len(groups) <= len(job.groups)
     parts = [f"{len(groups):,} of {wording.plural(len(job.groups), 'group')}"] if known else []
+    direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
+    parts = [f"{direct:,} directly, {behind:,} behind them"] if behind else parts
     parts += [wording.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT:
         return Fact(label, "the whole group", "all its members wait for the set-up")

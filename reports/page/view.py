@@ -1,146 +1,218 @@
-"""The model of the page: one field for each block of the templates."""
+"""The model of the page: one field for each block of the templates, empty without content."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import Avoid, Condition, Diagnosis, Finding, RemedyAdvice
-from nccldoctor.model.figures import StackDiff, StackSide
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, Finding
+from nccldoctor.model.exhibits import Exhibit, LastLines
+from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.reports import markdown
-from nccldoctor.reports.charts import heat, progress, streams, timeline, wait_graph
+from nccldoctor.reports.charts import chain, crossed, rank_map, stall
 from nccldoctor.reports.page import facts, tables
-from nccldoctor.reports.parts import advice, event_sequence, missing_inputs, rank_rows, wording
+from nccldoctor.reports.parts import advice, missing_inputs, names, wording
 from nccldoctor.reports.parts.listed import Listed, first
-from nccldoctor.reports.parts.quotes import Piece, Quote, Reason, pieces, quotes, reasons
 from nccldoctor.reports.parts.sanitize import line
 
-LINKS = 12
-"""Steps of the chain in words."""
-
 SETTINGS = 24
-"""Lines of what to capture next time."""
-
 OTHERS = 5
-"""Other findings under the verdict."""
-
-REMEDIES = 12
-HYPOTHESES = 24
+FEWEST_ROWS = 2
+STEPS = 4
+FIXES = 3
+DONTS = 2
+HYPOTHESES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The block at the top; ``headline`` is cut at its key words, ``facts`` are always four."""
+class Status:
+    """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3)."""
 
-    finding: Finding
     tone: str
-    situation: str
-    headline: tuple[Piece, ...]
-    summary: str
-    facts: tuple[facts.Fact, ...]
-    others: Listed[Finding]
+    kind: str
+    cause: str
+    level: str
+    bars: int
+    sources: str
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """The wait-for graph, as a drawing and in words."""
+class Headline:
+    """The verdict in one sentence."""
 
-    graph: wait_graph.WaitGraph | None
-    steps: Listed[str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """An exhibit with its number and its claim."""
+
+    id: str
+    claim: str
+    exhibit: Exhibit
+    crossed: crossed.CrossedCalls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSide:
+    """The last lines of one rank: its role in words, and the gap."""
+
+    lines: LastLines
+    role: str
+    gap: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """Ranks that stand alike, in words."""
+
+    ranks: str
+    label: str
+    involvement: Involvement
+    hosts: str
+    symbol: str
+    state: str
+    where: str
+    waits_for: str
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The whole report; a block without anything to show is None or empty."""
+    """The whole report."""
 
-    meta: tuple[tuple[str, str], ...]
+    job: tuple[str, ...]
+    status: Status
+    headline: Headline
+    lede: str
     notices: tuple[str, ...]
-    verdict: Verdict
+    facts: tuple[facts.Fact, ...]
     steps: tuple[advice.Step, ...]
-    why: tuple[Reason, ...]
+    chain: chain.ChainPicture | None
+    map: rank_map.RankMap | None
+    proof: tuple[ProofStep, ...]
     refuted_by: str
-    chain: Chain
-    all_ranks: progress.ProgressPicture | None
-    progress: Listed[tables.RankRow]
-    run_up: heat.HeatMap | None
-    streams: streams.StreamChart | None
-    timeline: timeline.TimeChart | None
-    stacks: tuple[tuple[str, StackSide], ...]
-    story: Listed[event_sequence.Row]
-    remedies: Listed[RemedyAdvice]
+    stall: stall.StallPicture | None
+    last_lines: tuple[LogSide, ...]
+    ranks: tuple[RankRow, ...]
+    world: str
+    doubts: tuple[str, ...]
+    runner_up: str
+    others: Listed[Finding]
+    fixes: tuple[str, ...]
+    remedy: str
     donts: tuple[Avoid, ...]
-    quotes: Listed[Quote]
     ruled_out: tuple[Condition, ...]
-    coverage: tuple[tables.CoverageRow, ...]
-    capture: tuple[str, ...]
     ticket: str
+    coverage: tuple[tables.CoverageRow, ...]
+    input_line: str
+    capture: tuple[str, ...]
     footer: tuple[str, ...]
 
 
 def build(diagnosis: Diagnosis) -> View:
     """The view of a diagnosis; the same for the same diagnosis."""
     verdict = diagnosis.verdict
-    shown = quotes(diagnosis)
-    culprits = Ranks(rank for finding in diagnosis.findings for rank in finding.ranks)
-    suspects = Ranks(rank for finding in diagnosis.findings for rank in finding.suspects) - culprits
+    is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
+    best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
+    rows = tuple(_rank_row(s) for s in diagnosis.standings)
     return View(
-        meta=facts.meta(diagnosis),
+        job=_job(diagnosis),
+        status=_status_line(diagnosis),
+        headline=Headline(line(verdict.headline, 400)),
+        lede=wording.summary(diagnosis),
         notices=diagnosis.notices,
-        verdict=_verdict(diagnosis),
-        steps=advice.first_steps(diagnosis),
-        why=reasons(tuple(quote for quote in shown.shown if quote.finding == verdict.id)),
-        refuted_by=missing_inputs.named(diagnosis) or verdict.refuted_by,
-        chain=_chain(diagnosis, culprits, suspects),
-        progress=tables.ranks(diagnosis),
-        all_ranks=progress.picture(diagnosis, rank_rows.SINGLES),
-        run_up=heat.heat_map(diagnosis.run_up, culprits),
-        streams=streams.stream_chart(diagnosis.streams),
-        timeline=timeline.time_chart(diagnosis.timeline, culprits),
-        stacks=_stacks(diagnosis.stacks, culprits),
-        story=event_sequence.rows(diagnosis),
-        remedies=first(diagnosis.remedies, REMEDIES),
-        donts=advice.donts(diagnosis),
-        quotes=shown,
+        facts=() if is_open else facts.four(diagnosis),
+        steps=advice.first_steps(diagnosis)[:STEPS],
+        chain=chain.chain_picture(diagnosis.standings),
+        map=rank_map.rank_map(diagnosis),
+        proof=tuple(_proof_step(n, e) for n, e in enumerate(diagnosis.proof, 1)),
+        refuted_by=missing_inputs.named(diagnosis) or line(verdict.refuted_by, 300),
+        stall=stall.stall_picture(diagnosis),
+        last_lines=tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines),
+        ranks=rows if len(rows) >= FEWEST_ROWS else (),
+        world=f"{wording.plural(len(diagnosis.ranks), 'rank')} in {wording.plural(len(rows), 'state')}."
+        if rows
+        else "",
+        doubts=tuple(line(d.says, 240) for d in verdict.doubts[:3])
+        if verdict.confidence is not Confidence.HIGH
+        else (),
+        runner_up=line(wording.runner_up_words(verdict), 300),
+        others=first(wording.others(diagnosis), OTHERS),
+        fixes=best.fix[:FIXES] if best is not None else (),
+        remedy=f"From remedy {best.id}; nccldoctor explain {best.id} tells the rest." if best is not None else "",
+        donts=advice.donts(diagnosis)[:DONTS],
         ruled_out=diagnosis.ruled_out[:HYPOTHESES],
+        ticket="" if is_open else markdown.ticket(diagnosis),
         coverage=tables.coverage(diagnosis),
+        input_line=missing_inputs.input_line(diagnosis),
         capture=diagnosis.capture[:SETTINGS],
-        ticket=markdown.ticket(diagnosis),
         footer=facts.footer(diagnosis),
     )
 
 
-def _verdict(diagnosis: Diagnosis) -> Verdict:
+_KINDS = {Family.NONE: "Healthy", Family.UNDETERMINED: "Not enough to judge", Family.SETUP: "Init hang"}
+_LEVELS = {
+    Confidence.HIGH: ("High confidence", 3),
+    Confidence.MEDIUM: ("Medium confidence", 2),
+    Confidence.LOW: ("Low confidence", 1),
+}
+
+
+def _status_line(diagnosis: Diagnosis) -> Status:
     finding = diagnosis.verdict
-    return Verdict(
-        finding=finding,
-        tone=facts.tone(finding),
-        situation=wording.situation(diagnosis),
-        headline=pieces(line(finding.headline, 400), finding),
-        summary=wording.summary(diagnosis),
-        facts=facts.four(diagnosis),
-        others=first(wording.others(diagnosis), OTHERS),
+    crash = wording.situation(diagnosis).startswith("A crash")
+    level, bars = _LEVELS.get(finding.confidence, ("", 0))
+    agree, _ = wording.agreement(finding)
+    sources = f"{agree} sources agree" if agree > 1 and bars else ""
+    kind = _KINDS.get(finding.family, "Crash" if crash else "Hang")
+    return Status(facts.tone(finding), kind, wording.TITLES[finding.cause], level, bars, sources)
+
+
+def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
+    drawing = crossed.crossed_calls(exhibit.order) if exhibit.order is not None else None
+    return ProofStep(f"E{number}", line(exhibit.claim, 240), exhibit, drawing)
+
+
+def _job(diagnosis: Diagnosis) -> tuple[str, ...]:
+    job = diagnosis.job
+    parts = [wording.plural(job.world_size, "rank") if job.world_size is not None else ""]
+    parts += [wording.plural(len(job.hosts), "host") if len(job.hosts) > 1 else "".join(line(h, 60) for h in job.hosts)]
+    parts += [f"PyTorch {line(job.torch, 20)}" if job.torch else "", f"NCCL {line(job.nccl, 20)}" if job.nccl else ""]
+    call = diagnosis.verdict.stalled
+    parts += [wording.instant(call.since) if call is not None and call.since is not None else ""]
+    return tuple(part for part in parts if part)
+
+
+def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
+    finding = diagnosis.verdict
+    role = "at fault" if side.rank in finding.ranks else "suspect" if side.rank in finding.suspects else "waiting"
+    return LogSide(side, role, wording.duration(side.gap_ms) if side.gap_ms is not None else "")
+
+
+_STATES = {
+    Involvement.CULPRIT: ("▲", "at fault"),
+    Involvement.SUSPECT: ("△", "suspect"),
+    Involvement.WAITING: ("◆", "waiting"),
+    Involvement.BLOCKED: ("●", "waiting behind them"),
+    Involvement.UNINVOLVED: ("○", "not involved"),
+    Involvement.UNKNOWN: ("?", "unknown"),
+}
+
+
+def _rank_row(standing: Standing) -> RankRow:
+    symbol, state = _STATES[standing.involvement]
+    place = names.place_title(standing) if standing.call or standing.frame or standing.distance is not None else ""
+    frame = f" in {standing.frame}" if standing.call is not None and standing.frame else ""
+    at = f" ({standing.frame_at})" if standing.frame else ""
+    hosts = ", ".join(line(host, 40) for host in standing.hosts[:2])
+    return RankRow(
+        ranks=str(standing.ranks),
+        label=names.ranks_list(standing.ranks, 6),
+        involvement=standing.involvement,
+        hosts=hosts if len(standing.hosts) <= 2 else f"{len(standing.hosts)} hosts",
+        symbol=symbol,
+        state=state,
+        where=line(f"{place}{frame}{at}", 200),
+        waits_for=names.ranks_list(standing.waits_for, 4) if standing.waits_for else "",
+        end=line(standing.end, 40),
     )
-
-
-def _chain(diagnosis: Diagnosis, culprits: Ranks, suspects: Ranks) -> Chain:
-    """The chains of all findings, side by side; a step that is part of a fuller one is left out."""
-    links = tuple(dict.fromkeys(link for finding in diagnosis.findings for link in finding.chain))
-    needed: dict[tuple[object, ...], list[Ranks]] = {}
-    for link in links:
-        needed.setdefault((link.waiting, link.group, link.op, link.seq), []).append(link.for_)
-    fullest = tuple(
-        link
-        for link in links
-        if not any(link.for_ < more for more in needed[link.waiting, link.group, link.op, link.seq])
-    )
-    steps = first([wait_graph.in_words(link, suspects) for link in fullest], LINKS)
-    return Chain(wait_graph.wait_graph(fullest, culprits, suspects), steps)
-
-
-def _stacks(stacks: StackDiff | None, culprits: Ranks) -> tuple[tuple[str, StackSide], ...]:
-    """None, one or two stacks, each with its heading."""
-    if stacks is None:
-        return ()
-    role = "" if stacks.culprit.rank in culprits else "suspect "
-    sides = [(f"Where {role}rank {stacks.culprit.rank} is", stacks.culprit)]
-    return (*sides, *((f"Where its peer rank {side.rank} is", side) for side in (stacks.peer,) if side is not None))

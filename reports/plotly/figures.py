@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import IssuedCall
+from nccldoctor.model.figures import IssuedCall, TimeRow
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import symbols, wait_graph
-from nccldoctor.reports.charts.timeline import row_name
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.plotly import look
 from nccldoctor.reports.plotly.heat import lateness_figure, progress_figure
@@ -77,7 +76,7 @@ def timeline_figure(diagnosis: Diagnosis) -> go.Figure:
     if time is None:
         return look.empty("Timeline", "nothing that was read has a time")
     figure = go.Figure()
-    named = [(row_name(row), row) for row in time.rows]
+    named = [(_row_name(row), row) for row in time.rows]
     for kind in ("work", "call", "waiting", "outside"):
         bars = [(name, s, (s.end - s.start) * 1000) for name, row in named for s in row.stretches if s.kind == kind]
         if bars:
@@ -109,6 +108,11 @@ def timeline_figure(diagnosis: Diagnosis) -> go.Figure:
     figure.update_layout(barmode="overlay", xaxis_type="date", showlegend=True, legend=legend)
     figure.update_yaxes(categoryorder="array", categoryarray=[name for name, _ in named])
     return look.finished(figure, f"Timeline ({time.zone or 'times without a zone'})", len(named))
+
+
+def _row_name(row: TimeRow) -> str:
+    """``rank 5``, ``ranks 0-3``; ``hosts`` for a row of no rank."""
+    return wording.ranks_phrase(row.ranks, 2) if row.ranks else "hosts"
 
 
 def _moment(seconds: float) -> str:

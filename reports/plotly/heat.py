@@ -9,7 +9,6 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import LEVEL_UNKNOWN, NEVER, SEVERITY, UNKNOWN, Lateness, level
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import cells, progress, symbols
-from nccldoctor.reports.charts.heat import level_rows
 from nccldoctor.reports.parts import rank_rows, wording
 from nccldoctor.reports.plotly import look
 
@@ -73,7 +72,7 @@ def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
     lateness = diagnosis.run_up
     if lateness is None:
         return look.empty("Run-up", "no times of recorded calls of several ranks")
-    rows, step = cells.merged(level_rows(lateness), BINS, SEVERITY)
+    rows, step = cells.merged(_level_rows(lateness), BINS, SEVERITY)
     ranks = list(lateness.ranks)
     members = [Ranks(ranks[n * step : (n + 1) * step]) for n in range(len(rows))]
     heat = go.Heatmap(
@@ -91,6 +90,12 @@ def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
     )
     title = f"Run-up: lateness in the last calls of {look.safe(lateness.group)}"
     return look.finished(go.Figure(heat), title, len(rows))
+
+
+def _level_rows(lateness: Lateness) -> list[bytes]:
+    """The levels of each rank, one byte a call."""
+    columns = len(lateness.seqs)
+    return [lateness.levels[n : n + columns] for n in range(0, len(lateness.levels), columns)]
 
 
 def _late_row(lateness: Lateness, inside: Ranks, levels: bytes, is_small: bool) -> list[str]:

@@ -1,2 +1,38 @@
-(function(){var b=document.getElementById('copy'),t=document.getElementById('ticket-text');if(!b||!t||!navigator.clipboard)return;b.hidden=false;
-b.addEventListener('click',function(){navigator.clipboard.writeText(t.textContent).then(function(){b.textContent='Copied';setTimeout(function(){b.textContent='Copy Markdown'},1500)})})})();
+(function () {
+  var root = document.documentElement, search = document.getElementById("search"), pick = document.getElementById("pick"), said = document.getElementById("picked");
+  root.classList.add("scripted");
+  function holds(text, rank) {
+    return text.split(",").some(function (part) { var ends = part.split("-"); return rank >= +ends[0] && rank <= +(ends[1] || ends[0]); });
+  }
+  var shapes = [].slice.call(document.querySelectorAll("[data-ranks]"));
+  function choose(rank) {
+    var on = rank !== null;
+    root.classList.toggle("on", on);
+    shapes.forEach(function (shape) { shape.classList.toggle("sel", on && holds(shape.getAttribute("data-ranks"), rank)); });
+    pick.hidden = !on;
+    if (!on) { return; }
+    var row = document.querySelector("tr[data-ranks].sel");
+    said.textContent = "rank " + rank + (row ? ": " + [].slice.call(row.cells, 2, 5).map(function (c) { return c.textContent.trim(); }).join(", ") : "");
+    if (location.hash !== "#rank=" + rank) { history.replaceState(null, "", "#rank=" + rank); }
+  }
+  function clear() { choose(null); if (search) { search.value = ""; } history.replaceState(null, "", location.pathname + location.search); }
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest("[data-copy]");
+    if (button) { navigator.clipboard.writeText(document.getElementById(button.getAttribute("data-copy")).textContent).then(function () { var text = button.textContent; button.textContent = "Copied"; setTimeout(function () { button.textContent = text; }, 1500); }); return; }
+    var shape = event.target.closest("[data-ranks]");
+    if (shape) { choose(parseInt(shape.getAttribute("data-ranks"), 10)); }
+  });
+  document.getElementById("clear").addEventListener("click", clear);
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") { clear(); }
+    if (event.key === "/" && document.activeElement !== search) { event.preventDefault(); search.focus(); }
+  });
+  search.addEventListener("input", function () {
+    var text = search.value.trim().toLowerCase(), number = /^(?:rank\s*)?(\d+)$/.exec(text);
+    if (number) { choose(+number[1]); return; }
+    root.classList.toggle("on", text.length > 1); pick.hidden = true;
+    shapes.forEach(function (shape) { shape.classList.toggle("sel", text.length > 1 && shape.textContent.toLowerCase().indexOf(text) >= 0); });
+  });
+  var start = /^#rank=(\d+)$/.exec(location.hash);
+  if (start) { choose(+start[1]); }
+})();

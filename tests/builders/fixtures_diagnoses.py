@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from builders.fixtures_diagnosis_parts import drifting, fork, logs, parting, skipping, stalling, state, storage, telling
+from builders.fixtures_diagnosis_parts import (
+    culprit,
+    drifting,
+    falling_silent,
+    fork,
+    logs,
+    parting,
+    proving,
+    skipping,
+    stalling,
+    state,
+    storage,
+    telling,
+    waiting,
+)
 
 from nccldoctor.model import (
     Action,
@@ -30,6 +45,7 @@ from nccldoctor.model import (
     Stalled,
 )
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import Involvement
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{7*7}}{% raw %}</pre></style>"
@@ -133,6 +149,14 @@ def lagging() -> Diagnosis:
         stacks=parting("train_step"),
         streams=skipping("ALLREDUCE"),
         story=telling("nfs: server stor-03 not responding"),
+        standings=(
+            culprit(Ranks([5])),
+            waiting(Ranks([1, 3, 7]), Ranks([5])),
+            waiting(Ranks([4]), Ranks([5]), "tp_2"),
+            waiting(Ranks([0, 2, 6]), Ranks([4]), "dp_0", distance=2),
+        ),
+        proof=proving(WATCHDOG),
+        last_lines=falling_silent("[rank 5] Heartbeat: phase=data"),
     )
 
 
@@ -225,6 +249,10 @@ def ring() -> Diagnosis:
         coverage=(),
         action=Action("after-fix", "the order is in the program"),
         ranks=(RankState(0, Role.VICTIM), RankState(1, Role.CULPRIT)),
+        standings=(
+            replace(waiting(Ranks([1]), Ranks([0]), "B"), involvement=Involvement.CULPRIT, distance=0),
+            waiting(Ranks([0]), Ranks([1]), "A"),
+        ),
     )
 
 
@@ -282,6 +310,8 @@ def large(world: int) -> Diagnosis:
         stacks=parting("train_step"),
         streams=skipping("ALLREDUCE"),
         story=(*telling("watchdog timeout"), *telling("watchdog timeout")[1:] * 18),
+        standings=(culprit(dead, "node0"), waiting(victims, dead)),
+        proof=proving(WATCHDOG),
     )
 
 
@@ -341,6 +371,9 @@ def hostile() -> Diagnosis:
         stacks=parting(text),
         streams=skipping(text),
         story=telling(text, text, text),
+        standings=(culprit(Ranks([1]), text, text), waiting(Ranks([0]), Ranks([1]), text, text)),
+        proof=proving(text, text),
+        last_lines=falling_silent(text, text),
     )
 
 

@@ -16,6 +16,16 @@ from nccldoctor.model import (
     Source,
     SourceKind,
 )
+from nccldoctor.model.excerpts import SourceLine
+from nccldoctor.model.exhibits import (
+    CallCell,
+    CallsRow,
+    CallsSide,
+    CallsTable,
+    Exhibit,
+    LastLines,
+    QuotedLines,
+)
 from nccldoctor.model.figures import (
     NEVER,
     UNKNOWN,
@@ -34,6 +44,7 @@ from nccldoctor.model.figures import (
     level,
 )
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import Involvement, Standing, WaitedCall
 
 
 def telling(text: str, host: str = "gpu-a018", path: str = "dmesg.txt") -> tuple[IncidentEvent, ...]:
@@ -202,4 +213,65 @@ def fork() -> RemedyAdvice:
         (),
         (),
         checks=(Condition("worker exit", None, "no launcher log"),),
+    )
+
+
+def culprit(ranks: Ranks, host: str = "gpu-a018", frame: str = "fetch") -> Standing:
+    """Ranks in no call, whom others wait for."""
+    since = datetime(2026, 11, 11, 3, 25, 2, tzinfo=UTC).timestamp()
+    return Standing(
+        ranks,
+        Involvement.CULPRIT,
+        (host,),
+        frame=frame,
+        frame_at="train.py:214",
+        end="SIGTERM",
+        distance=0,
+        since=since,
+        until=since + 604,
+    )
+
+
+def waiting(ranks: Ranks, for_: Ranks, group: str = "dp_1", op: str = "ALLREDUCE", distance: int = 1) -> Standing:
+    """Ranks that wait ten minutes in call #18723 for others."""
+    since = datetime(2026, 11, 11, 3, 25, 2, tzinfo=UTC).timestamp()
+    part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
+    call = WaitedCall(group, op, 18723, (group,))
+    return Standing(
+        ranks, part, ("gpu-a017", "gpu-a018"), call, for_, distance=distance, since=since, until=since + 602
+    )
+
+
+def proving(text: str, path: str = "rank_1.log") -> tuple[Exhibit, ...]:
+    """A table of calls with an empty slot, and a quoted line with its context."""
+    cell = CallCell(
+        "ALLREDUCE",
+        "[64]",
+        "Float",
+        "started",
+        1_700_000_000_000_000_000,
+        "step (train.py:40)",
+        Place(1, path, entry=4),
+    )
+    sides = (CallsSide(1, path), CallsSide(5, path))
+    rows = (CallsRow(18722, (cell, cell)), CallsRow(18723, (cell, None), ("entry",)))
+    quoted = QuotedLines(
+        path, (SourceLine(812, text),), frozenset({812}), (SourceLine(811, "before"),), (SourceLine(813, "after"),)
+    )
+    return (
+        Exhibit(
+            "Rank 1 entered ALLREDUCE #18723. Rank 5 never did.",
+            ("18723",),
+            (1,),
+            calls=CallsTable("dp_1", sides, rows),
+        ),
+        Exhibit("rank 1 waited 600 s in the call", ("18723", "ALLREDUCE"), (2,), lines=quoted),
+    )
+
+
+def falling_silent(text: str, path: str = "rank_5.log") -> tuple[LastLines, ...]:
+    """The log of rank 5 stops for ten minutes; that of rank 1 ends."""
+    return (
+        LastLines(5, path, (SourceLine(9, text),), (SourceLine(10, text),), (SourceLine(11, text),), 600_000.0),
+        LastLines(1, path, (SourceLine(7, text),), (), (), None),
     )

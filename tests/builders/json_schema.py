@@ -51,7 +51,7 @@ FORMS: dict[type, Any] = {Ranks: RankSet, datetime: Time | None, Place: FilePlac
 
 CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (Action, "restart"): wording.RESTARTS,
-    (Mark, "kind"): symbols.PATHS,
+    (Mark, "kind"): symbols.FILLS,
     (RemedyAdvice, "fit"): ("strong", "possible", "weak"),
     (Stalled, "kind"): ("collective", "p2p"),
     (CallDiffRow, "kind"): ("same", "differs", "left-only", "right-only"),

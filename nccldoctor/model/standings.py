@@ -1,0 +1,60 @@
+"""Where the ranks of an incident stand: the one model that all pictures, the table and the ticket draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nccldoctor.model.ranks import Ranks
+
+
+class Involvement(StrEnum):
+    """How a rank is involved in the incident, as pictures colour it.
+
+    A ``waiting`` rank waits for a culprit itself; a ``blocked`` one waits for ranks that wait. Example: rank 1 never calls ALLREDUCE #9 of
+    its tensor-parallel group; rank 0 waits there, and rank 2 waits for rank 0 in a data-parallel group.
+    """
+
+    CULPRIT = "culprit"
+    SUSPECT = "suspect"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    UNINVOLVED = "not involved"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedCall:
+    """The call that ranks wait in: its kind of group (``tp``), its operation and number, None where unknown.
+
+    ``groups`` are the labels of all such groups: 84 data-parallel groups wait in the same ALLREDUCE #2115.
+    """
+
+    kind: str
+    op: str | None
+    seq: int | None
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Ranks that stand alike: involved alike, in the same call, with the same end.
+
+    ``waits_for`` are the ranks that their calls miss; empty where no input shows it. ``frame`` is the function of the job's own code
+    that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1``),
+    "" where no record shows an end. ``distance`` counts the waits to a culprit: 0 for the culprit itself, None where no wait leads
+    there. ``since`` and ``until`` are seconds on the job's clock: when the first of them began to wait, or was last seen at work, and
+    when the last of them gave up or ended; None where unknown.
+    """
+
+    ranks: Ranks
+    involvement: Involvement
+    hosts: tuple[str, ...] = ()
+    call: WaitedCall | None = None
+    waits_for: Ranks = Ranks()
+    frame: str = ""
+    frame_at: str = ""
+    end: str = ""
+    distance: int | None = None
+    since: float | None = None
+    until: float | None = None

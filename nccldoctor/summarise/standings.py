@@ -1,0 +1,211 @@
+"""Folds the ranks of a job into few rows of ranks that stand alike; every picture draws these rows.
+
+Example: rank 394 is in no call, 7 tensor-parallel peers wait for it, 24 ranks of the same pipeline wait for those, and 480 ranks wait in
+data-parallel groups behind them. 512 ranks make four rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nccldoctor.align.descriptions import op_of
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.first_pending import Key
+from nccldoctor.align.stack_activity import wait_of
+from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.events import Stack
+from nccldoctor.model import Finding, Role
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
+from nccldoctor.model.standings import Involvement, Standing, WaitedCall
+
+ROWS = 24
+"""Rows at most; with more, ranks that differ in their end, then those that differ in their call, share a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RankStanding:
+    """One rank before folding."""
+
+    rank: int
+    involvement: Involvement
+    call: StuckCall | None
+    kind: tuple[str, str | None, int | None] | None
+    frame: str
+    end: str
+    distance: int | None
+
+
+def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, Role]) -> tuple[Standing, ...]:
+    """The rows, culprits first, then by distance from them; ``roles`` are those of the rank table."""
+    culprits = Ranks(r for r, role in roles.items() if role in (Role.CULPRIT, Role.SUSPECT))
+    unrecorded = _unrecorded_waits(facts, culprits)
+    distances = _distances(facts, culprits, unrecorded)
+    ranks = [
+        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded) for rank in facts.case.world
+    ]
+    for likeness in (_by_all, _by_call, _by_part):
+        folded: dict[object, list[_RankStanding]] = {}
+        for one in ranks:
+            folded.setdefault(likeness(one), []).append(one)
+        if len(folded) <= ROWS:
+            break
+    rows = [_folded(facts, members) for members in folded.values()]
+    order = list(Involvement)
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (
+                order.index(row.involvement),
+                99 if row.distance is None else row.distance,
+                min(row.ranks),
+            ),
+        )
+    )
+
+
+def _by_all(one: _RankStanding) -> object:
+    alone = one.rank if one.involvement is Involvement.CULPRIT else None
+    return (
+        one.involvement,
+        one.distance,
+        one.kind,
+        one.end,
+        one.frame if one.involvement is not Involvement.BLOCKED else "",
+        alone,
+    )
+
+
+def _by_call(one: _RankStanding) -> object:
+    return one.involvement, one.distance, one.kind
+
+
+def _by_part(one: _RankStanding) -> object:
+    return one.involvement
+
+
+def _distances(facts: Facts, culprits: Ranks, unrecorded: Ranks) -> dict[Key, int]:
+    """The number of waits between each stuck call and the culprits; 0 where one is missing from it.
+
+    Ranks in a call that no recorder notes wait for a culprit too: the diagnosis found no other end of the waiting.
+    """
+    calls = facts.wait_graph.calls
+    depth = {key: 0 for key, call in calls.items() if (call.blockers | call.inside) & culprits}
+    reached, level = Ranks(r for key in depth for r in calls[key].inside) | unrecorded, 0
+    while reached:
+        level += 1
+        nearest = [key for key, call in calls.items() if key not in depth and call.blockers & reached]
+        depth.update(dict.fromkeys(nearest, level))
+        reached = Ranks(r for key in nearest for r in calls[key].inside)
+    return depth
+
+
+def _unrecorded_waits(facts: Facts, culprits: Ranks) -> Ranks:
+    """The ranks whose stack stands in a collective or a transfer, though no stuck call holds them."""
+    waits_in = facts.wait_graph.waits_in
+    without_call = (r for r in facts.case.world if r not in culprits and not waits_in.get(r))
+    stacks = ((r, _main_stack(facts, r)) for r in without_call)
+    return Ranks(r for r, s in stacks if s is not None and (wait_of(s.frames) or ("",))[0] == "call")
+
+
+def _main_stack(facts: Facts, rank: int) -> Stack | None:
+    return next((s for s in facts.liveness.activity(rank).stacks if s.main and s.frames), None)
+
+
+_PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, Role.UNINVOLVED: Involvement.UNINVOLVED}
+
+
+def _rank_standing(
+    facts: Facts, rank: int, role: Role, distances: Mapping[Key, int], unrecorded: Ranks
+) -> _RankStanding:
+    keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
+    call = facts.wait_graph.calls[keys[0]] if keys else None
+    stack = _main_stack(facts, rank)
+    part = Involvement.WAITING if rank in unrecorded else _PARTS.get(role)
+    distance = (
+        {Involvement.CULPRIT: 0, Involvement.SUSPECT: 0, Involvement.WAITING: 1}.get(part) if part is not None else None
+    )
+    if part is None and call is not None:
+        distance = _one_more(distances.get(call.key))
+        part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
+    return _RankStanding(
+        rank=rank,
+        involvement=part or Involvement.UNKNOWN,
+        call=call,
+        kind=_call_kind(facts, call) if call is not None else None,
+        frame=innermost(stack.frames) if stack is not None else "",
+        end=_end(facts, rank),
+        distance=distance,
+    )
+
+
+def _call_kind(facts: Facts, call: StuckCall) -> tuple[str, str | None, int | None]:
+    group = facts.case.groups[call.group]
+    return group.desc or group.label, op_of(facts, call), call.seq
+
+
+def _one_more(distance: int | None) -> int | None:
+    return None if distance is None else distance + 1
+
+
+def _end(facts: Facts, rank: int) -> str:
+    """How the process ended: ``SIGTERM``, ``exit code 1``; "" without a record."""
+    exits = facts.liveness.activity(rank).exits
+    known = next((e for e in exits if e.exitcode is not None or e.signal), None)
+    if known is None:
+        return ""
+    return known.signal or f"exit code {known.exitcode}"
+
+
+def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
+    ranks = Ranks(one.rank for one in members)
+    calls = {one.call.key: one.call for one in members if one.call is not None}
+    frames = {one.frame for one in members}
+    function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
+    ends = {one.end for one in members}
+    host = facts.case.rank_host
+    since = [at for at in (_since(facts, one) for one in members) if not math.isnan(at)]
+    until = [at for at in (_until(facts, rank) for rank in ranks) if not math.isnan(at)]
+    return Standing(
+        ranks=ranks,
+        involvement=members[0].involvement,
+        hosts=tuple(dict.fromkeys(host[r] for r in ranks if r in host)),
+        call=_waited_call(facts, calls.values(), members[0].kind),
+        waits_for=Ranks(r for call in calls.values() for r in call.blockers) - ranks,
+        frame=function,
+        frame_at=place.rstrip(")"),
+        end=ends.pop() if len(ends) == 1 else "",
+        distance=min((one.distance for one in members if one.distance is not None), default=None),
+        since=min(since, default=None),
+        until=max(until, default=None),
+    )
+
+
+def _waited_call(
+    facts: Facts, calls: Iterable[StuckCall], kind: tuple[str, str | None, int | None] | None
+) -> WaitedCall | None:
+    groups = tuple(dict.fromkeys(facts.case.groups[call.group].label for call in calls))
+    return WaitedCall(*kind, groups) if kind is not None else None
+
+
+def _since(facts: Facts, one: _RankStanding) -> float:
+    """When the rank issued the call that it waits in, else its last recorded call; NaN if unknown."""
+    calls = facts.case.calls
+    if one.call is not None:
+        own = facts.progress.by_group_rank.get((one.call.group, one.rank))
+        if own is not None and own.row >= 0 and calls.created_ns[own.row] > 0:
+            return float(calls.created_ns[own.row]) / 1e9
+    row = facts.progress.last_row.get(one.rank)
+    return float(calls.created_ns[row]) / 1e9 if row is not None and calls.created_ns[row] > 0 else math.nan
+
+
+def _until(facts: Facts, rank: int) -> float:
+    """When the rank gave up, else when its process ended; NaN where neither has a time."""
+    activity = facts.liveness.activity(rank)
+    gave_up = [facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors)]
+    ended = [facts.liveness.time(e) for e in activity.exits]
+    return next(
+        (min(known) for times in (gave_up, ended) if (known := [t for t in times if not math.isnan(t)])), math.nan
+    )

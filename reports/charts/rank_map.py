@@ -1,0 +1,132 @@
+"""A map of a large job: a cell for each rank and a column for each host, coloured by involvement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.reports.parts import names
+from nccldoctor.reports.parts.sanitize import line
+
+_T = TypeVar("_T")
+
+FEWEST = 32
+"""Ranks from which a map says more than a table."""
+
+WIDTH, LEFT, TOP = 1096, 72, 24
+LARGEST, SMALLEST = 15.0, 3.0
+PER_BAND = 64
+"""Hosts side by side; more go into further bands."""
+
+MOST_CELLS = 2048
+"""Ranks with a cell of their own; of a larger job a cell is a host, in the colour of its worst rank."""
+
+LABELS = 8
+"""Host names along a band."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rank, or one host of a very large job; ``ranks`` as text, for the search."""
+
+    x: float
+    y: float
+    involvement: Involvement
+    ranks: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A host above its column, or a local rank beside its row; ``is_culprit`` where a culprit stands there."""
+
+    x: float
+    y: float
+    text: str
+    is_culprit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RankMap:
+    """The drawing: cells of ``size`` pixels, labels, the legend in words, and the title of the layout."""
+
+    cells: tuple[Cell, ...]
+    labels: tuple[Label, ...]
+    legend: tuple[tuple[Involvement, str], ...]
+    size: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the map: its label, and the ranks of each cell from top to bottom."""
+
+    label: str
+    cells: tuple[tuple[int, ...], ...]
+
+
+def rank_map(diagnosis: Diagnosis) -> RankMap | None:
+    """Hosts by local rank where hosts are known, else rows of ranks; None for a small job."""
+    if len(diagnosis.ranks) < FEWEST:
+        return None
+    by_host: dict[str, list[int]] = defaultdict(list)
+    for state in diagnosis.ranks:
+        by_host[state.host or ""].append(state.rank)
+    hosts = sorted(by_host.items(), key=lambda item: min(item[1]))
+    if len(hosts) < 2 or "" in by_host:
+        ranks = sorted(state.rank for state in diagnosis.ranks)
+        columns = [_Column(f"rank {r[0]}", tuple((n,) for n in r)) for r in _runs(ranks)]
+        return _drawn(columns, diagnosis.standings, "Eight ranks a column.", "")
+    if len(diagnosis.ranks) > MOST_CELLS:
+        columns = [_Column(run[0][0], tuple(tuple(ranks) for _, ranks in run)) for run in _runs(hosts)]
+        return _drawn(columns, diagnosis.standings, "One cell a host, in the colour of its worst rank.", "")
+    columns = [_Column(host, tuple((n,) for n in sorted(ranks))) for host, ranks in hosts]
+    return _drawn(columns, diagnosis.standings, "One column a host, one row a local rank.", "local ")
+
+
+def _runs(items: list[_T], size: int = 8) -> list[list[_T]]:
+    return [items[at : at + size] for at in range(0, len(items), size)]
+
+
+def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, row_name: str) -> RankMap:
+    parts = {rank: s.involvement for s in standings for rank in s.ranks}
+    across = min(len(columns), PER_BAND)
+    size = max(min((WIDTH - LEFT) / across, LARGEST), SMALLEST)
+    tallest = max(len(column.cells) for column in columns)
+    band_height = TOP + tallest * size + 8
+    cells: list[Cell] = []
+    labels: list[Label] = []
+    for number, column in enumerate(columns):
+        band, place = divmod(number, PER_BAND)
+        x, y = LEFT + place * size, band * band_height + TOP
+        found = [_worst(ranks, parts) for ranks in column.cells]
+        blamed = any(part in (Involvement.CULPRIT, Involvement.SUSPECT) for part in found)
+        if place % max(across // LABELS, 1) == 0 or blamed:
+            labels.append(Label(x, y - 7, line(column.label, 24), blamed))
+        shown = zip(column.cells, found, strict=True)
+        cells += [Cell(x, y + row * size, part, str(Ranks(ranks))) for row, (ranks, part) in enumerate(shown)]
+    if row_name:
+        rows = range(0, tallest, max(tallest // 8, 1))
+        labels += [Label(0, TOP + row * size + size * 0.8, f"{row_name}{row}", False) for row in rows]
+    legend = tuple((s.involvement, f"{names.ranks_title(s.ranks)}: {names.place_title(s)}") for s in standings[:8])
+    bands = (len(columns) + PER_BAND - 1) // PER_BAND
+    return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
+
+
+def _worst(ranks: tuple[int, ...], parts: dict[int, Involvement]) -> Involvement:
+    order = list(Involvement)
+    return min((parts.get(rank, Involvement.UNKNOWN) for rank in ranks), key=order.index)
+
+
+def _without_overlaps(labels: list[Label]) -> tuple[Label, ...]:
+    """The labels of culprits, and those that stand clear of them."""
+    blamed = [label for label in labels if label.is_culprit]
+    return tuple(
+        label
+        for label in labels
+        if label.is_culprit or not any(b.y == label.y and abs(b.x - label.x) < 90 for b in blamed)
+    )
