@@ -272,7 +272,8 @@ class Absence(Event):
 class AbsenceReport(Absence):
     """A coordinator, an engine or a watchdog of another framework gave up on ranks that did not come.
 
-    ``what`` is set-up, barrier, collective, answer (of a worker), step (of the rank that says so) or device (whose work did not end).
+    ``what`` is set-up, barrier, collective, answer (of a worker), step (of the rank that says so), device (whose work did
+    not end) or leader (the process that the others report to).
     """
 
 

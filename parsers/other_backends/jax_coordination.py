@@ -26,6 +26,7 @@ _NAMES = lazy(r"[Tt]imed out task names:\s{0,3}(?P<names>.*)")
 _NAME = lazy(rf"^{_TASK}$")
 _SET_UP = lazy(r"Connect|[Ii]nit|register")
 _BEAT = lazy(rf"\bTask {_TASK} heartbeat timeout\. This indicates")
+_LEADER_LOST = "Failed to send RPC to coordination service"
 _UNHEALTHY = "stopped sending heartbeats):"
 _MOST = 4096
 """Names of tasks that are read below a message."""
@@ -101,7 +102,7 @@ class JaxHeartbeats(LineParser):
 
 @line_parser
 class JaxProcess(LineParser):
-    """A process that connects to the service, could not register in time, or ends itself because another task failed."""
+    """A process that connects to the service, could not register, or ends itself as another task or the service is gone."""
 
     literals = (
         "Connecting to JAX distributed service on",
@@ -113,6 +114,8 @@ class JaxProcess(LineParser):
         if "Connecting to JAX" in line.body:
             yield Phase(**common(line), what="starting", detail="connects to the JAX distributed service")
         elif "Terminating process" in line.body:
+            if _LEADER_LOST in line.body:
+                yield AbsenceReport(**common(line), by="JAX", what="leader", call="coordination service")
             yield TearDown(**common(line), what="process-down", detail=line.body.rpartition("absl::Status: ")[2][:300])
         elif any("DEADLINE_EXCEEDED" in above.body for above in (line, *line.preceding(3))):
             above = next((a for a in line.preceding(3) if "DEADLINE_EXCEEDED" in a.body), line)

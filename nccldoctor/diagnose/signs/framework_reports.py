@@ -94,6 +94,7 @@ _HEADLINES = {
     "collective": "{by} waits in {where}: {came}",
     "barrier": "{by} waits at barrier {where}: {came}",
     "device": "{by} gave up on a device whose work did not end: it waits for a peer, or its kernel hangs; no line says which",
+    "leader": "A task lost the {where} of {by}: task 0, which runs it, ended or was restarted, or the network to it failed",
     "quorum": "{by} waits for a quorum: {came} that it needs; no line says which replica groups are missing",
     "set-up": "The job never came up: {by} waited for processes that did not join; no line says which",
 }

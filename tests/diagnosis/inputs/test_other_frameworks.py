@@ -221,3 +221,16 @@ def test_the_peer_that_hccl_could_not_reach_is_told_by_its_number_in_the_group()
     ruling = read({"plog-4711.log": row})
     assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
     assert "rank 7 of its group could not reach rank 6 of that group (192.0.2.199)" in ruling.verdict["headline"]
+
+
+LOST = (
+    "F0928 17:42:48.594200 104452 client.h:77] Terminating process because the JAX distributed service detected fatal errors. "
+    "absl::Status: UNAVAILABLE: Failed to send RPC to coordination service. Either the leader task was preempted/died/restarted "
+    "unexpectedly or this task is experiencing network issues.\n"
+)
+
+
+def test_a_task_of_jax_that_lost_the_service_points_to_task_0_or_the_network() -> None:
+    ruling = read({"job.log": LOST})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "task 0, which runs it, ended or was restarted, or the network to it failed" in ruling.verdict["headline"]
