@@ -126,7 +126,7 @@ def _hardware(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]
     """Device errors that no faulty program causes."""
     by_device: dict[str, list[Event]] = defaultdict(list)
     for gpu in case.of(GpuError):
-        if not gpu.software and gpu.weight == "fault" and can_precede_alarm(liveness, gpu):
+        if gpu.is_of_board and can_precede_alarm(liveness, gpu):
             by_device[str(gpu.rank if gpu.rank is not None else (gpu.host, gpu.device))].append(gpu)
     for cuda in case.of(CudaError):
         if not cuda.software and can_precede_alarm(liveness, cuda):

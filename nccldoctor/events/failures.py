@@ -176,7 +176,8 @@ class OutOfMemory(Event):
 class NcclError(Event):
     """An NCCL call failed, as PyTorch prints it; ``last_error`` is NCCL's own last warning and may be older.
 
-    ``topic`` is what could not be set up, as in *nccl-warn*, or leftover (a process of the last run still holds the device).
+    ``topic`` is what could not be set up, as in *nccl-warn*, or leftover (a process of the last run still
+    holds the device) or oneccl (its own set-up).
     """
 
     code: str | None = None
@@ -299,8 +300,9 @@ class GpuError(Event):
 
     ``xid`` (or ``sxid``) is NVIDIA's number; ``device`` the PCI address; ``software`` is
     true for what a faulty program causes (Xid 13, 31, 43, illegal access, device assert). ``weight`` is ``fault`` (of
-    the board, its link or its slot), ``software``, ``consequence`` (follows another error or the end of the process: Xid 45, 154) or
-    ``notice`` (no reason to stop). ``pid`` is that of the process the driver names.
+    the board, its link or its slot), ``hang`` (it stopped answering, and a reset may bring it back), ``software``, ``consequence``
+    (follows another error or the end of the process: Xid 45, 154) or ``notice`` (no reason to stop).
+    ``pid`` is that of the process the driver names.
     """
 
     xid: int | None = None
@@ -309,6 +311,11 @@ class GpuError(Event):
     message: str = ""
     software: bool = False
     weight: str = "fault"
+
+    @property
+    def is_of_board(self) -> bool:
+        """True of a fault and of a hang that no program is known to have caused."""
+        return self.weight in ("fault", "hang") and not self.software
 
     @property
     def consequence(self) -> EventRole | None:

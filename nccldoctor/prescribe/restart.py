@@ -88,7 +88,7 @@ def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
 def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
     """The hosts whose device faults the finding quotes: of a pod's rank the node, where its kernel log is quoted."""
     quoted = {evidence.where for evidence in finding.evidence}
-    faults = (e for e in survey.events_of(GpuError) if e.weight == "fault" and e.place in quoted and e.host is not None)
+    faults = (e for e in survey.events_of(GpuError) if e.is_of_board and e.place in quoted and e.host is not None)
     return tuple(sorted({survey.case.pods.place(e.host) for e in faults if e.host is not None}))
 
 
@@ -120,6 +120,12 @@ def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     return any(fault.host in hosts for fault in faults)
 
 
+def _has_hung_board(finding: Finding, survey: Survey) -> bool:
+    """True where boards only stopped answering, and no line shows an error of one."""
+    weights = {event.weight for event in survey.events_of(GpuError)}
+    return finding.cause is CauseClass.HARDWARE and "hang" in weights and "fault" not in weights
+
+
 def _was_evicted(survey: Survey, why: Callable[[str], bool]) -> bool:
     """True where a pod was evicted in these words."""
     events = survey.events_of(SchedulerEvent)
@@ -143,6 +149,7 @@ def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
 
 _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "unsure": _is_unsure,
+    "hung-board": _has_hung_board,
     "failing-link": _has_failing_link,
     "device-fault": _has_device_fault,
     "evicted-for-usage": _was_evicted_for_usage,

@@ -98,7 +98,7 @@ def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     nccl = _has_warnings_of_nccl(facts)
     explained = verdict.confidence_in.cause in (Confidence.HIGH, Confidence.MEDIUM)
     dumps = explained and _has_comparable_dumps(facts)
-    has_gpu_fault = any(not e.software and e.weight == "fault" for e in case.of(GpuError))
+    has_gpu_fault = any(e.is_of_board for e in case.of(GpuError))
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     rows = [
         _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), nccl,

@@ -1,13 +1,14 @@
-"""TensorRT-LLM's hang detector, and the stacks of all threads that it prints.
+"""TensorRT-LLM's hang detector with the stacks of all threads that it prints, and the words of its C++ runtime.
 
-Sources: TensorRT-LLM ``_torch/pyexecutor/hang_detector.py``, ``_utils.py`` (``print_all_stacks``) and ``logger.py``, 1.1 to 1.3.
+Sources: TensorRT-LLM ``_torch/pyexecutor/hang_detector.py``, ``_utils.py`` (``print_all_stacks``) and ``logger.py``, 1.1 to 1.3;
+``cpp/tensorrt_llm/common/assert.h`` and ``cpp/tensorrt_llm/runtime/utils/mpiUtils.cpp``, 0.12 to 1.2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, Event, Stack
+from nccldoctor.events import AbsenceReport, Event, ExceptionRaised, Note, Stack
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.parsers.stacks import frames as sf
@@ -27,6 +28,34 @@ class HangDetector(RowParser):
             r"\bHang detected (?:on rank (?P<rank>\d{1,7}) in PyExecutor|after (?P<seconds>\d{1,9}) seconds\.)",
             by="TensorRT-LLM",
             what="step",
+        ),
+    )
+
+
+@line_parser
+class EngineLines(RowParser):
+    """*exception* of the C++ runtime that no Python code sees, and how many processes MPI started."""
+
+    rows = (
+        Row(
+            "[TensorRT-LLM][ERROR] Assertion failed: ",
+            r"\[TensorRT-LLM\]\[ERROR\] Assertion failed: (?P<message>.{0,80}\bNCCL error .{1,300})",
+            ExceptionRaised,
+            type="TllmException",
+            origin="echo",
+        ),
+        Row(
+            "[TensorRT-LLM][ERROR] Assertion failed: ",
+            r"\[TensorRT-LLM\]\[ERROR\] Assertion failed: (?P<message>.{1,300})",
+            ExceptionRaised,
+            type="TllmException",
+            origin="own",
+        ),
+        Row(
+            "MPI size: ",
+            r"\bMPI size: (?P<detail>\d{1,6}), MPI local size: \d{1,6}, rank: (?P<rank>\d{1,7})",
+            Note,
+            what="world-size",
         ),
     )
 

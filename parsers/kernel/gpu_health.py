@@ -48,7 +48,7 @@ class GpuHealth(LineParser):
                 message=(hit["why"] or f"memory access fault: {hit['fault']}").strip(),
                 device=f"node-{hit['node'] or hit['at']}",
                 software=software,
-                weight="software" if software else "fault",
+                weight="software" if software else "hang",
             )
         elif hit := _REMAP.search(body):
             above = [other.body for other in line.preceding(_ABOVE)]

@@ -102,7 +102,7 @@ class JaxHeartbeats(LineParser):
 
 @line_parser
 class JaxProcess(LineParser):
-    """A process that connects to the service, could not register, or ends itself as another task or the service is gone."""
+    """A process that connects to the service, cannot register, or ends itself because something else is gone."""
 
     literals = (
         "Connecting to JAX distributed service on",

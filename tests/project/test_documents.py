@@ -69,6 +69,10 @@ PORT = kernel(IbError, rank=5, what="port")
 ROWS = {
     "nothing wrong": (fixtures_conditions.finding("none", ranks=()), []),
     "undetermined, or low confidence": (fixtures_conditions.finding(confidence="low"), []),
+    "a GPU stopped answering, and nothing shows an error of the board": (
+        fixtures_conditions.finding("hardware"),
+        [kernel(GpuError, message="GPU Hang", weight="hang")],
+    ),
     "a device reports errors": (fixtures_conditions.finding("hardware"), []),
     "a host's own port or link failed twice or more": (fixtures_conditions.finding("network"), [PORT, PORT]),
     "any finding whose host shows a device fault in the kernel log": (

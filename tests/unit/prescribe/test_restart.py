@@ -28,6 +28,14 @@ def test_a_faulty_device_takes_its_host_out():
     assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
 
 
+def test_a_board_that_only_hung_may_be_well_after_a_reset():
+    hung = kernel(GpuError, "ring sdma0 timeout", message="ring sdma0 timeout", weight="hang")
+    got = action("hardware", hung)
+    assert (got.restart, got.cordon) == ("unknown", ())
+    failed = kernel(GpuError, "GPU reset(3) failed", message="GPU reset(3) failed")
+    assert action("hardware", hung, failed).restart == "after-replacing-node"
+
+
 def test_a_link_that_fails_again_takes_its_host_out_and_one_flap_does_not():
     def down(line):
         return dataclasses.replace(
