@@ -163,7 +163,7 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if code == -6:
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event)
-    if code == -9 and _was_forced(case, event):
+    if code == -9 and (_was_forced(case, event) or _is_one_of_many_kills(case, event)):
         return False
     if code in FATAL:
         return True
@@ -182,6 +182,12 @@ def _was_cancelled(case: Case, event: ProcessExit) -> bool:
         e.what == "cancelled" and e.place.source == event.place.source and (e.place.line or 0) < (event.place.line or 0)
         for e in case.of(SchedulerEvent)
     )
+
+
+def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
+    """True when a launcher that kills the rest lists other ends beside this kill: nothing shows which came first."""
+    others = (e for e in case.of(ProcessExit) if e.reporter == event.reporter and e.place.source == event.place.source)
+    return event.can_be_launchers_kill and any((e.rank, e.pid) != (event.rank, event.pid) for e in others)
 
 
 def _was_forced(case: Case, event: ProcessExit) -> bool:

@@ -46,6 +46,11 @@ class ProcessExit(Event):
         return self.reporter == "hccl"
 
     @property
+    def can_be_launchers_kill(self) -> bool:
+        """True of a SIGKILL in a list of all ends, in which Intel MPI names the processes that it killed itself as well."""
+        return self.reporter == "mpirun" and not self.first and self.signal == "SIGKILL"
+
+    @property
     def was_closed(self) -> bool:
         """True of the exit codes with which launchers close siblings: SIGTERM, SIGINT and SIGHUP."""
         return self.exitcode in (-15, 143, -2, 130, -1, 129)

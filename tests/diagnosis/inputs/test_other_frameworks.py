@@ -234,3 +234,21 @@ def test_a_task_of_jax_that_lost_the_service_points_to_task_0_or_the_network() -
     ruling = read({"job.log": LOST})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert "task 0, which runs it, ended or was restarted, or the network to it failed" in ruling.verdict["headline"]
+
+
+def terminations(*ends: tuple[int, str]) -> str:
+    return "".join(
+        f"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK {rank} PID {4700 + rank} RUNNING AT node07\n"
+        f"=   KILLED BY SIGNAL: {signal}\n==========\n"
+        for rank, signal in ends
+    )
+
+
+def test_the_crash_in_the_list_of_intel_mpi_is_named_and_not_those_that_it_killed() -> None:
+    ruling = read({"job.log": terminations((3, "11 (Segmentation fault)"), (0, "9 (Killed)"), (1, "9 (Killed)"))})
+    assert (ruling.cause, ruling.ranks) == ("died", "3"), str(ruling)
+
+
+def test_a_list_of_kills_alone_names_nobody() -> None:
+    ruling = read({"job.log": terminations((0, "9 (Killed)"), (1, "9 (Killed)"), (2, "9 (Killed)"))})
+    assert not ruling.ranks, str(ruling)
