@@ -47,7 +47,7 @@ class ProcessExit(Event):
 
     @property
     def can_be_launchers_kill(self) -> bool:
-        """True of a SIGKILL in a list of all ends, in which Intel MPI names the processes that it killed itself as well."""
+        """True of a SIGKILL in the list of Intel MPI, which names the processes that it killed itself as well."""
         return self.reporter == "mpirun" and not self.first and self.signal == "SIGKILL"
 
     @property

@@ -27,8 +27,8 @@ _FORMS = tuple(
 )
 _OWN = lazy(r"^(?:\w{1,12}[ =:]{1,2}){0,3}?(?:my |own )?pid\s?[=:#]?\s?(?P<pid>\d{1,10})\b", re.IGNORECASE)
 _OF_OTHERS = lazy(r"worker|loader|child|parent|\bppid|agent|daemon|dump", re.IGNORECASE)
-_TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat", re.IGNORECASE)
-"""Lines about an end are read elsewhere; of others they may name a peer."""
+_TROUBLE = lazy(r"exit|signal|kill|fail|error|timed out|abort|terminat|=   RANK \d", re.IGNORECASE)
+"""Lines about an end, such as the last block of Intel MPI, are read elsewhere; of others they may name a peer."""
 
 
 @line_parser
