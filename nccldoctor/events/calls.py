@@ -156,7 +156,7 @@ class TearDown(Event):
 
 _TEAR_DOWN = {
     "closing-signal": "told to close by its launcher",
-    "death-signal": "received the launcher's closing signal",
+    "death-signal": "the launcher was told from outside to stop",
     "forced-kill": "killed by its launcher while it closed the job",
     "monitor-kills": "its heartbeat monitor ended the process",
     "comm-aborted": "aborted its communicator",

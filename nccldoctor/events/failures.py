@@ -25,7 +25,8 @@ class ProcessExit(Event):
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
     mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, or ``process`` where the process itself says so.
-    ``task`` is Slurm's task id: the global rank only where each task is one rank.
+    ``task`` is Slurm's task id: the global rank only where each task is one rank;
+    ``name`` what a framework calls the process (``WorkerDict_0:6``).
     """
 
     exitcode: int | None = None
@@ -34,6 +35,7 @@ class ProcessExit(Event):
     first: bool = False
     reporter: str = ""
     task: int | None = None
+    name: str | None = None
 
     @property
     def is_heartbeat_loss(self) -> bool:

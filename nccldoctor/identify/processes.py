@@ -100,6 +100,7 @@ def read_processes(events: Iterable[Event], processes: ProcessTable) -> None:
             processes.learn(event.rank, event.host, event.pid, None, None)
     _read_slurm_launch([e for e in events if isinstance(e, Note) and e.what == "tasks-on-host"], processes)
     _read_slurm_tasks(events, processes)
+    _read_dead_actor([e for e in events if isinstance(e, ProcessExit) and e.reporter == "ray"], processes)
     _read_ras([e for e in events if isinstance(e, RasStatus)], processes)
     biggest = max((e.nranks or 0 for e in inits), default=0)
     sees_all = {e.host for e in inits if isinstance(e, CommInit) and e.cuda_dev}
@@ -136,6 +137,16 @@ def _read_slurm_launch(table: Sequence[Note], processes: ProcessTable) -> None:
     if len(placed) > len({note.host for note in table}):
         for rank, host in placed.items():
             processes.learn(rank, host, None, None, None)
+
+
+def _read_dead_actor(exits: Sequence[ProcessExit], processes: ProcessTable) -> None:
+    """Ray names the process of a dead worker, and Ray Train its rank: one of each is one worker."""
+    ranks = {e.rank for e in exits if e.rank is not None and e.pid is None}
+    nameless = {(e.host, e.pid) for e in exits if e.rank is None and e.pid is not None}
+    if len(ranks) == len(nameless) == 1:
+        (rank,), ((host, pid),) = ranks, nameless
+        if rank is not None and rank not in processes.pid:
+            processes.learn(rank, host, pid, None, None)
 
 
 def _read_slurm_tasks(events: Iterable[Event], processes: ProcessTable) -> None:

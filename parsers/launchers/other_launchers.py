@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, TearDown
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
@@ -36,7 +35,9 @@ class OtherLaunchers(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         if killed := _KILLING.search(line.body):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
-        elif fit := first_fit(_TABLE.rows, _whole_sentence(line)):
+        if dead := _DEAD_ACTOR.search(line.body):
+            yield _actor(line, line.body[: dead.start()])
+        if fit := first_fit(_TABLE.rows, _whole_sentence(line)):
             yield _exit(line, *fit)
 
 
@@ -55,22 +56,40 @@ def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
     ends = exit_and_signal(code, signal)
     if reporter == "spawn" and "following error" in match[0]:
         ends["exitcode"] = 1
-    if reporter == "ray" and not match.groupdict().keys() & fields.keys():
-        fields |= _actor_above(line)
     # the line's own process is the parent
     return ProcessExit(**common(line) | {"pid": None} | fields | ends)
 
 
-_ACTOR_FIELD = lazy(r"^\s{0,40}(?:(?P<pid>pid): (\d{1,10})|(?P<host>ip): (\S{1,64}))\s{0,9}$")
+_DEAD_ACTOR = lazy(r"The actor is dead because its worker process has died")
+_ACTOR_FIELD = lazy(r"(?:^|\s)(pid|name|ip): (\S{1,200})")
+_OF_VERL = lazy(r"_(?P<node>\d{1,5}):(?P<local>\d{1,4})$")
+"""The end of a worker's name: the number of its node in the group, and its number on that node."""
 
 
-def _actor_above(line: Line) -> dict[str, Any]:
-    """The process and the address of an actor, which Ray lists above the sentence that it died."""
-    actor: dict[str, Any] = {}
-    for above in line.preceding(8):
-        if match := _ACTOR_FIELD.match(above.body):
-            actor |= {"pid": int(match[2])} if match["pid"] else {"host": match[4]}
-    return actor
+def _actor(line: Line, before: str) -> Event:
+    """The actor that died. Ray lists its process, name and address above the sentence, or in front of it.
+
+    verl names its workers by node and place (``single_controller/ray/base.py``): the ranks of the first node count from 0.
+    """
+    block = [before]
+    for above in line.preceding(8) if "actor_id: " not in before else ():
+        block.append(above.body)
+        if "actor_id: " in above.body:
+            break
+    told = {hit[1]: hit[2] for text in reversed(block) for hit in _ACTOR_FIELD.finditer(text)}
+    place = _OF_VERL.search(told.get("name", ""))
+    local = int(place["local"]) if place else None
+    return ProcessExit(
+        **common(line)
+        | {
+            "rank": local if place and int(place["node"]) == 0 else None,
+            "host": told.get("ip") or line.mark.host,
+            "pid": int(told["pid"]) if told.get("pid", "").isdecimal() else None,
+        },
+        local_rank=local,
+        name=told.get("name"),
+        reporter="ray",
+    )
 
 
 def _code_below(line: Line) -> int | None:

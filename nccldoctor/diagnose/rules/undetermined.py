@@ -19,6 +19,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.rules.absent.died import process_name
 from nccldoctor.diagnose.signs.framework_reports import open_report_headline, open_reports, peer_headline
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
@@ -106,6 +107,9 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
         waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
         if host := closed_by(facts)[0]:
             return f"{waiting}, and {host} closed its connection; no file shows what ended the process there"
+        ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in inside)
+        if ended := next(ends, None):
+            return f"{waiting}, and {process_name(ended)} ended; no file says how, or which came first"
         return f"{waiting}; no file shows whether the call ended, or which rank is missing from it"
     if isinstance(first, DumpSignal):
         return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"

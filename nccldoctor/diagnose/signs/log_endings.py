@@ -54,20 +54,28 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             "rendezvous endpoint, went away or cannot be reached",
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
         ),
+        _outside_signal(facts),
         ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
         (_broken_connection(facts), list(facts.case.of(SocketError))),
         ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         ("The scheduler records that the job failed", [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
-        (
-            "The launcher was told from outside to stop",
-            [t for t in facts.case.of(TearDown) if t.what == "death-signal"],
-        ),
         lost_store(facts),
     ):
         if found:
             lines: list[Event] = [*found[:MOST]]
             return words, [Line(e, words.lower()) for e in lines]
     return "", []
+
+
+def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
+    """What to say of a launcher that a signal told to stop, with its lines."""
+    told = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
+    signal = next((t.detail for t in told), "")
+    sender = _SENDERS.get(signal, "from a scheduler, another program or a person")
+    return f"The launcher was told from outside to stop ({signal or 'a signal'}, {sender})", told
+
+
+_SENDERS = {"SIGHUP": "its terminal or ssh session was closed", "SIGINT": "from a person"}
 
 
 def _broken_connection(facts: Facts) -> str:

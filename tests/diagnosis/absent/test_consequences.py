@@ -247,3 +247,65 @@ def test_a_notice_in_the_journal_of_the_launch_script_is_not_of_the_rank_that_it
     )
     ruling = read({"job.journal": journal})
     assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+
+
+RAYLET = (
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the "
+    "logs for the dead worker. RayTask ID: ff01 Worker ID: 75bb Node ID: aad5 Worker IP address: 10.1.2.3 Worker port: 10004 "
+    "Worker PID: {pid} Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2.\n"
+)
+ACTOR = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: WorkerDict\n"
+    "\tactor_id: d5f5dc65\n\tpid: 901\n\tname: Kq2fZaWorkerDict_0:1\n\tnamespace: 72cc05c9\n\tip: 10.1.2.3\n"
+    "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits "
+    "with a connection error code 2. End of file.\n"
+)
+
+
+def test_ray_train_says_the_rank_of_the_process_that_ray_names() -> None:
+    ruling = read({"driver.log": RAYLET.format(pid=902) + "(TorchTrainer pid=7) Worker 3 has failed.\n"})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("died", "3", "low"), str(ruling)
+    two = RAYLET.format(pid=902) + RAYLET.format(pid=903)
+    ruling = read({"driver.log": two})
+    assert (ruling.cause, ruling.ranks) == ("died", ""), "no line says which ranks they were"
+
+
+def test_every_process_that_ray_lost_is_told() -> None:
+    ruling = read({"driver.log": RAYLET.format(pid=902) + ACTOR})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["confidence"]) == ("died", "1", "low"), str(ruling)
+    assert ruling.verdict["headline"].endswith("; so did a process (pid 902) on 10.1.2.3")
+
+
+def test_a_worker_of_the_second_node_keeps_its_name() -> None:
+    ruling = read({"driver.log": ACTOR.replace("_0:1", "_1:1")})
+    assert (ruling.cause, ruling.ranks) == ("died", ""), str(ruling)
+    assert ruling.verdict["headline"].startswith("Kq2fZaWorkerDict_1:1 (pid 901) on 10.1.2.3 ended")
+
+
+def test_an_end_without_a_time_is_told_beside_the_wait() -> None:
+    ruling = read(
+        {
+            "driver.log": ACTOR.replace("\tname: Kq2fZaWorkerDict_0:1\n", "")
+            + watchdog(9, 31, at="E302 10:15:12.518820143")
+        }
+    )
+    assert (
+        "and a process (pid 901) on 10.1.2.3 ended; no file says how, or which came first" in ruling.verdict["headline"]
+    )
+    assert not ruling.ranks, str(ruling)
+
+
+@pytest.mark.parametrize(
+    ("signal", "says"),
+    [
+        ("15", "told from outside to stop (SIGTERM, from a scheduler, another program or a person)"),
+        ("Signals.SIGHUP", "its terminal or ssh session was closed"),
+    ],
+)
+def test_the_signal_that_ended_the_launcher_is_told(signal: str, says: str) -> None:
+    at = "W0216 13:04:08.104000 44 torch/distributed/elastic/"
+    line = f"{at}agent/server/api.py:719] Received {signal} death signal, shutting down workers\n"
+    line += f"{at}multiprocessing/api.py:897] Sending process 1365 closing signal SIGTERM\n"
+    closed = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+    ruling = read({"agent.log": closed + line})
+    assert ruling.cause == "undetermined" and says in ruling.verdict["headline"], str(ruling)

@@ -38,11 +38,17 @@ BRIEF = 120
 
 def process_name(event: Event) -> str:
     """A process whose global rank is not known, as its launcher calls it."""
-    local = event.local_rank if isinstance(event, ProcessExit) else None
-    task = event.task if isinstance(event, ProcessExit) else None
-    name = f"local rank {local}" if local is not None else f"task {task} of srun" if task is not None else "a process"
+    name = _called(event) if isinstance(event, ProcessExit) else "a process"
     where = f" on {event.host}" if event.host is not None else ""
     return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
+
+
+def _called(event: ProcessExit) -> str:
+    if event.name:
+        return event.name
+    if event.local_rank is not None:
+        return f"local rank {event.local_rank}"
+    return f"task {event.task} of srun" if event.task is not None else "a process"
 
 
 def _whose_end(event: Event) -> str:
@@ -194,7 +200,9 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return _recorded_end(facts, stall, ended) if ended else None
     if stall.kind is StallKind.CRASH and found:
         certain = [f for f in found if f.certain]
-        return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or found)
+        untimed = all(f.when != f.when for f in found)
+        ordered = sorted(found, key=lambda f: not f.ranks) if untimed else found
+        return _recorded_end(facts, stall, [f for f in certain if f.ranks] or certain or ordered)
     return _quiet_and_gone(facts, stall)
 
 
@@ -275,6 +283,8 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         doubts.append(Doubt("no line says which rank the process was", Confidence.MEDIUM))
     said = describe_end(first.events)
     how = f", and {said}" if said == UNSAID else f": {said}"
+    if said == UNSAID and (others := [e for e in _other_ends(found) if e.pid not in (None, end.pid)]):
+        how += f"; so did {process_name(others[0])}" + (f" and {len(others) - 1} more" if len(others) > 1 else "")
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} ended{how}{wait}",
         evidence,
@@ -283,6 +293,11 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         suspects=first.suspects,
         call=stall.call,
     )
+
+
+def _other_ends(found: Sequence[Failure]) -> list[ProcessExit]:
+    """The ends of further processes whose ranks no line names."""
+    return [e for f in found[1:] for e in f.events[:1] if isinstance(e, ProcessExit) and e.rank is None]
 
 
 def _is_of_one_moment(end: Failure, first: Failure) -> bool:
