@@ -137,10 +137,11 @@ class Version(Event):
 
 @kind("fr-analysis", wording="an analysis of recorder dumps")
 class FrAnalysis(Event):
-    """Output of PyTorch's own flight-recorder analyser found in the input."""
+    """Output of PyTorch's own flight-recorder analyser found in the input; ``expected`` counts the members of the call."""
 
     what: str = ""
     missing: Ranks = Ranks()
+    expected: int | None = None
     op: str | None = None
     seq: int | None = None
     detail: str = ""

@@ -31,7 +31,7 @@ class FrAnalysisParser(RowParser):
     event = FrAnalysis
     rows = (
         Row("=== FR Trace", r"^=== FR Trace(?: NCCL)? ===", what="tables", detail=lambda hit: hit.string.strip()[:120]),
-        Row("Not all ranks joining", r"Not all ranks joining collective,? sequence number: (?P<seq>\d{1,19})", what="ranks-missing"),
+        Row("Not all ranks joining", r"Not all ranks joining collective[,:]? sequence number: (?P<seq>\d{1,19})", what="ranks-missing"),
         Row("Input/output mismatch in the",
             r"Input/output mismatch in the collective sequence number: (?P<seq>\d{1,19})", what="mismatch"),
         Row("Collective sequence number:", r"Collective sequence number: (?P<seq>\d{1,19}) has errors", what="mismatch"),
@@ -54,6 +54,7 @@ class FrAnalysisParser(RowParser):
             rank=None,
             group=_group_ref(described.get("group info")),
             missing=ranks_in(described.get("missing ranks", "")),
+            expected=_count(described.get("expected ranks", "")),
             op=(described.get("collective") or "").rpartition(":")[2].strip()[:60] or None,
             detail=(described.get("error msg") or hit[0])[:300],
         )
@@ -66,6 +67,11 @@ class FrAnalysisParser(RowParser):
             if field := _FIELD.search(below.body):
                 described.setdefault(field["key"], field["value"].strip())
         return described
+
+
+def _count(ranks: str) -> int | None:
+    """Eight for ``{0, 1, 2, 3, 4, 5, 6, 7}`` as for ``8``, which older releases print."""
+    return int(ranks) if ranks.isdecimal() else len(ranks_in(ranks)) or None
 
 
 def _group_ref(text: str | None) -> GroupRef | None:

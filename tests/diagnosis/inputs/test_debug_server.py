@@ -101,3 +101,16 @@ def test_a_recorder_page_of_one_moment_is_not_enough_for_more_than_low(tmp_path:
     assert told(tmp_path, fr_trace_json=page(7, 7, 6, 7))[1] in ("low", "cannot-tell")
     assert told(tmp_path, stacks_1=LATE) == ("2", "low")
     assert told(tmp_path, stacks_2=LATE) == ("2", "high")
+
+
+ANALYSED = (
+    "Not all ranks joining collective, sequence number: 31\ngroup info: 0:default_pg\ncollective: nccl:all_reduce\n"
+    "missing ranks: {}\nworld size: 8\nexpected ranks: {{0, 1, 2, 3, 4, 5, 6, 7}}\ncollective state: scheduled\n"
+)
+
+
+def test_ranks_that_its_analyser_misses_are_named_unless_they_are_most() -> None:
+    few, most = (read({"job.log": ANALYSED.format(missing)}) for missing in ("{3}", "{3, 4, 5, 6, 7}"))
+    assert (few.cause, few.ranks, few.verdict["suspects"]) == ("not-arrived", "3", ""), str(few)
+    assert (most.cause, most.ranks, most.verdict["suspects"]) == ("not-arrived", "", "3-7"), str(most)
+    assert most.verdict["confidence"] == "low", str(most)

@@ -201,7 +201,9 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     missing = [e.missing for e in barriers] + [e.missing for e in analysed]
     ranks = Ranks(rank for ranks in missing for rank in ranks)
     ranks = ranks or Ranks(r for e in reports for r in e.laggards if not facts.wait_graph.waits_in.get(r))
-    if not ranks or 2 * len(ranks) > max(2, len(case.world)):
+    size = max(2, len(case.world), *(e.expected or 0 for e in analysed))
+    are_most = 2 * len(ranks) > size
+    if not ranks or (are_most and not (analysed and len(ranks) < size)):
         return _nothing_outstanding(facts) if stall.kind is StallKind.NOTHING else None
     citations: list[Citation] = [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
     citations += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
@@ -211,14 +213,16 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
-    what = "the monitored barrier" if barriers else "the collective in PyTorch's report"
+    call = next((f"{op} #{seq}" for op, seq in calls if op and seq is not None), "the collective")
+    what = "the monitored barrier" if barriers else f"{call} in PyTorch's report"
+    only = Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own")
+    most = Doubt.at_most(Confidence.LOW, "most ranks are outside: the few inside may have made a call too many")
     return Hypothesis(
         f"{names(ranks).capitalize()} never entered {what}",
         citations,
-        ()
-        if sure
-        else (Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own"),),
-        ranks=ranks,
+        (*([most] if are_most else []), *([] if sure else [only])),
+        ranks=Ranks() if are_most else ranks,
+        suspects=ranks if are_most else Ranks(),
         stalled=Stalled(*calls[0], missing=ranks) if calls else None,
     )
 
