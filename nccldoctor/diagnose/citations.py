@@ -134,14 +134,4 @@ def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]
 def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
     """A log line as evidence; its observer is the rank that wrote it."""
     who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
-    return Evidence(event.place, event.text[:300], says + _note_of_group_rank(event), supports, who)
-
-
-def _note_of_group_rank(event: Event) -> str:
-    """Says that a number counts inside a group: ``[Rank 0]`` of group tp, printed by global rank 2."""
-    inside, group = event.group_rank, event.group
-    if inside is None or inside == event.rank or (group is None and event.rank is None):
-        return ""
-    name = (group.desc or str(group)) if group is not None else ""
-    of_group = f"rank {inside} of {f'group {name}' if name else 'its group'}"
-    return f" ({of_group} = global rank {event.rank})" if event.rank is not None else f" ({of_group}: no global rank)"
+    return Evidence(event.place, event.text[:300], says + event.group_rank_note, supports, who)

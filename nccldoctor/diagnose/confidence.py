@@ -13,8 +13,10 @@ from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
+from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
+from nccldoctor.model.ranks import names
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
@@ -67,11 +69,24 @@ ON_RECORD = (CauseClass.DIED, CauseClass.RAISED, CauseClass.HARDWARE, CauseClass
 
 def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     """Where several groups wait and nothing names them, each may miss a rank of its own."""
-    several = any(group.learned == "unnamed" for group in facts.case.groups)
-    if not several or conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
+    if conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
+        return
+    if (own := _unplaced_complaint(facts, conclusion)) is not None:
+        yield Doubt.at_most(
+            Confidence.LOW,
+            f"[Rank {own}] of a group that no line names gave up on a call: that may be {names(conclusion.ranks)}",
+        )
+    if not any(group.learned == "unnamed" for group in facts.case.groups):
         return
     if not are_only_ones_left(facts, conclusion.ranks):
         yield Doubt.at_most(Confidence.LOW, "ranks wait in several groups, and the lines do not say in which")
+
+
+def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
+    """The rank in its group of a line without a global rank, where a named rank may have written it."""
+    is_open = bool(conclusion.ranks - facts.ledger.waiting)
+    lines = (e for e in facts.case.of(CallTimeout) if e.rank is None and e.group is None)
+    return next((e.group_rank for e in lines if e.group_rank is not None), None) if is_open else None
 
 
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:

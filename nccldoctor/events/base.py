@@ -155,7 +155,18 @@ class Event:
 
     def phrase(self) -> str:
         """The line in a reader's words, for example ``ended by SIGKILL``; the line itself where the kind has no words."""
-        return " ".join(self._phrase().split())[:CHARACTERS]
+        words = " ".join(self._phrase().split())[:CHARACTERS]
+        return words + (self.group_rank_note if f"ank {self.group_rank}" in words else "")
+
+    @property
+    def group_rank_note(self) -> str:
+        """Says that a rank in the text counts inside a group: ``[Rank 0]`` of tp is global rank 2."""
+        inside, group = self.group_rank, self.group
+        if inside is None or inside == self.rank or (group is None and self.rank is None):
+            return ""
+        name = (group.desc or str(group)) if group is not None else ""
+        of_group = f"rank {inside} of {f'group {name}' if name else 'its group'}"
+        return f" ({of_group} = global rank {self.rank})" if self.rank is not None else f" ({of_group}: no global rank)"
 
     def _phrase(self) -> str:
         if self.worded_by:

@@ -24,6 +24,7 @@ from nccldoctor.events import (
     Stack,
     Writer,
 )
+from nccldoctor.identify.group_ranks import LocalLines, find_local_lines
 from nccldoctor.identify.looks import with_looks
 from nccldoctor.identify.pods import find_pods, with_kernel_logs
 from nccldoctor.identify.processes import ProcessTable, pci_address, read_processes
@@ -70,7 +71,12 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
         for event in one.events:
             if rank is not None and _is_of_stack_tool(event) and event.pid is not None:
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
-    named = [_with_rank(e, one.source, files.rank[one.source.id], processes) for one in parsed for e in one.events]
+    merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
+    known = {e.rank for one in parsed for e in one.events if e.rank is not None} | set(processes.host)
+    local = find_local_lines((e for one in parsed for e in one.events), merged, known)
+    named = [
+        _with_rank(e, one.source, files.rank[one.source.id], processes, local) for one in parsed for e in one.events
+    ]
     processes.pods = with_kernel_logs(processes.pods, named, processes.host)
     writers: dict[int, set[int]] = defaultdict(set)
     for event in named:
@@ -275,7 +281,9 @@ def _source_with_rank(source: Source, files: _FileRanks, processes: ProcessTable
     return replace(source, rank=rank, host=host, why=why)
 
 
-def _with_rank(event: Event, source: Source, file_rank: int | None, processes: ProcessTable) -> Event:
+def _with_rank(
+    event: Event, source: Source, file_rank: int | None, processes: ProcessTable, local: LocalLines
+) -> Event:
     """The event with its rank and host, where they are known.
 
     A bar without a label is not of the only rank whose lines have one: launchers label all lines, and ranks other than 0 draw no bars.
@@ -291,6 +299,14 @@ def _with_rank(event: Event, source: Source, file_rank: int | None, processes: P
     if rank is None:
         is_anybodys = isinstance(event, Progress) and source.rank is None and source.local_rank is None
         rank = _rank_of(event, None if is_anybodys else file_rank, processes, host)
+        if (
+            rank is not None
+            and rank == event.group_rank
+            and event.group is None
+            and file_rank is None
+            and local.is_local(event)
+        ):
+            rank = None
     if event.host is not None:
         host = event.host
     elif not host and rank is not None:

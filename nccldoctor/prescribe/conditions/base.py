@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from nccldoctor.events import Event
 from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks
 
@@ -156,3 +157,8 @@ def excerpt(text: str) -> str:
     """A quoted line, cut to :data:`SHOWN` characters and without line breaks."""
     flat = " ".join(text.split())
     return flat if len(flat) <= SHOWN else flat[: SHOWN - 1] + "…"
+
+
+def quoted(event: Event) -> str:
+    """The line of an event, cut short, with a word on a rank that counts inside a group."""
+    return excerpt(event.text) + event.group_rank_note

@@ -6,7 +6,17 @@ import re
 from typing import Literal
 
 from nccldoctor.events import CollectiveTimeout, Note, Setting
-from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, excerpt, listed, predicate
+from nccldoctor.prescribe.conditions.base import (
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    Unmet,
+    excerpt,
+    listed,
+    predicate,
+    quoted,
+)
 
 
 def version_tuple(text: str) -> tuple[int, int, int]:
@@ -84,7 +94,7 @@ def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     asked = f"a note advises {listed(about)}"
     for note in context.survey.events_of(Note):
         if note.what == "advice" and note.detail in about:
-            return Met(asked, excerpt(note.text), str(note.place))
+            return Met(asked, quoted(note), str(note.place))
     return Unmet(asked, "no file says so")
 
 

@@ -35,6 +35,7 @@ from nccldoctor.prescribe.conditions.base import (
     excerpt,
     listed,
     predicate,
+    quoted,
 )
 from nccldoctor.prescribe.conditions.survey import SurveyedEvent
 
@@ -126,7 +127,7 @@ def event(
             continue
         if wanted and not any(t in context.survey.searchable_text(candidate) for t in wanted):
             continue
-        return Met(asked, excerpt(candidate.text), str(candidate.place))
+        return Met(asked, quoted(candidate), str(candidate.place))
     return _not_met(context, asked, kind, of)
 
 
@@ -168,10 +169,10 @@ def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), 
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode in code or (end.signal or "") in signal:
-            return Met(asked, excerpt(end.text), str(end.place))
+            return Met(asked, quoted(end), str(end.place))
     if not ends:
         return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
-    return Unmet(asked, excerpt(ends[0].text))
+    return Unmet(asked, quoted(ends[0]))
 
 
 @predicate(weight=0.7)
@@ -181,10 +182,10 @@ def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode is not None and 0 < end.exitcode < 128 and not end.signal:
-            return Met(asked, excerpt(end.text), str(end.place))
+            return Met(asked, quoted(end), str(end.place))
     if not ends:
         return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
-    return Unmet(asked, excerpt(ends[0].text))
+    return Unmet(asked, quoted(ends[0]))
 
 
 @predicate(weight=0.55)
@@ -197,7 +198,7 @@ def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
         return NotCheckable(asked, f"a log of {context.in_words(of)}")
     for told in (*_matching(context, ExceptionRaised, of), *_matching(context, ProcessExit, of)):
         if not isinstance(told, ExceptionRaised) or not told.logged:
-            return Unmet(asked, excerpt(told.text))
+            return Unmet(asked, quoted(told))
     return Met(asked, f"nothing that rank {read[0]} wrote tells of an error")
 
 
@@ -207,7 +208,7 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
     asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
     for fault in _matching(context, GpuError, of):
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
-            return Met(asked, excerpt(fault.text), str(fault.place))
+            return Met(asked, quoted(fault), str(fault.place))
     return _not_met(context, asked, "gpu-error", of, "no such line in the kernel log")
 
 
@@ -220,7 +221,7 @@ def wrong_address(context: Context, *, of: Who = "anyone") -> Answer:
     reasons = {id(event): why for event, why in wrong_addresses(context.survey.case)}
     for event in (e for kind in (SocketError, CommInit, StoreError) for e in _matching(context, kind, of)):
         if why := reasons.get(id(event)):
-            return Met(asked, f"{excerpt(event.text)} ({why})", str(event.place))
+            return Met(asked, f"{quoted(event)} ({why})", str(event.place))
     return _not_met(context, asked, "socket-error", of)
 
 
@@ -232,7 +233,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
     asked = f"InfiniBand completion status {listed(map(str, status))} on {context.in_words(of)}"
     for error in _matching(context, IbError, of):
         if error.status in status:
-            return Met(asked, excerpt(error.text), str(error.place))
+            return Met(asked, quoted(error), str(error.place))
     return _not_met(context, asked, "ib-error", of)
 
 
@@ -249,9 +250,9 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
     for last in activity:
         begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
         if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
-            return Met(asked, excerpt(last.text), str(last.place))
+            return Met(asked, quoted(last), str(last.place))
     kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "another phase")
-    return Unmet(asked, f"its last line is {kind}: {excerpt(activity[0].text)}")
+    return Unmet(asked, f"its last line is {kind}: {quoted(activity[0])}")
 
 
 @predicate(weight=0.6)
@@ -265,8 +266,8 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
         return NotCheckable(asked, f"a log of {context.in_words(of)} that tells its phases")
     for last in activity:
         if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
-            return Met(asked, excerpt(last.text), str(last.place))
-    return Unmet(asked, f"its last line is: {excerpt(activity[0].text)}")
+            return Met(asked, quoted(last), str(last.place))
+    return Unmet(asked, f"its last line is: {quoted(activity[0])}")
 
 
 def _last_activity(context: Context, of: Who) -> list[Event]:

@@ -16,6 +16,7 @@ from nccldoctor.prescribe.conditions.base import (
     excerpt,
     listed,
     predicate,
+    quoted,
 )
 
 ClassName = Annotated[str, OneOf(tuple(c.value for c in CauseClass))]
@@ -200,7 +201,7 @@ def _progress(context: Context) -> tuple[int | None, str, str | None]:
     if last is not None and last.total and last.step is not None and last.step >= 0.97 * last.total:
         return step, f"{last.step} of {last.total}", place
     if phase is not None and phase.what in ("epoch-end", "finished"):
-        return step, excerpt(phase.text), str(phase.place)
+        return step, quoted(phase), str(phase.place)
     return step, "", place
 
 

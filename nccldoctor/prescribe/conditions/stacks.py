@@ -20,6 +20,7 @@ from nccldoctor.prescribe.conditions.base import (
     excerpt,
     listed,
     predicate,
+    quoted,
 )
 from nccldoctor.prescribe.conditions.findings import operation
 
@@ -133,7 +134,7 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
     seen = [e for e in context.survey.events_of(ProcessState) if of == "anyone" or e.rank in ranks]
     for event in seen:
         if event.state in state:
-            return Met(asked, excerpt(event.text), str(event.place))
+            return Met(asked, quoted(event), str(event.place))
     if not seen:
         return NotCheckable(asked, "the state of its process: ps -o pid,stat,wchan,cmd while it hangs")
     return Unmet(asked, f"it is {seen[0].state}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nccldoctor.events import Event
-from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, excerpt, predicate
+from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, predicate, quoted
 
 
 @predicate(weight=0.6)
@@ -33,7 +33,7 @@ def started_apart(context: Context, *, seconds: int) -> Answer:
     if len(first) < 2:
         return NotCheckable(asked, "the first lines of two ranks, with times")
     (soon, early), (late, last) = min(first, key=_second), max(first, key=_second)
-    says = f"{excerpt(early.text)} comes {late - soon:,.0f} s before {excerpt(last.text)}"
+    says = f"{quoted(early)} comes {late - soon:,.0f} s before {quoted(last)}"
     return Met(asked, says, str(last.place)) if late - soon >= seconds else Unmet(asked, f"{late - soon:,.0f} s apart")
 
 

@@ -10,7 +10,17 @@ from nccldoctor.events import ExceptionRaised, FailedStack, Heartbeat, Progress,
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Calls
-from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotCheckable, Unmet, Who, excerpt, predicate
+from nccldoctor.prescribe.conditions.base import (
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    Unmet,
+    Who,
+    excerpt,
+    predicate,
+    quoted,
+)
 from nccldoctor.prescribe.conditions.stacks import DEPTH, is_frame_of, recorded_stacks
 
 LOOKED_AT = 400
@@ -46,8 +56,8 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
         return NotCheckable(asked, "flight-recorder dumps, or a log of the steps of each rank")
     place = _backward_of_others(context, ranks)
     if place is None or not (isinstance(last, Progress | Heartbeat) and last.is_step):
-        return Unmet(asked, f"its last line is: {excerpt(last.text)}")
-    return Met(asked, f"the others wait in the backward pass; its last line is: {excerpt(last.text)}", place)
+        return Unmet(asked, f"its last line is: {quoted(last)}")
+    return Met(asked, f"the others wait in the backward pass; its last line is: {quoted(last)}", place)
 
 
 def _made_by_hand(context: Context) -> str:

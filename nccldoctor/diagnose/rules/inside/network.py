@@ -154,9 +154,8 @@ def _what(event: Event) -> str:
             + (f", status {event.status}" if event.status is not None else "")
             + (f" on {event.hca}" if event.hca else "")
         )
-    if isinstance(event, SocketError):
-        return event.message[:80]
-    return event.text[:80]
+    words = event.message if isinstance(event, SocketError) else event.text
+    return words[:80] + event.group_rank_note
 
 
 def _says(event: Event) -> str:

@@ -207,7 +207,9 @@ def _words(event: Event) -> str:
         return f"CUDA error{where}, {event.message[:100]}"
     if isinstance(event, NcclError) and event.last_error:
         return event.last_error[:120]
-    return str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120]
+    return (
+        str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120] + event.group_rank_note
+    )
 
 
 CAUSE = CauseClass.INIT
