@@ -244,7 +244,8 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
             yield _failure(liveness, CauseClass.DIED, *_with_memory(case, own_exit), certain=own_exit.exitcode != 1)
     raised = any(is_loader_worker_error(e.message) for e in case.of(ExceptionRaised))  # its rank is known by that
     for event in starved.get(None, []):
-        named = event.process in TRAINING and not (raised and event.process == WORKER)
+        is_all = not case.world  # no rank is known: the kill is what the input tells of
+        named = (event.process in TRAINING or is_all) and not (raised and event.process == WORKER)
         if named and can_precede_alarm(liveness, event):
             yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
     for end in _ends_without_rank(case, liveness):

@@ -7,6 +7,7 @@ notices. A board that asks for a reset, or whose watch reports a failure, is at 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -61,12 +62,7 @@ class BoardReport(RowParser):
             said = " ".join(hit["said"] for below in line.following(4) if (hit := _SAID.search(below.body)))
             message = f"{event.message}: {said}" if said and "dcgmi health" in event.message else event.message
             device = board(event.device) if event.device and ":" in event.device else event.device
-            yield GpuError(
-                **common(line, rank=None),
-                message=message[:300],
-                weight=event.weight,
-                device=device or _board_above(line),
-            )
+            yield dataclasses.replace(event, message=message[:300], device=device or _board_above(line))
 
 
 @line_parser

@@ -3,18 +3,19 @@
 Sources: NVIDIA/nvidia-resiliency-ext ``fault_tolerance/rank_monitor_server.py``, ``inprocess/attribution.py`` and
 ``ptl_resiliency/straggler_det_callback.py`` (0.3 to 0.6); DLRover ``master/elastic_training/rdzv_manager.py``,
 ``master/node/dist_job_manager.py``, ``common/event/reporter.py`` and xpu_timer (0.4 to 0.7); FlagScale
-``runner/elastic/monitor_service.py`` (0.9). In DLRover a rank is that of a node.
+``runner/elastic/monitor_service.py`` and the straggler reports of its ``train`` (0.9, 1.0). In DLRover a rank is that of a node.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from nccldoctor.events import AbsenceReport
+from nccldoctor.events import AbsenceReport, Event, SlowReport
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.base import Line, common, line_parser
+from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
@@ -35,7 +36,11 @@ def _spans(text: str) -> Ranks:
         return Ranks()
 
 
-_READ = {"told": ("slow", _keys), "gone": ("missing", _spans)}
+_LISTED = lazy(r"\"straggler_ranks\": ?\[(?P<listed>.{0,2000})")
+_RANKS = 64
+"""Rows of a list of slow ranks that are read."""
+
+_READ = {"told": ("slow", _keys), "listed": ("slow", _spans), "gone": ("missing", _spans)}
 """For groups that hold several ranks the field and how it is read."""
 
 
@@ -57,3 +62,22 @@ class FaultMonitor(RowParser):
             fields |= {"host": named["host"], "rank": int(named["rank"]), "pid": None}
         held = [group for group in _READ if group in hit.re.groupindex]
         return fields | {_READ[group][0]: _READ[group][1](hit[group]) for group in held}
+
+
+@line_parser
+class StragglerJson(LineParser):
+    """*slow-report* of the JSON that FlagScale writes beside its text, on one line or one number a line."""
+
+    literals = ('"straggler_ranks"',)
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The numbers up to the bracket that closes the list."""
+        hit = _LISTED.search(line.body)
+        if hit is None:
+            return
+        text, below = hit["listed"], line.following(_RANKS)
+        while "]" not in text and (row := next(below, None)) is not None:
+            text += f"{row.body.strip()} "
+        slow = _spans(text.partition("]")[0])
+        if slow:
+            yield SlowReport(**common(line, rank=None), by="FlagScale", slow=slow)

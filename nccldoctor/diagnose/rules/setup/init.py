@@ -396,7 +396,7 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     elif unjoined:
         what = f"{names(unjoined)} did not join"
     else:
-        what = _without_a_rank(errors, missing)
+        what = _not_launched(rendezvous) or _without_a_rank(errors, missing)
     ranks = absent or (unjoined if too_many is None else Ranks())
     left = waiting | (_ended_by_itself(facts) if ranks else ())
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
@@ -408,6 +408,15 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
         ranks=ranks,
         victims=left - ranks,
     )
+
+
+def _not_launched(rendezvous: Sequence[RendezvousError]) -> str:
+    """Where the scheduler could not start a task, and why; empty where it started all."""
+    failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
+    if failed is None:
+        return ""
+    where = f" on {failed.node}" if failed.node else ""
+    return f"Slurm could not start the tasks{where} ({failed.message.rpartition(': ')[2][:80]})"
 
 
 def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
