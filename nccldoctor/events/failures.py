@@ -335,7 +335,10 @@ class GpuError(Event):
         return _NONE if self.weight == "notice" else _DEVICE
 
     def _phrase(self) -> str:
-        return f"Xid {self.xid}" if self.xid is not None else f"device error: {self.message}"
+        if self.xid is None:
+            return f"device error: {self.message}"
+        meaning = self.message.partition(": ")[0]  # behind it come the driver's own words
+        return f"Xid {self.xid}, {meaning}" if meaning else f"Xid {self.xid}"
 
 
 @kind("cuda-error", wording="CUDA error", worded_by="message", causes=_DEVICE)

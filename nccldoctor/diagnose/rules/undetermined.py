@@ -31,6 +31,7 @@ from nccldoctor.events import (
     DumpSignal,
     Event,
     ExceptionRaised,
+    GpuError,
     Note,
     ProcessExit,
     Setting,
@@ -168,6 +169,9 @@ def _whose_line(event: Event) -> str:
     """Who an event is about: a rank, else its process, with the host where a line names one. A host keeps its spelling."""
     if event.rank is not None:
         return f"rank {event.rank}"
+    if isinstance(event, GpuError):
+        board = f"GPU {event.device.removeprefix('GPU ')}" if event.device else "a GPU"
+        return f"{event.host}: {board}" if event.host is not None else board
     pid = f" {event.pid}" if event.pid is not None else ""
     if isinstance(event, ProcessExit) and event.local_rank is not None:
         return f"{f'{event.host}: ' if event.host is not None else ''}local rank {event.local_rank}{f' (pid{pid})' if pid else ''}"

@@ -191,6 +191,14 @@ CASES = {
         lambda: Job().say(5, "Training finished").late(5, numel=1).stack(5, "_shutdown (torch/distributed/distributed_c10d.py:2100)", "destroy_process_group (torch/distributed/distributed_c10d.py:2109)"),
         lambda: Job().say(5, "training continues").late(5, numel=2),
     ),
+    "task-not-launched": (
+        lambda: Job(steps=0).raw("slurm-4481.out", "srun: error: Task launch for StepId=4481.0 failed on node node1: Job credential expired", "srun: error: Application launch failed: Job credential expired"),
+        lambda: Job(steps=0).raw("slurm-4481.out", "srun: error: Unable to create step for job 4481: More processors requested than permitted"),
+    ),
+    "pod-not-started": (
+        lambda: joined(7, "store_based_barrier_key:1").raw("events.txt", "  Warning  FailedScheduling  3m  default-scheduler  0/8 nodes are available: 8 Insufficient nvidia.com/gpu."),
+        lambda: joined(7, "store_based_barrier_key:1").raw("events.txt", "  Normal  Started  3m  kubelet  Started container pytorch"),
+    ),
     "training-monitor-stall": (
         lambda: Job().raw("monitor.log", "[2026-11-20 10:20:00,123] [WARNING] [RankMonitorServer77@node0:2] [Cycle 0] Did not get subsequent heartbeat. Waited 900.00 seconds."),
         lambda: Job().raw("monitor.log", "[2026-11-20 10:20:00,123] [INFO] [RankMonitorServer77@node0:2] Updated num_warmup_iterations to 5 from client"),

@@ -97,9 +97,10 @@ def _is_near_onset(facts: Facts, failure: Failure) -> bool:
 
 
 def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:
-    """The boards of one host whose ranks are not known: *GPU 0000:3b:00 on node7*."""
-    events = [e for f in found for e in f.events if isinstance(e, GpuError) and e.host == first.host and e.device]
-    boards = list(dict.fromkeys(e.device.removeprefix("GPU ") for e in events if e.device))
+    """The boards of one host with this error whose ranks are not known: *GPU 0000:3b:00 on node7*."""
+    events = [e for f in found for e in f.events if isinstance(e, GpuError) and e.host == first.host]
+    same = [e.device for e in events if e.device and _what(e) == _what(first)]
+    boards = list(dict.fromkeys(device.removeprefix("GPU ") for device in same))
     more = f" and {len(boards) - BOARDS} more" if len(boards) > BOARDS else ""
     which = f"{'GPUs' if len(boards) > 1 else 'GPU'} {', '.join(boards[:BOARDS])}{more}" if boards else "A GPU"
     return f"{which} on {first.host or 'one host'}"
