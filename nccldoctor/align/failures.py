@@ -254,7 +254,9 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
         if line.what in ("time-limit", "oom", "requeue") and line.rank is None and can_precede_alarm(liveness, line):
-            yield _failure(liveness, CauseClass.DIED, line, ranks=Ranks(), certain=False)
+            near = hosts.on(line.host) if line.what == "oom" else Ranks()
+            one = near if len(near) == 1 else Ranks()
+            yield _failure(liveness, CauseClass.DIED, line, ranks=one, suspects=near - one, certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
         if line.what == "node-failure" or evicted:
             ranks = _ranks_of_node(case, hosts, line)

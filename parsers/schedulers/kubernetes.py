@@ -7,6 +7,7 @@ training operator events.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from nccldoctor.events import Event, ProcessExit, SchedulerEvent
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
@@ -16,6 +17,19 @@ from nccldoctor.patterns import lazy
 
 _TABLE = Table(__file__)
 _EXIT_CODE = lazy(r"\b(?:Exit Code:\s{1,20}|exitCode\"?: ?)(?P<code>\d{1,3})\b")
+
+
+_POD = lazy(
+    r"\bpod/(?P<pod>[a-z0-9][\w.-]{0,252})|^(?P<listed>[a-z0-9][a-z0-9.-]{1,252}) {1,80}\d{1,3}/\d{1,3} {1,80}[A-Z]\w{2,40} "
+)
+"""The object of an event, and the name in a list of pods."""
+
+
+def _pod_of(line: Line) -> dict[str, Any]:
+    """The pod that a line of ``kubectl get`` is about, which stands for its host too where no node is named."""
+    hit = _POD.search(line.body)
+    pod = (hit["pod"] or hit["listed"]) if hit else None
+    return {"pod": pod, "host": pod} if pod else {}
 
 
 @line_parser
@@ -28,6 +42,7 @@ class Kubernetes(LineParser):
         if fit := first_fit(_TABLE.rows, line.body):
             row, hit = fit
             event = row.event or SchedulerEvent
-            yield event(**common(line, detail=line.body.strip()[:300]) | row.event_fields(hit, event))
+            fields = common(line, detail=line.body.strip()[:300]) | _pod_of(line) | row.event_fields(hit, event)
+            yield event(**fields)
         if (match := _EXIT_CODE.search(line.body)) and int(match["code"]):
             yield ProcessExit(**common(line), **exit_and_signal(int(match["code"])), reporter="kubernetes")

@@ -88,3 +88,14 @@ def test_a_machine_is_no_pod() -> None:
     """The same job under Slurm: the names of its hosts are machines."""
     hosts, text = cordoned(read({"train.log": train_log("{pod}: "), "train-worker-1.dmesg.txt": FELL}))
     assert hosts == ["train-worker-1"] and "Drain train-worker-1" in text
+
+
+@pytest.mark.parametrize(("ranks_each", "ranks", "suspects"), [(1, "1", ""), (2, "", "2-3")])
+def test_the_ranks_of_a_pod_that_ran_out_of_memory(ranks_each: int, ranks: str, suspects: str) -> None:
+    out = [
+        f"[pod/train-worker-{rank // ranks_each}/pytorch] [rank{rank}]: 2026-03-02 10:00:0{step},000 INFO step={step} loss=2.1\n"
+        for step in range(3)
+        for rank in range(2 * ranks_each)
+    ]
+    ruling = read({"kube.log": "".join(out), "pods.txt": "train-worker-1   0/1     OOMKilled   1   41m\n"})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("died", ranks, suspects), str(ruling)
