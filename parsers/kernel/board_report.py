@@ -16,6 +16,7 @@ from typing import Any
 from nccldoctor.events import Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.kernel.driver import board
+from nccldoctor.parsers.kernel.xid import describe_xid
 from nccldoctor.parsers.rows import RowParser, Table
 from nccldoctor.patterns import lazy
 
@@ -26,11 +27,17 @@ _OWNER = lazy(
 _ABOVE = 400
 """Lines of a board's block above the row that matters."""
 
-_IDLE = lazy(r"^\s{0,8}Link (?P<link>\d{1,2}): <inactive>")
-_IN_USE = lazy(r"^\s{0,8}Link \d{1,2}: [\d.]{1,12} GB/s")
+_IDLE = lazy(r"^\s{0,24}Link (?P<link>\d{1,2}): <inactive>")
+_IN_USE = lazy(r"^\s{0,24}Link \d{1,2}: [\d.]{1,12} GB/s")
 _HEAD = lazy(r"^GPU (?P<gpu>\d{1,3}): \S.{0,80}\(UUID: ")
 _LINKS = 20
 """Lines of the links of one board."""
+
+_XIDS = lazy(r"^#Entity\s.{0,200}\bXIDER\b")
+_ENTITY_ROW = lazy(r"^GPU (?P<index>\d{1,3})\s{1,40}(?P<cells>\d.{0,200})$")
+_ACTION = lazy(r"^(?P<index>\d{1,3}), (?:.{0,200}, )?(?P<action>Reset|Reboot|Drain P2P|Drain and Reset)\b")
+_ROWS = 17
+"""Rows of such a table: a second line of its head, and 16 boards."""
 
 _OF_TEST = 120
 """Lines of the results of one test of DCGM."""
@@ -106,6 +113,28 @@ class IdleLinks(LineParser):
 
 def _is_of_links(text: str) -> bool:
     return _IDLE.search(text) is not None or _IN_USE.search(text) is not None
+
+
+@line_parser
+class Tables(LineParser):
+    """*gpu-error* for rows of ``--query-gpu=…gpu_recovery_action`` that ask for one, and of ``dcgmi dmon`` with a last Xid."""
+
+    literals = ("gpu_recovery_action", " XIDER")
+
+    def parse(self, line: Line) -> Iterator[Event]:
+        """The rows below the command, or below the names of the columns."""
+        column = line.body.split().index("XIDER") - 1 if _XIDS.search(line.body) else None
+        for row in line.following(_ROWS) if column is not None or "<" not in line.body else ():
+            if column is None and (hit := _ACTION.search(row.body)):
+                message = f"nvidia-smi asks for recovery: {hit['action']}"
+                yield GpuError(**common(row, rank=None), message=message, device=f"GPU {hit['index']}")
+            elif column is not None and (hit := _ENTITY_ROW.search(row.body)):
+                cells = hit["cells"].split()
+                xid = int(cells[column]) if column < len(cells) and cells[column].isdecimal() else 0
+                if xid:
+                    message = describe_xid(xid, "the last one that the driver told")
+                    device = f"GPU {hit['index']}"
+                    yield GpuError(**common(row, rank=None), xid=xid, message=message, device=device, weight="notice")
 
 
 def _board_above(line: Line) -> str | None:
