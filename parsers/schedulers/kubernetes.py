@@ -26,7 +26,7 @@ _POD = lazy(
 
 
 def _pod_of(line: Line) -> dict[str, Any]:
-    """The pod that a line of ``kubectl get`` is about, which stands for its host too where no node is named."""
+    """The pod of a line of ``kubectl get``; it stands for the host where no node is named."""
     hit = _POD.search(line.body)
     pod = (hit["pod"] or hit["listed"]) if hit else None
     return {"pod": pod, "host": pod} if pod else {}
