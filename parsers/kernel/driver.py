@@ -39,6 +39,12 @@ _HANDLE = lazy(
 )
 
 
+_GSP = lazy(
+    r"NVRM: (?:GPU(?P<gpu>\d{1,3}) )?_kgsp(?:IsHeartbeatTimedOut: .{0,20}[Hh]eartbeat timed out|Log\w{3,20}: \*{3,80} GSP Timeout \*)"
+)
+"""The GPU's system processor is silent; the number is that of the driver (open-gpu-kernel-modules, ``kernel_gsp.c``)."""
+
+
 def board(text: str) -> str:
     """A PCI address as ``domain:bus:device`` in small letters, without function, the domain of four digits."""
     head = text.lower().rstrip(".:").split(".")[0]
@@ -54,10 +60,10 @@ def board(text: str) -> str:
 class XidParser(LineParser):
     """Errors of GPUs in the kernel log."""
 
-    literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "Unable to determine the device handle")
+    literals = ("NVRM: Xid", "NVRM: GPU", "NVRM: The NVIDIA GPU", "_kgsp", "Unable to determine the device handle")
 
     def parse(self, line: Line) -> Iterator[Event]:
-        """One event for each Xid, lost GPU (as Xid 79) and GPU that the driver cannot start."""
+        """One event for each Xid, lost GPU (as Xid 79), GPU that the driver cannot start, and silent GSP."""
         if hit := _XID.search(line.raw):
             xid, text = int(hit["xid"]), hit["text"].strip()
             if before := _CAUSED_BY.search(text):
@@ -85,6 +91,10 @@ class XidParser(LineParser):
                 )
         elif hit := _HANDLE.search(line.raw):
             yield GpuError(**kernel_fields(line, pid=None), device=board(hit["device"]), message=hit["text"].strip())
+        elif hit := _GSP.search(line.raw):
+            whose = f"GPU{hit['gpu']}" if hit["gpu"] else "a GPU"
+            message = f"the system processor (GSP) of {whose} does not answer"
+            yield GpuError(**kernel_fields(line, pid=None), message=message)
 
 
 def _message_below(line: Line) -> str:

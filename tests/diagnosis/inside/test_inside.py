@@ -221,3 +221,14 @@ def test_ranks_that_were_not_heard_of_are_not_waited_for_where_a_link_failed() -
     verdict = diagnose(found).findings[0]
     assert (verdict.cause, str(verdict.ranks)) == (CauseClass.NETWORK, "0")
     assert [(str(link.waiting), str(link.for_)) for link in verdict.chain] == [("1", "")]
+
+
+def test_a_silent_system_processor_is_a_fault_of_its_board() -> None:
+    said = "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 712 heartbeat 17 timeout 5200"
+    silent = f"Jul  3 11:29:00 gpu-7 kernel: {said}\n"
+    ruling = read({"kern.log": silent * 2})
+    assert (ruling.cause, ruling.ranks) == ("hardware", ""), str(ruling)
+    assert ruling.verdict["headline"] == "A GPU on gpu-7 failed: the system processor (GSP) of GPU6 does not answer"
+    remedy = ruling.document["remedies"][0]
+    assert remedy["id"] == "gsp-timeout" and ruling.document["action"]["cordon"] == ["gpu-7"]
+    assert "Drain gpu-7" in remedy["fix"][0]

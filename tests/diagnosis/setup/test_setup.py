@@ -244,3 +244,18 @@ def test_an_agent_that_lost_its_store_while_it_ran_had_come_up() -> None:
     )
     other = read({"agent.log": error.replace("RendezvousConnectionError", "RendezvousStateError")})
     assert "lost the store" not in other.verdict["headline"], str(other)
+
+
+NO_PEER = (
+    "node7:{pid}:952 [{dev}] transport/p2p.cc:272 NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'\n"
+    "[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: /pytorch/c10d/NCCLUtils.cpp:94, unhandled cuda "
+    "error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.3\n[rank{rank}]: ncclUnhandledCudaError: Call to CUDA function "
+    "failed.\n[rank{rank}]: Last error:\n[rank{rank}]: Cuda failure 217 'peer access is not supported between these two devices'\n"
+)
+
+
+def test_gpus_that_cannot_reach_each_other_are_no_fault_of_the_rank_that_says_so() -> None:
+    ruling = read({"train.log": NO_PEER.format(pid=17, dev=1, rank=1)})
+    assert (ruling.cause, ruling.ranks) == ("init", ""), str(ruling)
+    assert "access between GPUs" in ruling.verdict["headline"]
+    assert ruling.document["remedies"][0]["id"] == "p2p-acs-iommu"

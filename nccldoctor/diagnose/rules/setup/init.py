@@ -160,7 +160,17 @@ def _is_of_one_process(event: Event) -> bool:
     A driver, an interface or a version is the same in all processes of a host or a job, one GPU is shared by two, and that two came
     under one number is seen by a third.
     """
-    shared = ("duplicate-gpu", "checked-in", "interface", "driver", "version", "plugin", "topology", "fabric")
+    shared = (
+        "duplicate-gpu",
+        "peer-access",
+        "checked-in",
+        "interface",
+        "driver",
+        "version",
+        "plugin",
+        "topology",
+        "fabric",
+    )
     return not isinstance(event, SocketError) and getattr(event, "topic", "") not in shared
 
 
