@@ -121,7 +121,7 @@ def _without_gradient(traceback: Raised, rank: int | None) -> dict[str, Any]:
     hit = next(below, None)
     if hit is None:
         return {}
-    named = f": no gradient for {hit['names'].strip()}" if hit["names"] else traceback.message[len(_UNREDUCED) :]
+    named = f": no gradient for {hit['names'].strip(', ')}" if hit["names"] else traceback.message[len(_UNREDUCED) :]
     own = int(hit["rank"] or hit["index_rank"]) if rank is None else rank
     return {"rank": own, "message": f"{_UNREDUCED}{named}"[:500]}
 

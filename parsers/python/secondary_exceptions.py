@@ -41,6 +41,8 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
     if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
         return True  # the library could not connect its GPUs: the call failed, not the rank's own work
+    if plain == "TimeoutError" and any("/shm_broadcast.py" in file for file in files):
+        return True  # an engine of vLLM waited for an answer of its workers
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
     return plain == "CalledProcessError" and any(_is_launcher(file) for file in files)

@@ -151,7 +151,7 @@ def _what_failed(troubles: Sequence[Event]) -> str:
     says = list(
         dict.fromkeys(
             f"{_whose_line(event)}: {shorten(event.phrase(), LONGEST, placeholder=' …')}"
-            for event in troubles
+            for event in sorted(troubles, key=lambda event: event.consequence is not None)
             if event is troubles[0] or not _is_nameless_echo(event)
         )
     )

@@ -150,11 +150,17 @@ def _raised_words(event: object) -> str:
 
 def _exception_words(event: object) -> str:
     if isinstance(event, ExceptionRaised):
-        message = event.message.split("\n", 1)[0][:120]
+        message = _first_words(event.message.split("\n", 1)[0])
         return f"{event.type}: {message}" if message else event.type
     if isinstance(event, CudaError):
-        return f"a CUDA error: {event.message[:120]}"
+        return f"a CUDA error: {_first_words(event.message)}"
     return "an exception"
+
+
+def _first_words(message: str) -> str:
+    """The first 120 characters of a message, to the end of the last word."""
+    end = message.find(" ", 120)
+    return message[:200] if end < 0 else f"{message[: min(end, 200)].rstrip(' ,;:')} …"
 
 
 def _is_same_failure(failure: Failure, first: Failure) -> bool:
