@@ -21,7 +21,6 @@ from nccldoctor.patterns import lazy
 _TABLE = Table(__file__)
 _KILLING = lazy(r"Killing subprocess (\d{1,10})")
 _EXIT_CODE = lazy(r"(?:Exit code|EXIT CODE|Errorcode): {1,6}(-?\d{1,6})|KILLED BY SIGNAL: {1,6}(\d{1,2})")
-_BROKEN = " exited on"
 _CODE_BELOW = ("mpirun", "sglang")
 """Reporters that print the exit code some lines below."""
 
@@ -37,14 +36,8 @@ class OtherLaunchers(LineParser):
             yield TearDown(**common(line, what="closing-signal", pid=int(killed[1])))
         if dead := _DEAD_ACTOR.search(line.body):
             yield _actor(line, line.body[: dead.start()])
-        if fit := first_fit(_TABLE.rows, _whole_sentence(line)):
+        if fit := first_fit(_TABLE.rows, line.body):
             yield _exit(line, *fit)
-
-
-def _whole_sentence(line: Line) -> str:
-    """The line with the one below it where Open MPI 5 breaks its sentence in two."""
-    below = next(iter(line.following(1)), None) if line.body.endswith(_BROKEN) else None
-    return f"{line.body} {below.body}" if below is not None else line.body
 
 
 def _exit(line: Line, row: Row, match: re.Match[str]) -> Event:
