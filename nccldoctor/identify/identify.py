@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ from nccldoctor.model import Gap, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.parsers.base import Parsed
+
+_NO_DIGITS = str.maketrans("", "", "0123456789")
 
 
 def identify(read: Ingested) -> Case:
@@ -103,13 +106,27 @@ def _world(batch: Batch, who: Attributed) -> _World:
 
 
 def _ranks_seen(who: Attributed, batch: Batch) -> Ranks:
-    """Every rank that a dump, a line, a launcher or a group names."""
+    """Every rank that a dump, a line, a launcher, a group or the name of its log names."""
     seen = {r for r in who.dump_rank if r is not None} | set(who.processes.host)
     seen |= {e.rank for e in who.events if e.rank is not None}
+    seen |= _ranks_of_silent_logs(who)
     seen.update(r for e in who.events if isinstance(e, MonitoredBarrier | Absence) for r in e.missing | e.reached)
     for ranks in {id(c.ranks): c.ranks for d in batch.dumps for c in d.config}.values():
         seen.update(ranks)
     return Ranks(r for r in seen if 0 <= r < 10_000_000)
+
+
+def _ranks_of_silent_logs(who: Attributed) -> set[int]:
+    """The ranks of logs without a known line that stand beside logs with such lines and are named like them.
+
+    Example: ``rank0.log`` to ``rank6.log`` hold complaints, and ``rank7.log`` ends in the middle of a validation.
+    """
+    telling = {e.place.source for e in who.events if e.rank is not None}
+    logs = [s for s in who.sources if s.kind is SourceKind.LOG and s.rank is not None]
+    shapes = Counter(s.path.translate(_NO_DIGITS) for s in logs if s.id in telling)
+    return {
+        s.rank for s in logs if s.rank is not None and s.id not in telling and shapes[s.path.translate(_NO_DIGITS)] > 1
+    }
 
 
 def _is_whole_job(events: Sequence[Event], ranks: Ranks, dumped: Ranks) -> bool:

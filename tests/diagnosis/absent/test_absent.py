@@ -392,3 +392,12 @@ def test_one_line_of_srun_ends_all_tasks_of_its_list() -> None:
     assert (ended.cause, ended.ranks) == ("died", "1-3,7"), str(ended)
     later = read({"slurm-93.out": step + full + "srun: error: gpu5: tasks 4,6: Killed\n"})
     assert (later.cause, later.ranks) == ("died", "1-3,7"), str(later)
+
+
+def test_a_log_of_which_no_line_is_known_is_of_a_rank_of_the_job() -> None:
+    """Ranks 0-6 of 8 gave up; rank 7 wrote words of its own script."""
+    logs: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in range(7)}
+    ruling = read({**logs, "logs/rank_7.log": "epoch 3 validating\n"})
+    assert (ruling.ranks or ruling.verdict["suspects"]) == "7", str(ruling)
+    ruling = read({**logs, "notes/rank_9.log": "epoch 3 validating\n"})
+    assert "9" not in (ruling.ranks, ruling.verdict["suspects"]), f"another folder, another set of logs: {ruling}"
