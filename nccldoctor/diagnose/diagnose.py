@@ -103,23 +103,43 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _was_asked_once(facts: Facts) -> bool:
-    """True where a person asked a running job for its dumps and looked at its stacks once at most."""
+def _can_have_gone_on(facts: Facts) -> bool:
+    """True where a person asked for dumps, and looked at stacks once or the job moved between dumps."""
     asked = any(note.what == "on-request" for note in facts.case.of(DumpNote))
-    return asked and len(facts.looks.all) < 2 and not facts.looks.is_quiet
+    once = len(facts.looks.all) < 2 and not facts.looks.is_quiet
+    return asked and (once or _has_gone_on_between_dumps(facts))
+
+
+def _has_gone_on_between_dumps(facts: Facts) -> bool:
+    """True where an older or newer dump of a rank ends at another call.
+
+    Example: two pages of the debug server, a minute apart: rank 2 ends at #6 in one, at #8 in the other.
+    """
+    case = facts.case
+    named = {source.id: source.rank for source in case.sources}
+    ends: dict[int, set[int]] = {}
+    for dump, rows in case.calls.by_dump():
+        rank = named.get(case.dumps[dump].source)
+        if rank is not None and rows.stop > rows.start:
+            ends.setdefault(rank, set()).add(int(case.calls.seq[rows].max()))
+    return any(len(numbers) > 1 for numbers in ends.values())
 
 
 def _doubt_without_complaint(facts: Facts) -> Doubt:
     """Less where every process stood at the same place in two looks."""
     looks = facts.looks
-    still = len(looks.all) > 1 and all(looks.has_moved(process) is False for process in looks.newest)
+    still = (
+        len(looks.all) > 1
+        and not _has_gone_on_between_dumps(facts)
+        and all(looks.has_moved(process) is False for process in looks.newest)
+    )
     return replace(GOES_ON, ranks=Confidence.MEDIUM, cause=Confidence.MEDIUM) if still else GOES_ON
 
 
 def _with_doubt(facts: Facts, conclusion: Conclusion, doubt: Doubt) -> Conclusion:
     """Adds the doubt that the job went on to a conclusion that no stack, or only one look, confirms."""
     is_seen = any((e.observer or "").startswith("stack:") for e in conclusion.evidence)
-    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or (is_seen and not _was_asked_once(facts)):
+    if conclusion.cause in (CauseClass.NONE, CauseClass.STRAGGLER) or (is_seen and not _can_have_gone_on(facts)):
         return conclusion
     return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))
 

@@ -114,3 +114,11 @@ def test_ranks_that_its_analyser_misses_are_named_unless_they_are_most() -> None
     assert (few.cause, few.ranks, few.verdict["suspects"]) == ("not-arrived", "3", ""), str(few)
     assert (most.cause, most.ranks, most.verdict["suspects"]) == ("not-arrived", "", "3-7"), str(most)
     assert most.verdict["confidence"] == "low", str(most)
+
+
+def test_two_pages_between_which_a_rank_went_on_are_of_a_running_job(tmp_path: Path) -> None:
+    for minute, last in (("5", (7, 7, 6, 7)), ("6", (9, 9, 8, 9))):
+        folder = tmp_path / f"20260304_101{minute}00"
+        folder.mkdir()
+        told(folder, fr_trace_json=page(*last), stacks=LATE)
+    assert told(tmp_path)[1] == "low"
