@@ -6,9 +6,10 @@ Wordings: ``nvidia-smi -q -d ROW_REMAPPER`` and its errors, drivers 470 to 575; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from nccldoctor.events import Event, GpuError
+from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.patterns import lazy
 
@@ -26,7 +27,7 @@ _ABOVE = 12
 
 @line_parser
 class GpuHealth(LineParser):
-    """*gpu-error*: a notice, but a fault where a board could not remap its rows."""
+    """*gpu-error*: a notice, a fault where a board could not remap its rows; *cuda-error* of a program on AMD's boards."""
 
     literals = (
         "No devices were found",
@@ -42,14 +43,7 @@ class GpuHealth(LineParser):
         if hit := _GONE.search(body):
             yield GpuError(**common(line, rank=None), message=hit[0].strip(), weight="notice")
         elif hit := _AMD.search(body):
-            software = hit["why"] is None  # a fault of an address is what a faulty program causes
-            yield GpuError(
-                **common(line),
-                message=(hit["why"] or f"memory access fault: {hit['fault']}").strip(),
-                device=f"node-{hit['node'] or hit['at']}",
-                software=software,
-                weight="software" if software else "hang",
-            )
+            yield _amd_error(line, hit)
         elif hit := _REMAP.search(body):
             above = [other.body for other in line.preceding(_ABOVE)]
             if any("Remapped Rows" in text for text in above):
@@ -58,3 +52,12 @@ class GpuHealth(LineParser):
                 weight = "fault" if hit["failed"] else "notice"
                 device = board[-10:].lower() if board else None
                 yield GpuError(**common(line, rank=None), message=message, weight=weight, device=device)
+
+
+def _amd_error(line: Line, hit: re.Match[str]) -> Event:
+    """A hang of the board, or the access to a wrong address, for which AMD's runtime ends the process."""
+    if hit["why"] is not None:
+        return GpuError(**common(line), message=hit["why"].strip(), device=f"node-{hit['node']}", weight="hang")
+    return CudaError(
+        **common(line), message=f"memory access fault by GPU node-{hit['at']}: {hit['fault'].strip()}", software=True
+    )

@@ -1,4 +1,4 @@
-"""Megascale, the collectives between slices of TPUs: its hang detector, and what it takes for the cause.
+"""Megascale, the collectives between slices of TPUs: its hang detector and what it takes for the cause; TPUs that halted.
 
 Source: libtpu of JAX 0.4.33 to 0.8 as MaxText and OpenXLA quote it (``docs/guides/monitoring_and_debugging/megascale_hang_playbook.md``).
 Every worker prints the first sentence; the coordinator, mostly task 0 of slice 0, prints the digest with the hosts.
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from nccldoctor.events import AbsenceReport, Event, GpuError, SocketError
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 _WAITS = lazy(r"Timed out waiting for (?P<graphs>\d{1,7}) graphs? to complete at launch_id (?P<launch>\d{1,12})")
@@ -53,3 +54,14 @@ def _digest(line: Line, cause: str) -> Iterator[Event]:
         )
     else:
         yield AbsenceReport(**fields, by="Megascale", what="collective", call=_CALLS.get(cause))
+
+
+@line_parser
+class TpuFaults(RowParser):
+    """*gpu-error* of a TPU whose driver, or PJRT, says that it halted."""
+
+    event = GpuError
+    rows = (
+        Row("FATAL ERROR !!!! for [", r"(?P<message>FATAL ERROR !{4}) for \[(?P<device>/dev/\w{1,30})"),
+        Row("Accelerator device halted prematurely", r"(?P<message>Accelerator device halted prematurely)"),
+    )

@@ -252,3 +252,33 @@ def test_the_crash_in_the_list_of_intel_mpi_is_named_and_not_those_that_it_kille
 def test_a_list_of_kills_alone_names_nobody() -> None:
     ruling = read({"job.log": terminations((0, "9 (Killed)"), (1, "9 (Killed)"), (2, "9 (Killed)"))})
     assert not ruling.ranks, str(ruling)
+
+
+def test_a_memory_access_fault_of_an_amd_board_ended_a_process() -> None:
+    watchdog = (
+        "[rank{r}]:[E301 10:10:00.116134 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600011 milliseconds "
+        "before timing out.\n"
+    )
+    fault = "Memory access fault by GPU node-4 (Agent handle: 0x55d0) on address 0x7f4400000000. Reason: Page not present.\n"
+    ruling = read({"job.log": fault + "".join(watchdog.format(r=rank) for rank in (0, 1, 3))})
+    assert ruling.cause == "raised", str(ruling)
+    assert "memory access fault by GPU node-4" in ruling.verdict["headline"]
+
+
+def test_the_time_out_of_the_engine_of_vllm_is_no_cause() -> None:
+    core = "(EngineCore_DP0 pid=900) ERROR 10-11 11:32:59 [core.py:710] "
+    text = "".join(
+        core + line + "\n"
+        for line in (
+            "EngineCore encountered a fatal error.",
+            "Traceback (most recent call last):",
+            '  File "/usr/lib/python3.12/site-packages/vllm/v1/executor/multiproc_executor.py", line 264, in collective_rpc',
+            "    status, result = w.worker_response_mq.dequeue(",
+            '  File "/usr/lib/python3.12/site-packages/vllm/distributed/device_communicators/shm_broadcast.py", line 479, in acquire_read',
+            "    raise TimeoutError",
+            "TimeoutError",
+        )
+    )
+    ruling = read({"engine.log": text})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
