@@ -33,6 +33,7 @@ from nccldoctor.events import (
     IbError,
     KernelEvent,
     OutOfMemory,
+    Phase,
     ProcessExit,
     RasStatus,
     SchedulerEvent,
@@ -258,9 +259,16 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
             one = near if len(near) == 1 else Ranks()
             yield _failure(liveness, CauseClass.DIED, line, ranks=one, suspects=near - one, certain=False)
         evicted = line.what in ("preempted", "evicted") and can_precede_alarm(liveness, line)
-        if line.what == "node-failure" or evicted:
+        if (line.what == "node-failure" or evicted) and not _was_replaced(case, liveness, line):
             ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
+
+
+def _was_replaced(case: Case, liveness: Liveness, line: SchedulerEvent) -> bool:
+    """True when every rank finished well after a node or a pod was lost: another one took its place."""
+    ends = [liveness.time(p) for p in case.of(Phase) if p.what == "finished"]
+    all_finished = bool(case.world) and all(liveness.activity(rank).has_finished for rank in case.world)
+    return all_finished and liveness.time(line) < max(ends, default=math.nan)
 
 
 def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:

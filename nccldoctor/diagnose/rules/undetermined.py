@@ -172,6 +172,8 @@ def _whose_line(event: Event) -> str:
     if isinstance(event, GpuError):
         board = f"GPU {event.device.removeprefix('GPU ')}" if event.device else "a GPU"
         return f"{event.host}: {board}" if event.host is not None else board
+    if event.pod is not None:
+        return f"pod {event.pod}"
     pid = f" {event.pid}" if event.pid is not None else ""
     if isinstance(event, ProcessExit) and event.local_rank is not None:
         return f"{f'{event.host}: ' if event.host is not None else ''}local rank {event.local_rank}{f' (pid{pid})' if pid else ''}"

@@ -309,3 +309,14 @@ def test_the_signal_that_ended_the_launcher_is_told(signal: str, says: str) -> N
     closed = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
     ruling = read({"agent.log": closed + line})
     assert ruling.cause == "undetermined" and says in ruling.verdict["headline"], str(ruling)
+
+
+LOST = (
+    "[2026-03-02 09:59:00,123] [WARNING] [dist_job_manager.py:671:_get_dead_node_event] The node 3-train-worker-3 has not "
+    "sent a heartbeat for over 600 seconds, last heartbeat: 1.\n"
+)
+
+
+def test_a_node_that_was_replaced_before_a_good_end_is_no_cause() -> None:
+    assert read({"train.log": STEPS + LATER + DONE, "master.log": LOST}).cause == "none"
+    assert read({"train.log": STEPS, "master.log": LOST.replace("09:59", "10:07")}).cause == "died"
