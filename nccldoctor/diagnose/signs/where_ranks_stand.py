@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework, wait_of
+from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, place_in_framework, wait_of
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
@@ -211,3 +212,14 @@ def mismatch(few: Stance, most: Stance) -> CauseClass:
     if at == len(mine) - 1 == len(theirs) - 1 and few.op != most.op:
         return CauseClass.OP_MISMATCH
     return CauseClass.MISSED_CALL if one[2] > other[2] else CauseClass.EXTRA_CALL
+
+
+def hooks_by_rank(facts: Facts, ranks: Ranks) -> Iterator[tuple[int, tuple[str, Stack | ExceptionRaised]]]:
+    """The outermost part of a framework on the stack or traceback of each rank: ``evaluate of the Trainer``."""
+    for rank in ranks:
+        own = facts.liveness.activity(rank)
+        raised = (e for e in own.secondary_errors if isinstance(e, ExceptionRaised))
+        for event in chain[Stack | ExceptionRaised]((s for s in own.stacks if s.main), raised):
+            if hooks := hooks_of(event.frames):
+                yield rank, (f"{hooks[-1].function} of {hooks[-1].owner}", event)
+                break

@@ -93,6 +93,25 @@ def test_a_call_that_another_rank_counts_as_completed_shows_ranks_out_of_step() 
     assert (ruling.at, ruling.sure) == (("ALLREDUCE", 50), 1), str(ruling)
 
 
+@pytest.mark.parametrize(
+    ("caller", "is_told"), [("transformers/trainer_callback.py", True), ("work/own_loop.py", False)]
+)
+def test_the_hook_of_a_framework_in_which_a_rank_differs_is_named(caller: str, is_told: bool) -> None:
+    """A user's ``on_step_end`` is a hook where the Trainer calls it; a function of that name alone says nothing."""
+    stack = (
+        'Process 4003: python train.py\nThread 4003 (active): "MainThread"\n'
+        "    barrier (torch/distributed/distributed_c10d.py:4159)\n"
+        "    on_step_end (/work/train.py:30)\n"
+        f"    call_event (/usr/lib/python3/site-packages/{caller}:519)\n"
+        "    main (/work/train.py:90)\n"
+    )
+    files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in (0, 1, 2)}
+    files |= {"logs/rank_3.log": gave_up(3, 50, "BARRIER"), "stacks/rank_3.txt": stack}
+    ruling = read(files)
+    assert (ruling.cause, ruling.ranks) == ("op-mismatch", "3"), str(ruling)
+    assert (" of the Trainer" in ruling.verdict["headline"]) is is_told, str(ruling)
+
+
 def test_an_operation_goes_before_a_size() -> None:
     files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in (0, 1, 2)}
     files["logs/rank_3.log"] = gave_up(3, 50, "BROADCAST", 64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from nccldoctor.align.descriptions import stalled_of
 from nccldoctor.align.divergence.departures import Way
@@ -25,6 +26,7 @@ from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
 from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
 from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
+from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
@@ -50,12 +52,23 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
 def _register(cause: CauseClass, aspect: str) -> None:
     @rule(cause, refuted_by=REFUTED)
     def judge_aspect(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
-        return judge(facts, stall, aspect)
+        found = judge(facts, stall, aspect)
+        return _with_hooks(facts, found) if found is not None else None
 
 
 _register(CauseClass.OP_MISMATCH, "op")
 _register(CauseClass.SIZE_MISMATCH, "size")
 _register(CauseClass.DTYPE_MISMATCH, "dtype")
+
+
+def _with_hooks(facts: Facts, found: Hypothesis) -> Hypothesis:
+    """Adds where in a framework a rank that differs stands: ``rank 3 is in on_step_end of the Trainer``."""
+    hooks = dict(islice(hooks_by_rank(facts, found.ranks or found.suspects), 2))
+    if not hooks:
+        return found
+    words = " and ".join(f"rank {rank} is in {hook}" for rank, (hook, _) in hooks.items())
+    lines = [Line(event, f"rank {rank} is in {hook}") for rank, (hook, event) in hooks.items()]
+    return replace(found, headline=f"{found.headline}; {words}", citations=[*found.citations, *lines])
 
 
 def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
