@@ -25,6 +25,9 @@ _ECHO_WHOLE = lazy(
 )
 """What is an echo where it is all that a RuntimeError says (TCPStore up to 2.4)."""
 
+_ANSWERS = ("/shm_broadcast.py", "/multiproc_executor.py")
+"""Where the engine of vLLM waits for the answers of its workers (vllm ``v1/executor`` and ``distributed/device_communicators``)."""
+
 
 def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     """True when an exception only repeats what another process, or the transport, did.
@@ -43,7 +46,7 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
         return True  # an engine of vLLM waited for the answer of a worker
     if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
         return True  # the library could not connect its GPUs: the call failed, not the rank's own work
-    if plain == "TimeoutError" and any("/shm_broadcast.py" in file for file in files):
+    if plain == "TimeoutError" and any(file.endswith(_ANSWERS) for file in files):
         return True  # an engine of vLLM waited for an answer of its workers
     if plain in _BROKEN_PIPES or (plain in ("RuntimeError", "OSError") and _ECHO_WHOLE.search(message)):
         return any(_is_of_torch_distributed(f) or "/multiprocessing/" in f for f in files)
