@@ -50,7 +50,8 @@ def good_ends(case: Case, liveness: Liveness) -> tuple[Event, ...]:
     is_torn_down = any(e.is_trouble and e.written_by in _WATCHERS for e in case.events)
     can_note = has_other_end and not is_torn_down
     of_process = [e for e in case.events if is_end(e) and _is_of_one_process(e)]
-    are_all = case.world_size is not None and len(of_process) >= case.world_size
+    size = case.world_size or case.world_at_least
+    are_all = 1 < size <= len(of_process)
     for event in case.events:
         key = (event.rank, event.place.source if event.rank is None else None)
         if is_end(event):
