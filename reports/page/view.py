@@ -30,6 +30,7 @@ class Status:
     tone: str
     kind: str
     cause: str
+    class_name: str
     level: str
     bars: int
     sources: str
@@ -165,7 +166,7 @@ def _status_line(diagnosis: Diagnosis) -> Status:
     agree, _ = wording.agreement(finding)
     sources = f"{agree} sources agree" if agree > 1 and bars else ""
     kind = _KINDS.get(finding.family, "Crash" if crash else "Hang")
-    return Status(facts.tone(finding), kind, wording.TITLES[finding.cause], level, bars, sources)
+    return Status(facts.tone(finding), kind, wording.TITLES[finding.cause], finding.cause.value, level, bars, sources)
 
 
 def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
