@@ -25,10 +25,14 @@ HYPOTHESES = 6
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3)."""
+    """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3).
+
+    ``situation`` says what is special about it, such as two stalls that have nothing to do with each other.
+    """
 
     tone: str
     kind: str
+    situation: str
     cause: str
     class_name: str
     level: str
@@ -161,12 +165,22 @@ _LEVELS = {
 
 def _status_line(diagnosis: Diagnosis) -> Status:
     finding = diagnosis.verdict
-    crash = wording.situation(diagnosis).startswith("A crash")
+    situation = wording.situation(diagnosis)
+    is_kind = finding.family in _KINDS or situation.startswith("A crash")
     level, bars = _LEVELS.get(finding.confidence, ("", 0))
     agree, _ = wording.agreement(finding)
     sources = f"{agree} sources agree" if agree > 1 and bars else ""
-    kind = _KINDS.get(finding.family, "Crash" if crash else "Hang")
-    return Status(facts.tone(finding), kind, wording.TITLES[finding.cause], finding.cause.value, level, bars, sources)
+    kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
+    return Status(
+        tone=facts.tone(finding),
+        kind=kind,
+        situation="" if is_kind else situation,
+        cause=wording.TITLES[finding.cause],
+        class_name=finding.cause.value,
+        level=level,
+        bars=bars,
+        sources=sources,
+    )
 
 
 def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
@@ -176,7 +190,8 @@ def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
 
 def _job(diagnosis: Diagnosis) -> tuple[str, ...]:
     job = diagnosis.job
-    parts = [wording.plural(job.world_size, "rank") if job.world_size is not None else ""]
+    guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
+    parts = [wording.world(job).replace("size not known", "") + guessed]
     parts += [wording.plural(len(job.hosts), "host") if len(job.hosts) > 1 else "".join(line(h, 60) for h in job.hosts)]
     parts += [f"PyTorch {line(job.torch, 20)}" if job.torch else "", f"NCCL {line(job.nccl, 20)}" if job.nccl else ""]
     call = diagnosis.verdict.stalled

@@ -343,6 +343,7 @@ def test_no_kind_of_event_is_left_out_of_that_by_accident() -> None:
         "proxy-dump",
         "process-state",
         "process-id",
+        "slow-report",
     }
     assert {k.kind for k in FIELDS} | quiet >= set(KINDS)
 
