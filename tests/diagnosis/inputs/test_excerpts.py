@@ -299,7 +299,12 @@ def test_a_count_names_nobody_where_some_that_came_are_not_heard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "remedy"), [("10.0.0.2<45763>", "firewall-ports"), ("fe80::966d:ae03%ib1<179>", "wrong-interface")]
+    ("where", "remedy"),
+    [
+        ("10.0.0.2<45763>", "firewall-ports"),
+        ("fe80::966d:ae03%ib1<179>", "wrong-interface"),
+        ("169.254.3.18<42219>", "wrong-interface"),
+    ],
 )
 def test_a_start_whose_connections_fail_has_a_first_step(where: str, remedy: str) -> None:
     found = excerpt(
