@@ -250,7 +250,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if named and can_precede_alarm(liveness, event):
             yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
     for end in _ends_without_rank(case, liveness):
-        yield _failure(liveness, CauseClass.DIED, *_with_memory(case, end))
+        yield _failure(liveness, CauseClass.DIED, *_with_memory(case, end), certain=was_killed(end))
     yield from _dead_by_ras(case, liveness, hosts)
     yield from _silent_exits(case, liveness)
     for line in case.of(SchedulerEvent):
@@ -280,14 +280,25 @@ def _with_memory(case: Case, end: ProcessExit) -> tuple[Event, ...]:
 
 
 def _ends_without_rank(case: Case, liveness: Liveness) -> Iterator[ProcessExit]:
-    """Kills and crashes that name no rank.
+    """Kills and crashes that name no rank; exit codes of a local rank where nothing else tells of a failure.
 
     Where the launcher saw a crash, its word stands for that of the process.
     """
-    exits = (e for e in case.of(ProcessExit) if e.rank is None and was_killed(e))
+    is_said = _has_said_why(case, liveness)
+    exits = (
+        e
+        for e in case.of(ProcessExit)
+        if e.rank is None and (was_killed(e) or (e.local_rank is not None and not is_said))
+    )
     ends = [e for e in exits if is_own_exit(case, liveness, RankActivity(-1), e)]
     seen = {e.signal for e in ends if e.reporter != "process"}
     yield from (e for e in ends if e.reporter != "process" or e.signal not in seen)
+
+
+def _has_said_why(case: Case, liveness: Liveness) -> bool:
+    """True when a process complains of something. The traceback of a launcher, cut before its exception, says nothing."""
+    raised = any(e.type or e.origin != "echo" for e in case.of(ExceptionRaised))
+    return raised or not isinstance(liveness.first_alarm, ExceptionRaised | None)
 
 
 def _dead_by_ras(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:

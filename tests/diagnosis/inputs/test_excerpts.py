@@ -82,9 +82,25 @@ def test_a_kill_under_a_local_rank_is_an_end_of_nobody_in_particular(code: int, 
     assert "ocal rank 2 (pid 7102)" in found.verdict["headline"]
 
 
-@pytest.mark.parametrize("code", [-15, 1])
-def test_an_end_that_may_belong_to_the_tear_down_is_not_told_without_a_rank(code: int) -> None:
-    assert excerpt(TORCHRUN.format(code=code)).cause == "undetermined"
+CUT_LAUNCHER = (
+    'Traceback (most recent call last):\n  File "/opt/bin/torchrun", line 8, in <module>\n    sys.exit(main())\n'
+)
+
+
+@pytest.mark.parametrize("below", ["", CUT_LAUNCHER])
+def test_an_exit_code_under_a_local_rank_is_an_end_that_is_told_with_little_confidence(below: str) -> None:
+    found = excerpt(TORCHRUN.format(code=1) + below)
+    assert (found.cause, found.ranks, found.verdict["confidence"]) == ("died", "", "low"), str(found)
+    assert "ocal rank 2 (pid 7102) ended: exit code 1" in found.verdict["headline"]
+
+
+def test_an_exit_code_under_a_local_rank_stands_behind_what_a_process_says() -> None:
+    lost = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.7]:38032\n"
+    assert excerpt(lost, TORCHRUN.format(code=1)).cause == "undetermined"
+
+
+def test_an_end_that_may_belong_to_the_tear_down_is_not_told_without_a_rank() -> None:
+    assert excerpt(TORCHRUN.format(code=-15)).cause == "undetermined"
 
 
 def test_a_kill_by_the_name_of_the_command() -> None:
@@ -93,6 +109,17 @@ def test_a_kill_by_the_name_of_the_command() -> None:
         "subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py']' died with <Signals.SIGBUS: 7>.\n"
     )
     assert found.cause == "died", str(found)
+    assert "ocal rank" not in found.verdict["headline"]
+
+
+@pytest.mark.parametrize("option", ["--local_rank=5", "--local-rank=5"])
+def test_the_command_tells_the_local_rank(option: str) -> None:
+    found = excerpt(
+        'Traceback (most recent call last):\n  File "/opt/torch/distributed/launch.py", line 259, in main\n    cmd=cmd)\n'
+        f"subprocess.CalledProcessError: Command '['/usr/bin/python', '-u', 'train.py', '{option}', '--lr', '0.1']' died with "
+        "<Signals.SIGBUS: 7>.\n"
+    )
+    assert found.verdict["headline"].startswith("Local rank 5 ended: killed by SIGBUS"), str(found)
 
 
 def test_the_beginning_of_a_module_is_no_exception() -> None:
