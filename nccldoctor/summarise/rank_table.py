@@ -85,7 +85,10 @@ def _rank_state(
 
 
 def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | None]:
-    """The last thing seen of a rank: a stack says most, then its last line. ``counted``: others counted its calls."""
+    """The last thing seen of a rank: its stack, else its last line, else its end.
+
+    ``counted``: others counted its calls.
+    """
     signs = facts.liveness.activity(rank)
     stack = max((e for e in signs.stacks if e.frames), key=lambda e: e.main, default=None)
     if stack is not None:
@@ -96,6 +99,8 @@ def _last_sign(facts: Facts, rank: int, counted: bool) -> tuple[str, Place | Non
         return "wrote a dump", None
     if signs.logged:
         return "its log was read", None
+    if signs.exits:
+        return signs.exits[-1].phrase(), signs.exits[-1].place
     return ("it left no file; others counted its calls" if counted else "no file or line of it"), None
 
 

@@ -11,7 +11,7 @@ from builders.cases import WORLD, Log, RecordedRank, Team, facts, gave_up, said,
 import nccldoctor.samples
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.events import CommInit, ExceptionRaised, Heartbeat, Stack, Version
+from nccldoctor.events import CommInit, ExceptionRaised, Heartbeat, ProcessExit, Stack, Version
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Gap, RankState, Role, Stalled
 from nccldoctor.model.ranks import Ranks
@@ -143,6 +143,13 @@ def test_a_stack_is_told_by_the_innermost_frame_of_the_users_own() -> None:
 def test_nothing_is_said_so() -> None:
     recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
     assert states(facts(*recorded_ranks))[3].last_sign == "no file or line of it"
+
+
+def test_an_end_that_the_launcher_saw_is_the_last_sign_of_a_rank_that_left_nothing_else() -> None:
+    table = Log("torchrun.log", [said(ProcessExit, 3, reporter="torchrun", exitcode=1)])
+    recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
+    ended = states(facts(*recorded_ranks, logs=[table]))[3]
+    assert (ended.last_sign, str(ended.where)) == ("ended with exit code 1", "torchrun.log:1")
 
 
 # ---- the job
