@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from nccldoctor.events import Event, ExceptionRaised, Progress
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.patterns import lazy
 
 _LOCAL_RANK = lazy(r"local_rank=(\d{1,5})(?!\d)")
@@ -77,6 +78,23 @@ def barrier_counts(text: str) -> tuple[int, int] | None:
     """Members of the group at the store's barrier, and how many of them were there."""
     match = BARRIER_COUNTS.search(text)
     return (int(match["all"]), int(match["here"])) if match else None
+
+
+_CLIQUE = lazy(r"clique for rank (?P<place>\d{1,7}); clique=devices=\[(?P<devices>\d[\d,]{0,4000})\]")
+
+
+def clique_devices(text: str) -> Ranks:
+    """All devices that meet in a clique of XLA: 4-7 in ``acquire clique for rank 3; clique=devices=[4,5,6,7]``."""
+    match = _CLIQUE.search(text)
+    return Ranks(int(device) for device in match["devices"].split(",") if device) if match else Ranks()
+
+
+def waiting_device(text: str) -> Ranks:
+    """The device of a clique of XLA whose thread waits: 7 in ``acquire clique for rank 3; clique=devices=[4,5,6,7]``."""
+    match = _CLIQUE.search(text)
+    devices = [int(device) for device in match["devices"].split(",") if device] if match else []
+    place = int(match["place"]) if match else 0
+    return Ranks(devices[place : place + 1])
 
 
 def barrier_key(detail: str) -> str:

@@ -53,7 +53,7 @@ class NcclWarnParser(LineParser):
     """Warnings that no parser of a more definite kind reads, and the findings of NCCL's own diagnostics (2.31)."""
 
     general = True
-    literals = ("NCCL WARN", "NCCL ATTN", "NCCL DIAG")
+    literals = ("NCCL WARN", "NCCL ATTN", "NCCL DIAG", ".cu:")
 
     def parse(self, line: Line) -> Iterator[Event]:
         """A warning for each WARN or ATTN message that nobody else claims."""
@@ -88,7 +88,12 @@ Sources: ROCm/rccl ``src/init.cc``, NVIDIA/nccl ``src/misc/ibvwrap.cc`` (it goes
 
 
 def _is_claimed(text: str) -> bool:
-    return network_can_read(text) or failover_can_read(text) or any(part in text for part in _OTHERS_READ)
+    return (
+        network_can_read(text)
+        or failover_can_read(text)
+        or bool(_TRAIL.match(text))
+        or any(part in text for part in _OTHERS_READ)
+    )
 
 
 def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
@@ -106,19 +111,19 @@ def _diagnostics(line: Line, message: NcclMessage) -> Iterator[Event]:
         yield Note(**message_fields(line, message), what="nccl-diagnostics", detail=message.message[:300])
 
 
-_TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> (?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
+_TRAIL = lazy(r"^(?P<at>[\w./+\-]{1,120}:\d{1,6}) -> ?(?P<code>\d)\b(?P<thread> \[[\w ]{1,30}\])?")
 
 
 @line_parser
 class TrailParser(LineParser):
-    """The functions of NCCL that an error passed, one INFO line each: *note*, with the result code in words."""
+    """*note* for each function of NCCL that an error passed, with the result code in words. The proxy prints it at WARN before 2.4."""
 
     sampled = True
-    literals = (".cc:",)
+    literals = (".cc:", ".cu:")
 
     def parse(self, line: Line) -> Iterator[Event]:
         for message in messages(line.body):
-            hit = _TRAIL.match(message.message) if message.level == "INFO" else None
+            hit = _TRAIL.match(message.message)
             if hit and int(hit["code"]) < len(_RESULTS):
                 detail = f"{hit['at']} -> {hit['code']} ({_RESULTS[int(hit['code'])]}){hit['thread'] or ''}"
                 yield Note(**message_fields(line, message), what="nccl-trail", detail=detail)

@@ -4,7 +4,8 @@ Forms by release (NVIDIA/nccl ``src/debug.cc``, tags v2.3.5 to v2.30.7; text of 
 ``host:pid:tid [dev] NCCL INFO msg``; WARN adds ``file:line`` and from 2.30.7 ``(function)``; from 2.26 a time in
 square brackets may stand in front, in a format of the user's choice; DIAG (2.31) has only ``host:pid``. A launcher
 may put anything before it, several processes may write into one line, and excerpts lose the front, so the search
-starts at ``NCCL <LEVEL>``.
+starts at ``NCCL <LEVEL>``. The closed releases before 2.3.5 write ``host:pid:tid [dev] file:line WARN msg`` without
+NCCL's name (logs of 2.1 and 2.2 in public reports): there the whole front is asked for.
 """
 
 from __future__ import annotations
@@ -45,8 +46,13 @@ _HEAD = lazy(
     r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?"
     r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):(?P<tid>-?\d{1,10}) "
     r"(?:\[(?P<dev>-?\d{1,5})\] )?"
-    r"(?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
+    r"(?:(?P<file>[\w./+\-]{1,120})[: ]\d{1,6} (?:\([^()]{0,120}\) )?|[\d.]{1,20} \w{1,80}:\d{1,6} )?$"
 )
+_NAMELESS = lazy(
+    r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10}):\d{1,10} \[(?P<dev>\d{1,5})\] "
+    r"(?:(?P<file>[\w/]{1,80}\.(?:cu|cc|h)):\d{1,6} WARN |INFO (?=[\w/]{1,80}\.(?:cu|cc|h):\d{1,6} -> \d))"
+)
+"""Before 2.3.5; of what it writes at INFO only the trail of an error."""
 _THIN_HEAD = lazy(
     r"(?:\[(?P<time>[^\[\]]{5,40})\] {0,3})?(?<![\w.\-])(?P<host>[A-Za-z][A-Za-z0-9_.\-]{0,200}[\d\-][A-Za-z0-9_.\-]{0,50}) "
     r"\[(?P<dev>\d{1,5})\] (?:(?P<file>[\w./+\-]{1,120}):\d{1,6} (?:\([^()]{0,120}\) )?)?$"
@@ -58,6 +64,8 @@ _DIAG_HEAD = lazy(r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,252}):(?P<pid>\d{1,10
 
 def messages(body: str) -> list[NcclMessage]:
     """Every NCCL message of a line, in order; empty where there is none."""
+    if "NCCL " not in body:
+        return _nameless(body)
     found = []
     floor = 0
     for hit in _LEVEL.finditer(body):
@@ -70,6 +78,22 @@ def messages(body: str) -> list[NcclMessage]:
             break
     ends = [*(start for _, _, start in found[1:]), len(body)] if found else []
     return [_message(hit, head, body[hit.end() : end]) for (hit, head, _), end in zip(found, ends, strict=True)]
+
+
+def _nameless(body: str) -> list[NcclMessage]:
+    head = _NAMELESS.search(body) if " WARN " in body or "] INFO " in body else None
+    if head is None:
+        return []
+    return [
+        NcclMessage(
+            level="WARN" if head["file"] else "INFO",
+            message=body[head.end() :].strip(),
+            host=head["host"],
+            pid=int(head["pid"]),
+            device=int(head["dev"]),
+            file=head["file"],
+        )
+    ]
 
 
 def _message(hit: re.Match[str], head: re.Match[str] | None, text: str) -> NcclMessage:

@@ -1,16 +1,17 @@
 """Horovod's stall check: its coordinator lists the tensors that some ranks did not submit, and those ranks.
 
 Sources: horovod ``common/stall_inspector.cc`` 0.18 to 0.28 (a row for each missing rank), ``common/operations.cc``
-0.9 to 0.17 (one row for each tensor).
+0.9 to 0.17 (one row for each tensor); ``common/common.h`` (``SHUT_DOWN_ERROR``) as TensorFlow logs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
+from nccldoctor.events import AbsenceReport, AbsenceWarning, Event, ExceptionRaised
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser, ranks_in
+from nccldoctor.parsers.rows import Row, RowParser
 from nccldoctor.patterns import lazy
 
 _TENSOR = lazy(
@@ -46,6 +47,23 @@ class HorovodStalls(LineParser):
             )
         if _HEAD.search(line.body) and any(_WAITED.search(above.body) for above in (line, *line.preceding(4))):
             yield from _rows_below(line)
+
+
+@line_parser
+class HorovodShutDown(RowParser):
+    """*exception*, an echo: another rank ended before, and this one's call was refused."""
+
+    event = ExceptionRaised
+    rows = (
+        Row(
+            "OP_REQUIRES failed at ",
+            r"OP_REQUIRES failed at [\w./]{0,80}mpi_ops\.cc:\d{1,6} : \w{1,30}: (?P<message>Horovod has been shut down\.[^.]{0,40} "
+            r"caused by an exception on one of the ranks)",
+            type="AbortedError",
+            origin="echo",
+            logged=True,
+        ),
+    )
 
 
 def _rows_below(head: Line) -> Iterator[Event]:

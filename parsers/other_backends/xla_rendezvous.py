@@ -1,5 +1,6 @@
 """XLA's rendezvous: the threads of one process, one for each device, that meet before a collective.
 
+Each line is of one thread that waits; of a clique it tells the device of that thread (``reached``).
 Sources: XLA ``service/rendezvous.cc``, 2024 to 2026.
 """
 
@@ -10,6 +11,7 @@ from typing import Any
 
 from nccldoctor.events import AbsenceReport, AbsenceWarning, Event
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
+from nccldoctor.parsers.event_details import waiting_device
 from nccldoctor.patterns import lazy
 
 _WAITS = lazy(
@@ -31,8 +33,10 @@ class XlaRendezvous(LineParser):
     def parse(self, line: Line) -> Iterator[Event]:
         if hit := _WAITS.search(line.body):
             kind = AbsenceReport if hit["begin"].startswith("Term") else AbsenceWarning
-            call, seconds = hit["call"].partition(";")[0][:120], int(hit["seconds"])
-            yield kind(**common(line), by="XLA", what="collective", call=call, seconds=seconds, **_counts(line.body))
+            call, seconds = hit["call"].partition(";")[0].partition(" for rank ")[0][:120], int(hit["seconds"])
+            here = waiting_device(hit["call"])
+            told = {"reached": here} | _counts(line.body)
+            yield kind(**common(line), by="XLA", what="collective", call=call, seconds=seconds, **told)
 
 
 def _counts(text: str) -> dict[str, Any]:

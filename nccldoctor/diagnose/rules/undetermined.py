@@ -20,7 +20,12 @@ from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.absent.died import process_name
-from nccldoctor.diagnose.signs.framework_reports import open_report_headline, open_reports, peer_headline
+from nccldoctor.diagnose.signs.framework_reports import (
+    devices_not_heard_of,
+    open_report_headline,
+    open_reports,
+    peer_headline,
+)
 from nccldoctor.diagnose.signs.log_endings import find_broken_end
 from nccldoctor.diagnose.signs.lost_peers import closed_by
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm
@@ -85,7 +90,7 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
     Nobody where that is said of most of the ranks that are known, and the job may have more.
     """
     if stall.kind not in (StallKind.ABSENT, StallKind.HIDDEN):
-        return ranks_without_alarm(facts)
+        return ranks_without_alarm(facts) or devices_not_heard_of(open_reports(stall.health.troubles))
     is_most = facts.case.world_size is None and 2 * len(stall.ranks) > len(facts.case.world)
     return Ranks() if is_most else stall.ranks
 

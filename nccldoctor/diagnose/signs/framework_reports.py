@@ -13,6 +13,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.events import Absence, Event, PeerTimeout
 from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.parsers.event_details import clique_devices
 
 _GAP = 4
 """Lines between two rows of one report."""
@@ -74,6 +75,10 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
             f"{first.by} misses {names(missing)}, {verb(missing, 'which is', 'which are')} most of the job: "
             "ranks disagree about what to do next, and no line says which one left the others"
         )
+    if came := devices_that_wait(reports):
+        silent = devices_not_heard_of(reports)
+        which = f"device{'s' if len(silent) > 1 else ''} {silent} {verb(silent, 'was', 'were')} not heard of"
+        return f"{first.by} waits in {first.call}: device{'s' if len(came) > 1 else ''} {came} came, and {which}"
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
         who = names(stuck).capitalize() if stuck else "A process"
@@ -86,6 +91,24 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
         came=_came(first),
         size=first.size,
     )
+
+
+def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
+    """The devices of a clique of XLA without a line of their own, where most of them wait.
+
+    Example: devices 0, 1 and 3 of ``clique=devices=[0,1,2,3]`` each say that they wait: device 2 was not heard of.
+    """
+    cliques = {clique_devices(e.text): e for e in reports if e.reached}
+    if len(cliques) != 1:
+        return Ranks()
+    members = next(iter(cliques))
+    silent = members - (r for e in reports for r in e.reached)
+    return silent if 2 * len(silent) < len(members) else Ranks()
+
+
+def devices_that_wait(reports: Sequence[Absence]) -> Ranks:
+    """The devices of such a clique that came."""
+    return Ranks(r for e in reports for r in e.reached) if devices_not_heard_of(reports) else Ranks()
 
 
 _HEADLINES = {
@@ -103,7 +126,8 @@ _HEADLINES = {
 def _came(event: Absence) -> str:
     if event.is_unfinished:
         return f"all {event.size} came and it did not end; no line says which one holds it up"
-    came = f"{event.arrived} of {event.size} came" if event.size is not None else "not all came"
+    counted = event.arrived is not None and event.size is not None
+    came = f"{event.arrived} of {event.size} came" if counted else "not all came"
     if event.size is None and event.reached:
         came = f"{names(event.reached)} came"
     return came if event.what == "quorum" else f"{came}; no line says which did not"

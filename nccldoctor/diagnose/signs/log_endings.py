@@ -46,10 +46,6 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
             [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)],
         ),
         (
-            "A call of NCCL failed",
-            [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
-        ),
-        (
             "The launcher lost the store of its rendezvous while the job ran: the agent that hosts it, on the host of the "
             "rendezvous endpoint, went away or cannot be reached",
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
@@ -59,6 +55,10 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
         (_broken_connection(facts), list(facts.case.of(SocketError))),
         ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
         ("The scheduler records that the job failed", [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
+        (
+            "A call of NCCL failed",
+            [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
+        ),
         lost_store(facts),
     ):
         if found:
@@ -80,7 +80,11 @@ _SENDERS = {"SIGHUP": "its terminal or ssh session was closed", "SIGINT": "from 
 
 def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
-    return f"A connection between processes broke: {host} closed it" if host else "A connection between processes broke"
+    if host:
+        return f"A connection between processes broke: {host} closed it"
+    first = next((e for e in facts.case.of(SocketError) if e.rank is None and e.host and e.pid is not None), None)
+    met = f": {first.host} (pid {first.pid}) met {first.message[:80]!r}" if first is not None else ""
+    return f"A connection between processes broke{met}"
 
 
 def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:

@@ -282,3 +282,82 @@ def test_the_time_out_of_the_engine_of_vllm_is_no_cause() -> None:
     )
     ruling = read({"engine.log": text})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
+def cliques(waiting: str, devices: str = "0,1,2,3") -> str:
+    return "".join(
+        f"2026-01-19 04:20:1{own}.1: E xla/service/rendezvous.cc:100] [id={own}] This thread has been waiting for `acquire clique for rank "
+        f"{own}; clique=devices=[{devices}]; is_p2p=0; run_id=5` for 10 seconds and may be stuck. Expected 4 threads to join the "
+        "rendezvous, but not all of them arrived on time.\n"
+        for own in waiting
+    )
+
+
+def test_the_device_of_a_clique_that_nobody_heard_of_is_suspected() -> None:
+    ruling = read({"job.log": cliques("013", "4,5,6,7")})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", "6"), str(ruling)
+    assert "device 6 was not heard of" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize("waiting", ["0", "01", "0123"])
+def test_no_device_of_a_clique_is_suspected_where_few_or_all_wait(waiting: str) -> None:
+    ruling = read({"job.log": cliques(waiting)})
+    assert (ruling.ranks, ruling.verdict["suspects"]) == ("", ""), str(ruling)
+    assert "None" not in ruling.verdict["headline"]
+
+
+def test_the_peer_that_open_mpi_lost_is_where_to_look() -> None:
+    lost = (
+        "An MPI communication peer process has unexpectedly disconnected.  This\nusually indicates a failure in the peer process\n\n"
+        "  Local host: node-13\n  Local PID:  7721\n  Peer host:  node-16\n"
+    )
+    ruling = read({"job.log": lost})
+    assert not ruling.ranks, str(ruling)
+    assert "node-16 closed it" in ruling.verdict["headline"]
+
+
+def test_ranks_whose_call_horovod_refused_are_innocent() -> None:
+    refused = (
+        "[1,{rank}]<stderr>:2019-01-19 04:20:52.5: W tensorflow/core/framework/op_kernel.cc:1318] OP_REQUIRES failed at mpi_ops.cc:422 : "
+        "Aborted: Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce\n"
+    )
+    ruling = read({"job.log": refused.format(rank=1) + refused.format(rank=3)})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+
+
+def test_a_warning_of_nccl_wins_over_the_way_that_it_took() -> None:
+    queue = (
+        "node-12:76:77 [3] misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error No such device\n"
+        "node-12:76:77 [3] NCCL INFO transport/net_ib.cc:395 -> 2\nnode-12:76:77 [3] NCCL INFO init.cc:300 -> 2\n"
+    )
+    ruling = read({"job.log": queue})
+    assert ruling.cause == "init", str(ruling)
+    assert "node-12 (pid 76): ibv_modify_qp failed" in ruling.verdict["headline"]
+
+
+def test_a_connection_that_an_old_nccl_lost_is_told_with_its_process() -> None:
+    lost = "node-12:15:91 [3] include/socket.h 398 NCCL WARN Call to write failed : Connection reset by peer.\n"
+    ruling = read(
+        {"job.log": lost + "node-12:15:91 [3] transport.cu:153 NCCL WARN transport.cu:153 ->2 [Proxy thread error]\n"}
+    )
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "node-12 (pid 15)" in ruling.verdict["headline"]
+
+
+@pytest.mark.parametrize(("says", "named"), [("Invalid buffer pointer", "2"), ("Other MPI error", "")])
+def test_a_rank_of_mpich_is_named_for_its_own_error_and_not_for_that_of_a_peer(says: str, named: str) -> None:
+    ruling = read(
+        {
+            "job.log": f"Abort(604577282) on node 2 (rank 2 in comm 0): Fatal error in PMPI_Reduce: {says}, error stack:\n"
+        }
+    )
+    assert ruling.ranks == named, str(ruling)
+
+
+def test_an_abort_behind_its_own_report_of_a_hang_blames_nobody() -> None:
+    """MPI_ABORT is how the watchdog of TensorRT-LLM ends the job: rank 3 only complains."""
+    hang = "[01/19/2026-04:25:00] [TRT-LLM] [RANK 3] [E] Hang detected on rank 3 in PyExecutor; hard-killing and propagating to peers.\n"
+    abort = "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+    ruling = read({"job.log": hang + abort})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert read({"job.log": abort}).ranks == "3"

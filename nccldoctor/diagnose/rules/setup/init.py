@@ -30,6 +30,7 @@ from nccldoctor.events import (
     CudaError,
     Event,
     Heartbeat,
+    IbError,
     NcclError,
     NcclWarn,
     Note,
@@ -49,7 +50,7 @@ from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, r
 
 REFUTED = "a completed call of the same group"
 
-_WAY = ("init.cc:", "bootstrap.cc:")
+_WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
 
 
@@ -192,6 +193,7 @@ def _startup_causes(facts: Facts, unreachable: Sequence[SocketError]) -> Iterato
     yield from (e for e in facts.case.of(NcclError) if e.topic)
     yield from (e for e in facts.case.of(CudaError) if not e.topic)
     yield from facts.case.of(OutOfMemory)
+    yield from (e for e in facts.case.of(IbError) if e.what == "setup")
     yield from unreachable
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
 
