@@ -49,6 +49,9 @@ _OUTER = lazy(
 """The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
 
 _FRAME = lazy(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
+_HEADER = "Traceback (most recent call last):"
+"""Some loggers print it behind a message of theirs."""
+
 _WRITER = lazy(r"\[rank\d{1,7}\]:")
 _HEAD = lazy(r"\w\.(?:cpp|hpp|h|cc|cu):\d{1,6}\](?: |$)")
 """The end of the prefix of c10."""
@@ -146,8 +149,9 @@ class Lines:
         )  # only the rest names the process
 
     def is_complete(self, number: int) -> bool:
-        """True when no record can go on behind a line: it is empty, or the frame of a stack."""
-        return not self.raw(number) or _FRAME.fullmatch(self.split_line(number)[2].strip()) is not None
+        """True when no record can go on behind a line: an empty one, a frame, the head of a traceback."""
+        body = self.split_line(number)[2].strip()
+        return not self.raw(number) or _FRAME.fullmatch(body) is not None or body.endswith(_HEADER)
 
     def is_beginning(self, number: int) -> bool:
         """True when a line begins a record of its own."""

@@ -361,3 +361,25 @@ def test_an_abort_behind_its_own_report_of_a_hang_blames_nobody() -> None:
     ruling = read({"job.log": hang + abort})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert read({"job.log": abort}).ranks == "3"
+
+
+def test_an_engine_of_vllm_whose_traceback_is_cut_in_its_wait_names_nobody() -> None:
+    frames = (
+        "EngineCore encountered a fatal error.",
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/executor/multiproc_executor.py", line 181, in collective_rpc',
+        "    status, result = w.worker_response_mq.dequeue(",
+    )
+    ruling = read({"job.log": "".join(f"ERROR 02-21 19:02:48 [core.py:398] {text}\n" for text in frames)})
+    assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
+    assert "waits for an answer of its workers" in ruling.verdict["headline"]
+
+
+def test_an_exception_behind_the_message_of_a_logger_wins_over_the_kill_that_follows() -> None:
+    text = (
+        "[2026-01-11 09:01:00 DP1 TP3 EP3] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/srv/loop.py", line 23, in run\n    self.step()\nIndexError: list index out of range\n\n'
+        "[2026-01-11 09:01:01] Received sigquit from a child process. It usually means the child failed.\nKilled\n"
+    )
+    ruling = read({"server.log": text})
+    assert (ruling.cause, ruling.ranks) == ("raised", "3"), str(ruling)

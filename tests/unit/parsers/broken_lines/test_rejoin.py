@@ -99,3 +99,13 @@ def test_lines_of_a_logger_with_time_and_level_stay_apart() -> None:
     logged = "[2026-01-11 09:01:00,000] [INFO] [launch.py:351:main] {}\n".format
     log = logged("dist_world_size=4") + "".join(logged(f"Process 4120{n} exits successfully.") for n in range(3))
     assert [(e.pid, e.place.line) for e in events(log, "process-exit")] == [(41200, 2), (41201, 3), (41202, 4)]
+
+
+def test_a_traceback_behind_the_message_of_a_logger_stays_in_lines() -> None:
+    """SGLang logs ``Scheduler hit an exception: Traceback …``; the frames stand below without its prefix."""
+    log = (
+        "[2026-01-11 09:01:00 DP1 TP3 EP3] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/srv/loop.py", line 23, in run\n    self.step()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n'
+    )
+    (raised,) = events(log, "exception")
+    assert (raised.rank, raised.place.line, getattr(raised, "type")) == (3, 4, "torch.OutOfMemoryError")  # noqa: B009
