@@ -48,7 +48,8 @@ def find_local_lines(events: Iterable[Event], merged: Collection[int], known: It
     ranks_of = [frozenset(rank for number in cluster for rank in named[number]) for cluster in clusters]
     above = max((*known, *(rank for ranks in ranks_of for rank in ranks)), default=-1) + 1
     is_part = [2 * max(2, max(ranks) + 1) <= above for ranks in ranks_of]
-    if len(clusters) < 2:
+    whole_job = max((len(ranks) for ranks, part in zip(ranks_of, is_part, strict=True) if not part), default=0)
+    if len(clusters) < 2 or whole_job < 2:  # of two ranks with numbers far apart, either may be of the whole job
         return LocalLines()
     whole = frozenset[int]().union(*(r for r, part in zip(ranks_of, is_part, strict=True) if not part))
     local = frozenset[int]().union(*(r for r, part in zip(ranks_of, is_part, strict=True) if part))

@@ -31,6 +31,7 @@ def test_a_number_far_from_that_of_all_others_is_of_a_part_of_the_job() -> None:
         [gave_up(0, 18), gave_up(2, 18), gave_up(3, 18), gave_up(1, 20)],  # one group out of step
         [gave_up(0, 18), gave_up(3, 18), gave_up(1, 900), gave_up(2, 900)],  # rank 2 of 900: three members at least
         [gave_up(0, 18), gave_up(1, 9000)],  # a job of two has no parts
+        [*(gave_up(0, 900 + n) for n in range(4)), gave_up(3, 18)],  # either may be of the whole job
     ],
 )
 def test_ranks_of_one_group_or_of_the_whole_job_are_those_of_the_job(lines: list[CollectiveTimeout]) -> None:
