@@ -309,7 +309,7 @@ class GpuError(Event):
     true for what a faulty program causes (Xid 13, 31, 43, illegal access, device assert). ``weight`` is ``fault`` (of
     the board, its link or its slot), ``hang`` (it stopped answering, and a reset may bring it back), ``software``, ``consequence``
     (follows another error or the end of the process: Xid 45, 154) or ``notice`` (no reason to stop).
-    ``pid`` is that of the process the driver names.
+    ``pid`` is that of the process the driver names, ``board`` what it is: GPU or TPU.
     """
 
     xid: int | None = None
@@ -318,6 +318,7 @@ class GpuError(Event):
     message: str = ""
     software: bool = False
     weight: str = "fault"
+    board: str = "GPU"
 
     @property
     def is_of_board(self) -> bool:

@@ -43,7 +43,7 @@ def _digest(line: Line, cause: str) -> Iterator[Event]:
     fields = common(line, rank=None, pid=None)
     if cause == "chip":
         for host in hosts or [None]:
-            yield GpuError(**fields | {"host": host}, message="bad TPU chip, says Megascale")
+            yield GpuError(**fields | {"host": host}, message="bad TPU chip, says Megascale", board="TPU")
     elif cause == "link":
         where = {"host": hosts[0]} if hosts else {}
         yield SocketError(
@@ -62,6 +62,8 @@ class TpuFaults(RowParser):
 
     event = GpuError
     rows = (
-        Row("FATAL ERROR !!!! for [", r"(?P<message>FATAL ERROR !{4}) for \[(?P<device>/dev/\w{1,30})"),
-        Row("Accelerator device halted prematurely", r"(?P<message>Accelerator device halted prematurely)"),
+        Row("FATAL ERROR !!!! for [", r"(?P<message>FATAL ERROR !{4}) for \[(?P<device>/dev/\w{1,30})", board="TPU"),
+        Row(
+            "Accelerator device halted prematurely", r"(?P<message>Accelerator device halted prematurely)", board="TPU"
+        ),
     )

@@ -175,7 +175,7 @@ def _whose_line(event: Event) -> str:
     if event.rank is not None:
         return f"rank {event.rank}"
     if isinstance(event, GpuError):
-        board = f"GPU {event.device.removeprefix('GPU ')}" if event.device else "a GPU"
+        board = f"{event.board} {event.device.removeprefix('GPU ')}" if event.device else f"a {event.board}"
         return f"{event.host}: {board}" if event.host is not None else board
     if event.pod is not None:
         return f"pod {event.pod}"

@@ -383,3 +383,14 @@ def test_an_exception_behind_the_message_of_a_logger_wins_over_the_kill_that_fol
     )
     ruling = read({"server.log": text})
     assert (ruling.cause, ruling.ranks) == ("raised", "3"), str(ruling)
+
+
+def test_a_tpu_is_not_called_a_gpu() -> None:
+    halted = (
+        "(train pid=39298, ip=10.130.0.55) E0827 23:43:41.200122   39475 synchronous_driver.cc:820] [/dev/accel0 tpu1013:pe1:0] "
+        "!!!! FATAL ERROR !!!! for [/dev/accel0 tpu1013:pe1:0] , fatal_error: true\n"
+    )
+    ruling = read({"job.log": halted})
+    assert ruling.cause == "hardware", str(ruling)
+    assert "TPU /dev/accel0" in ruling.verdict["headline"]
+    assert "GPU" not in str(ruling.verdict["doubts"])

@@ -50,10 +50,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ][:1]
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
-    who = f"The GPU of {names(ranks)}" if ranks else _nameless_boards(event, found)
+    kind = _board_word(event)
+    who = f"The {kind} of {names(ranks)}" if ranks else _nameless_boards(event, found)
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     doubts = _doubts_about_owner(
-        ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named)
+        ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named), kind
     )
     stranger = event.host if not named and facts.hosts.by_name and not facts.hosts.on(event.host) else None
     return Hypothesis(
@@ -78,16 +79,18 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
     return left if len(left) == 1 and facts.ledger.is_closed and facts.ledger.waiting & near else Ranks()
 
 
-def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool) -> Sequence[Doubt]:
+def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str) -> Sequence[Doubt]:
     if is_derived:
         return [
-            Doubt.at_most(Confidence.MEDIUM, "the rank of that GPU follows from the slots of the GPUs of other hosts")
+            Doubt.at_most(
+                Confidence.MEDIUM, f"the rank of that {kind} follows from the slots of the GPUs of other hosts"
+            )
         ]
     if is_left:
-        return [Doubt(f"no line says that the GPU is that of {names(ranks)}", ranks=Confidence.MEDIUM)]
+        return [Doubt(f"no line says that the {kind} is that of {names(ranks)}", ranks=Confidence.MEDIUM)]
     if len(ranks) == 1:
         return []
-    says = "boards of several ranks failed" if ranks else "no line says whose GPU it is"
+    says = "boards of several ranks failed" if ranks else f"no line says whose {kind} it is"
     return [Doubt.at_most(Confidence.MEDIUM, says)]
 
 
@@ -102,13 +105,18 @@ def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:
     same = [e.device for e in events if e.device and _what(e) == _what(first)]
     boards = list(dict.fromkeys(device.removeprefix("GPU ") for device in same))
     more = f" and {len(boards) - BOARDS} more" if len(boards) > BOARDS else ""
-    which = f"{'GPUs' if len(boards) > 1 else 'GPU'} {', '.join(boards[:BOARDS])}{more}" if boards else "A GPU"
+    kind = _board_word(first)
+    which = f"{kind}{'s' if len(boards) > 1 else ''} {', '.join(boards[:BOARDS])}{more}" if boards else f"A {kind}"
     return f"{which} on {first.host or 'one host'}"
+
+
+def _board_word(event: object) -> str:
+    return event.board if isinstance(event, GpuError) else "GPU"
 
 
 def _board(event: object) -> str:
     if isinstance(event, GpuError):
-        where = f"GPU {event.device}" if event.device else "a GPU"
+        where = f"{event.board} {event.device}" if event.device else f"a {event.board}"
         return f"{where} of rank {event.rank}" if event.rank is not None else f"{where} on {event.host or 'one host'}"
     return f"rank {getattr(event, 'rank', None)}"
 
