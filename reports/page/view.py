@@ -223,12 +223,12 @@ def _rank_row(standing: Standing) -> RankRow:
     hosts = ", ".join(line(host, 40) for host in standing.hosts[:2])
     return RankRow(
         ranks=str(standing.ranks),
-        label=names.ranks_list(standing.ranks, 6),
+        label=wording.few(standing.ranks, 6),
         involvement=standing.involvement,
         hosts=hosts if len(standing.hosts) <= 2 else f"{len(standing.hosts)} hosts",
         symbol=symbol,
         state=state,
         where=line(f"{place}{frame}{at}", 200),
-        waits_for=names.ranks_list(standing.waits_for, 4) if standing.waits_for else "",
+        waits_for=wording.few(standing.waits_for, 4) if standing.waits_for else "",
         end=line(standing.end, 40),
     )

@@ -7,6 +7,7 @@ import re
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing, WaitedCall
 from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.reports.parts.wording import few
 
 KINDS = (
     ("TENSOR", "TP"),
@@ -55,15 +56,7 @@ def ranks_title(ranks: Ranks) -> str:
     if len(ranks) == 1:
         return f"rank {min(ranks)}"
     spans = ranks.spans()
-    return f"ranks {ranks_list(ranks)}" if len(spans) <= NAMED_RANKS else f"{len(ranks):,} ranks"
-
-
-def ranks_list(ranks: Ranks, spans: int = 8) -> str:
-    """``0-3, 7``, at most ``spans`` runs and how many ranks more."""
-    runs = ranks.spans()
-    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:spans])
-    more = sum(b - a + 1 for a, b in runs[spans:])
-    return f"{shown} and {more:,} more" if more else shown
+    return f"ranks {few(ranks)}" if len(spans) <= NAMED_RANKS else f"{len(ranks):,} ranks"
 
 
 def waited_title(call: WaitedCall | None) -> str:
