@@ -1,7 +1,6 @@
 """Errors that MPI libraries print about their own connections and calls.
 
-Sources: Open MPI ``ompi/mca/btl/tcp/help-mpi-btl-tcp.txt`` (1.10 to 5.0); MPICH ``src/util/mpir_assert.c`` and ``errhan/errutil.c`` (3.3 to
-4.2), of which Intel MPI is a copy.
+Wordings as logs in public reports quote them (Open MPI, MPICH, Cray MPICH, Intel MPI); the releases are not known.
 """
 
 from __future__ import annotations
