@@ -60,8 +60,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     """
     if draft.cause in BROKEN:
         return draft
-    stands = one.is_steady or facts.liveness.first_alarm is not None
-    if stands:
+    if _is_at_rest(facts, one):
         doubt = Doubt.at_most(Confidence.MEDIUM, "it rests on counts of calls alone, which name no call")
     else:
         doubt = Doubt.at_most(Confidence.LOW, "one query counts calls, and nothing shows that the job stands still")
@@ -92,21 +91,32 @@ def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:
     return often is not None and bool(late) and min(late) >= often and max(one.totals.values()) > often
 
 
+def _is_at_rest(facts: Facts, one: NcclCounters) -> bool:
+    """True when a second query, or a complaint, shows that the job stands still."""
+    return one.is_steady or facts.liveness.first_alarm is not None
+
+
 def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusion:
     """Names nobody where not fewer ranks are behind than ahead.
 
-    Those ahead issued a call that nobody else did, or skipped one, or the others are late.
+    Those ahead issued a call that nobody else did, or skipped one, or the others are late. The ranks of a running job are
+    a call apart too: a few ahead are suspects only where the job stands still.
     """
-    ahead = Ranks(one.last) - one.lagging
-    few = ahead if len(ahead) < len(one.lagging) else Ranks(one.last)
-    says = f"{names(ahead).capitalize()} {verb(ahead, 'is', 'are')} counted ahead of {names(one.lagging)}"
+    ahead, behind, size = Ranks(one.last) - one.lagging, one.lagging, len(one.last)
+    is_even = len(ahead) == len(behind)
+    suspects = ahead if _is_at_rest(facts, one) else Ranks()
+    call = f"{one.op or 'call'} {max(one.last.values())} in communicator ({one.comm})"
+    says = f"{len(ahead)} of {size} ranks ({ahead}) launched {call}, and {len(behind)} have not"
+    why = (
+        "as many ranks are counted ahead as behind" if is_even else f"{len(behind)} of {size} ranks are counted behind"
+    )
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
-        headline=f"{says} in communicator ({one.comm}): a call too many, one that was skipped, or lateness of the others",
-        doubts=(Doubt.at_most(Confidence.CANNOT_TELL, "as many ranks are counted ahead as behind"),),
+        headline=f"{says}: a call too many, one that was skipped, or lateness of the others",
+        doubts=(Doubt.at_most(Confidence.CANNOT_TELL, why),),
         ranks=Ranks(),
-        suspects=few,
+        suspects=Ranks(one.last) if is_even else suspects,
     )
 
 

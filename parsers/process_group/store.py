@@ -23,6 +23,9 @@ _UNIQUE_ID = lazy(
     r"(?:\[(?P<rank>\d{1,7})\] )?is setting up NCCL communicators? and retr(?:ie|ei)ving ncclUniqueId from "
     r"(?:\[(?P<peer>\d{1,7})\]|roots)"
 )
+_ADDRESS = lazy(r"got error: .{0,80}?(?:failed to format addr|unknown family=|Address family not supported)")
+"""The socket of the store failed over its address: the peer is not shown to be late."""
+
 _KEY = lazy(r"(?:keys: |waiting for key: )(?P<path>/?[^\s,]{1,300})|by key '(?P<name>[^']{1,2000})'")
 _BARRIER = lazy(
     r"store[- ]based barrier (?:to initialize process group for |on )?rank:? (?P<rank>\d{1,7}),"
@@ -98,6 +101,9 @@ def _set_up(line: Line) -> Event:
     if match is not None:
         fields["group_rank"] = int(match["rank"]) if match["rank"] else None
         fields["peer"] = int(match["peer"]) if match["peer"] else None
+    if _ADDRESS.search(text):
+        own = line.mark.rank if line.mark.rank == fields.get("group_rank") else None  # else a line of another process
+        return StoreError(**common(line, rank=own, **fields | {"operation": "connect", "peer": None}))
     return StoreError(**common(line, **fields))
 
 

@@ -104,6 +104,9 @@ def test_the_device_without_heartbeats_ended_although_its_peer_complains_first()
     assert ruling.cause == "died", str(ruling)
     assert not ruling.ranks
     assert "local rank 2" in ruling.verdict["headline"].lower()
+    assert "rank 3 of a group was waited for" in str(ruling.verdict), "the number that is printed is told"
+    alone = read({"job.log": lost})
+    assert "no line says which rank" in str(alone.verdict)
 
 
 def test_half_of_the_tasks_of_jax_are_named_where_it_counts_them() -> None:

@@ -151,6 +151,21 @@ def test_one_that_is_ahead_of_all_is_a_suspect_and_the_others_are_not() -> None:
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", "5"), str(ruling)
 
 
+def test_ranks_ahead_in_one_query_are_no_suspects() -> None:
+    """A report of 32 ranks, 2 of them a call ahead: a job that runs looks the same."""
+    report = (
+        "    0         1         4         8        32        32   RUNNING  MISMATCH\n\n"
+        "#0-0 (ca11ab1e) MISMATCH\n  Communicator ranks have different AllGather operation counts\n"
+        "  30 ranks have launched up to operation 90\n  2 ranks have launched up to operation 91\n"
+        "  Rank 12 -- GPU 4 managed by process 3012 on node 10.0.0.7\n"
+        "  Rank 13 -- GPU 5 managed by process 3013 on node 10.0.0.7\n"
+    )
+    total = "  Nodes  Processes         GPUs  Processes     GPUs\n(total)   per node  per process    (total)  (total)\n"
+    ruling = read({"ras.txt": total + "      4          8            1         32       32\n\n" + report})
+    assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", ""), str(ruling)
+    assert "2 of 32 ranks (12-13) launched AllGather 91" in str(ruling.verdict["headline"])
+
+
 def test_a_process_without_an_answer_is_a_suspect() -> None:
     found = job(late([5]))
     for files in ({"ras.json": ras_json(found, FIRST, silent=[5])}, {"ras.txt": ras_text(found, silent=[5])}):

@@ -23,7 +23,16 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.silence import show_lost_connections
-from nccldoctor.events import Event, ExceptionRaised, OutOfMemory, ProcessExit, RasStatus, SchedulerEvent, SocketError
+from nccldoctor.events import (
+    Event,
+    ExceptionRaised,
+    OutOfMemory,
+    PeerTimeout,
+    ProcessExit,
+    RasStatus,
+    SchedulerEvent,
+    SocketError,
+)
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks, names
 from nccldoctor.parsers.event_details import failed_node, is_slurm_out_of_memory
@@ -280,7 +289,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
             Doubt.at_most(Confidence.MEDIUM, "the process may have been ended because another one failed first")
         )
     if not ranks:
-        doubts.append(Doubt("no line says which rank the process was", Confidence.MEDIUM))
+        doubts.append(Doubt(_unnamed(facts, end), Confidence.MEDIUM))
     said = describe_end(first.events)
     how = f", and {said}" if said == UNSAID else f": {said}"
     if said == UNSAID and (others := [e for e in _other_ends(found) if e.pid not in (None, end.pid)]):
@@ -293,6 +302,16 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         suspects=first.suspects,
         call=stall.call,
     )
+
+
+def _unnamed(facts: Facts, end: Event) -> str:
+    """Why the rank of an end is open; HCCL may tell which rank of a group was waited for."""
+    peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)
+    if len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss:
+        return (
+            f"rank {peers} of a group was waited for; that number counts inside the group, and no line gives the job's"
+        )
+    return "no line says which rank the process was"
 
 
 def _other_ends(found: Sequence[Failure]) -> list[ProcessExit]:

@@ -445,7 +445,7 @@ def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
     if errors and all(e.operation == "connect" for e in errors):
         address = next((e.address for e in errors if e.address), None)
         if address is None:
-            return "a connection of the set-up was refused or timed out"
+            return "a connection of the set-up was lost, refused or timed out"
         why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False)
         return f"the store at {address} could not be reached" + (f": {why}" if why else "")
     return "no line says which rank did not join"
