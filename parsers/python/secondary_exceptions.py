@@ -42,8 +42,6 @@ def is_echo(name: str, message: str, frames: tuple[Frame, ...] = ()) -> bool:
     if plain == "RuntimeError" and _ECHO_WHOLE.match(message):
         return True
     files = [file.replace("\\", "/") for _, file, _ in frames[:12]]
-    if plain == "TimeoutError" and any("device_communicators/shm_broadcast.py" in file for file in files):
-        return True  # an engine of vLLM waited for the answer of a worker
     if any(map(_is_of_torch_distributed, files[:1])) and topic_of(message):
         return True  # the library could not connect its GPUs: the call failed, not the rank's own work
     if plain == "TimeoutError" and any(file.endswith(_ANSWERS) for file in files):
