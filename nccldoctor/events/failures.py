@@ -119,6 +119,11 @@ class ExceptionRaised(Event):
         return not self.logged or any(frame.startswith("<module> ") for frame in self.frames[-1:])
 
     @property
+    def is_of_mpi(self) -> bool:
+        """True of an error that a call of MPI returned, and that ended the process."""
+        return self.type.startswith("MPI")
+
+    @property
     def is_complaint(self) -> bool:
         """True of an echo. A CheckpointException carries errors to ranks that did not wait: it is no complaint."""
         return self.origin == "echo" and self.type.rpartition(".")[2] != "CheckpointException"

@@ -320,3 +320,29 @@ LOST = (
 def test_a_node_that_was_replaced_before_a_good_end_is_no_cause() -> None:
     assert read({"train.log": STEPS + LATER + DONE, "master.log": LOST}).cause == "none"
     assert read({"train.log": STEPS, "master.log": LOST.replace("09:59", "10:07")}).cause == "died"
+
+
+MPI_ERROR = (
+    "1: [n17:4711] *** An error occurred in MPI_Bcast\n"
+    "1: [n17:4711] *** reported by process [1908146,1]\n"
+    "1: [n17:4711] *** on communicator MPI_COMM_WORLD\n"
+    "1: [n17:4711] *** MPI_ERR_{name}\n"
+    "1: [n17:4711] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+    "1: [n17:4711] ***    and potentially your MPI job)\n"
+)
+CANCELLED = "0: slurmstepd: error: *** STEP 42.0 ON n17 CANCELLED AT 2026-01-31T15:03:43 ***\n"
+KILLED = "srun: error: n17: task 0: Killed\nsrun: error: n17: task 1: Killed\n"
+
+
+def test_a_step_that_slurm_cancels_after_an_error_of_mpi_ended_by_that_error() -> None:
+    ruling = read({"job.log": MPI_ERROR.format(name="OTHER: known error not in list") + CANCELLED + KILLED})
+    assert (ruling.cause, ruling.ranks) == ("raised", "1"), str(ruling)
+    assert ruling.sure <= 2, "a peer or the network may be behind it"
+    gone = read({"job.log": MPI_ERROR.format(name="PROC_FAILED: Process Failure") + CANCELLED + KILLED})
+    assert not gone.ranks, f"that error tells of a peer: {gone}"
+
+
+def test_exits_behind_the_word_of_slurm_that_it_cancels_are_its_consequences() -> None:
+    exited = "srun: error: n17: task 3: Exited with exit code 1\n"
+    assert read({"job.log": exited + CANCELLED + KILLED}).ranks == "3"
+    assert not read({"job.log": CANCELLED + exited + KILLED}).ranks

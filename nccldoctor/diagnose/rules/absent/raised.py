@@ -95,6 +95,9 @@ def _doubts_of_failure(
     """Doubts that the exception belongs to the rank, and that it came before the stall."""
     if not first.ranks:
         yield Doubt.at_most(Confidence.LOW, "no line ties the exception to a rank")
+    elif isinstance(first.events[0], ExceptionRaised) and first.events[0].is_of_mpi:
+        says = "a call of MPI can fail on one rank because of a peer, or of the network"
+        yield Doubt.at_most(Confidence.MEDIUM, says)
     elif isinstance(first.events[0], OutOfMemory):
         yield Doubt.at_most(Confidence.LOW, "a line about full memory ends no process by itself")
     elif is_inferred:
