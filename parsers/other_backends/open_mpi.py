@@ -1,7 +1,7 @@
 """Errors of MPI that end a process: Open MPI names the call and the error, and aborts the job.
 
-Source: Open MPI ``ompi/errhandler/errhandler_predefined.c`` and ``help-mpi-errors.txt``, 1.10 to 5.0. The last number behind
-*reported by process* is the rank in ``MPI_COMM_WORLD``.
+Wordings as logs in public reports quote them; the releases are not known. The last number behind *reported by process* is the rank
+in ``MPI_COMM_WORLD``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPEAKER = lazy(r"(?P<speaker>\[[\w.-]{1,200}:\d{1,10}\]) \*\*\* MPI_ERRORS_ARE_
 _CALL = lazy(r"\*\*\* An error occurred in (?P<call>\w{1,60})")
 _PROCESS = lazy(r"\*\*\* reported by process \[\d{1,20},(?P<rank>\d{1,7})\]")
 _ERROR = lazy(r"\*\*\* (?P<type>MPI_ERR_\w{1,40}): (?P<message>.{1,200})")
-_ECHOES = frozenset({"MPI_ERR_PROC_FAILED", "MPI_ERR_PROC_ABORTED", "MPI_ERR_REVOKED"})
+_ECHOES = frozenset({"MPI_ERR_PROC_FAILED", "MPI_ERR_PROC_FAILED_PENDING", "MPI_ERR_PROC_ABORTED", "MPI_ERR_REVOKED"})
 """Errors that report the end of a peer."""
 
 
