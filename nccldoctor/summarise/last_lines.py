@@ -31,10 +31,16 @@ SAME_GAP = 0.5
 
 PEERS = 16
 
+SHORTEST = 1.0
+"""Seconds of a silence: shorter gaps stand between any two lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Where one rank's log goes silent: the lines before and after, the second None where the log ends."""
+    """Where one rank's log goes silent: the lines before and after, the second None where the log ends.
+
+    ``seconds`` is the length of the silence; NaN where the log just ends.
+    """
 
     rank: int
     source: int
@@ -85,7 +91,14 @@ def _longest_gap(rank: int, timed: Sequence[tuple[float, Event]], alarm: float) 
     if timed and not math.isnan(alarm) and alarm - timed[-1][0] > (best.seconds if best else 0.0):
         at, event = timed[-1]
         best = Silence(rank, event.place.source, event.place.path, event.place.line or 1, None, alarm - at)
-    return best
+    if best is not None and best.seconds >= SHORTEST:
+        return best
+    return _end_of_log(rank, timed[-1][1]) if timed and not timed[-1][0] >= alarm else None
+
+
+def _end_of_log(rank: int, last: Event) -> Silence:
+    """A log that just ends, as that of a process that was killed."""
+    return Silence(rank, last.place.source, last.place.path, last.place.line or 1, None, math.nan)
 
 
 def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines:
@@ -94,9 +107,11 @@ def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines:
     end = silence.next if silence.next is not None else silence.last + WITHIN
     between = excerpts.between(silence.source, silence.last + 1, end - 1)
     after = excerpts.between(silence.source, end, end + SHOWN - 1) if silence.next is not None else ()
-    return LastLines(
-        silence.rank, silence.path, before, _explaining(between, silence.seconds), after, silence.seconds * 1e3
-    )
+    gap_ms = None if math.isnan(silence.seconds) else silence.seconds * 1e3
+    if gap_ms is None:
+        return LastLines(silence.rank, silence.path, before, (), between[:SHOWN], None)
+    within = _explaining(between, silence.seconds)
+    return LastLines(silence.rank, silence.path, before, within, after, gap_ms)
 
 
 def _explaining(lines: Sequence[SourceLine], seconds: float) -> tuple[SourceLine, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nccldoctor
+from nccldoctor.cli import demo
 from nccldoctor.model.exhibits import LastLines
 
 
@@ -42,6 +43,14 @@ def test_without_such_a_line_the_first_one_of_the_gap_is_shown(tmp_path: Path) -
     late = last_lines(tmp_path)[0]
 
     assert [line.text for line in late.within] == ["reading the shards"]
+
+
+def test_a_log_that_just_ends_has_no_gap(tmp_path: Path) -> None:
+    demo.write("died", tmp_path / "logs")
+    killed = last_lines(tmp_path / "logs")[3]
+
+    assert (killed.gap_ms, killed.within, killed.after) == (None, (), ())
+    assert "step=3" in killed.before[-1].text
 
 
 def test_a_waiting_peer_stands_beside_it(tmp_path: Path) -> None:
