@@ -18,6 +18,9 @@ from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
 
+STATES = ("scheduled", "started", "completed")
+"""The states of a recorded call, by the number in its column."""
+
 MOST_ASKED = 64
 """Members of a call whose lines are searched for when they gave up."""
 
@@ -29,7 +32,7 @@ def entry_text(facts: Facts, row: int) -> str:
     """A recorder entry in one line: operation, number, group, sizes, state and the user's call site."""
     case, calls = facts.case, facts.case.calls
     inputs = case.vocabulary.sizes[calls.sizes[row]][0] if calls.sizes[row] >= 0 else ()
-    state = ("scheduled", "started", "completed")[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
+    state = STATES[int(calls.state[row])] + (", retired" if calls.retired[row] else "")
     group = case.groups[case.call_group[row]].label if case.call_group[row] >= 0 else "?"
     where = call_site(case.vocabulary.stacks[calls.stack[row]])
     sizes = ", ".join(str(list(s)) for s in inputs[:3])

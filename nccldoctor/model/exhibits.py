@@ -33,7 +33,6 @@ class CallCell:
     sizes: str
     dtype: str
     state: str
-    created_ns: int
     site: str
     where: Place
 

@@ -105,6 +105,11 @@ class IssuedCall:
     sizes: str
     done: bool
 
+    @property
+    def key(self) -> tuple[str, str, int | None]:
+        """Equal for the same call on two ranks."""
+        return self.op, self.group, self.seq
+
 
 @dataclass(frozen=True, slots=True)
 class CallDiffRow:

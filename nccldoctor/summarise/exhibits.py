@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.align.call_sequences import call_site
+from nccldoctor.align.descriptions import STATES
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import Event, Stack
+from nccldoctor.events import Stack
 from nccldoctor.model import CauseClass, Evidence, Family, Finding, Place, Stalled
 from nccldoctor.model.excerpts import Excerpts, SourceLine
 from nccldoctor.model.exhibits import CallCell, CallsRow, CallsSide, CallsTable, Exhibit, FormattedRow, QuotedLines
@@ -33,17 +34,15 @@ RECORDS = 3
 BEFORE_STALL = 2
 """Calls before the stalled one that a table of calls shows."""
 
-STATES = ("scheduled", "started", "completed")
-
 
 def wanted_lines(facts: Facts, finding: Finding) -> dict[int, set[int]]:
     """The lines, by source id, that exhibits of the finding may quote."""
-    events = _events_at(facts, finding)
+    stacks = _cited_stacks(facts, finding)
     wanted: dict[int, set[int]] = {}
     for item in finding.evidence:
         if item.where is None or item.where.line is None:
             continue
-        reach = DEEPEST_FRAME if isinstance(events.get(item.where), Stack) else CONTEXT
+        reach = DEEPEST_FRAME if item.where in stacks else CONTEXT
         lines = range(max(item.where.line - CONTEXT, 1), item.where.line + reach + 1)
         wanted.setdefault(item.where.source, set()).update(lines)
     return wanted
@@ -51,27 +50,24 @@ def wanted_lines(facts: Facts, finding: Finding) -> dict[int, set[int]]:
 
 def exhibits(facts: Facts, finding: Finding, excerpts: Excerpts, diff: CallDiff | None) -> tuple[Exhibit, ...]:
     """At most three exhibits of a finding, in the order of the argument; none where nothing can be quoted."""
-    chosen = [*_order_exhibit(finding, diff), *_calls_exhibit(facts, finding)]
+    chosen = [*_order_exhibit(finding, diff), *_calls_exhibit(facts, finding)] or [*_records_exhibit(finding)]
     shown = {number for exhibit in chosen for number in exhibit.evidence}
-    if not chosen:
-        chosen += _records_exhibit(finding)
-        shown = {number for exhibit in chosen for number in exhibit.evidence}
     shapes = {_shape(finding.evidence[number - 1]) for number in shown}
-    events = _events_at(facts, finding)
+    stacks = _cited_stacks(facts, finding)
     for number in _by_weight(finding):
         shape = _shape(finding.evidence[number - 1])
         if number in shown or shape in shapes or len(chosen) == EXHIBITS:
             continue
         shapes.add(shape)
-        exhibit = _lines_exhibit(finding.evidence[number - 1], number, events, excerpts)
+        exhibit = _lines_exhibit(finding.evidence[number - 1], number, stacks, excerpts)
         if exhibit is not None and exhibit.lines is not None and not _is_shown(exhibit.lines, chosen):
             chosen.append(exhibit)
     return tuple(chosen)
 
 
-def _events_at(facts: Facts, finding: Finding) -> dict[Place, Event]:
+def _cited_stacks(facts: Facts, finding: Finding) -> dict[Place, Stack]:
     places = {item.where for item in finding.evidence}
-    return {event.place: event for event in facts.case.events if event.place in places}
+    return {stack.place: stack for stack in facts.case.of(Stack) if stack.place in places}
 
 
 def _by_weight(finding: Finding) -> list[int]:
@@ -124,8 +120,8 @@ def _order_exhibit(finding: Finding, diff: CallDiff | None) -> Iterator[Exhibit]
 def _swapped(diff: CallDiff) -> tuple[IssuedCall, IssuedCall] | None:
     """The first two shared calls of the left side that the right side issued in reverse order."""
     left = [row.left for row in diff.rows if row.left is not None]
-    places = {(c.op, c.group, c.seq): n for n, c in enumerate(row.right for row in diff.rows if row.right is not None)}
-    shared = [(places[c.op, c.group, c.seq], c) for c in left if (c.op, c.group, c.seq) in places]
+    places = {c.key: n for n, c in enumerate(row.right for row in diff.rows if row.right is not None)}
+    shared = [(places[c.key], c) for c in left if c.key in places]
     return next(((c, d) for (m, c), (n, d) in itertools.pairwise(shared) if n < m), None)
 
 
@@ -220,7 +216,6 @@ def _cell(facts: Facts, row: int) -> CallCell:
         sizes=", ".join(str(list(shape)) for shape in inputs[:3]),
         dtype=next(iter(dtypes[0] or dtypes[1]), "") or "",
         state=STATES[2] if facts.progress.completed[row] else STATES[int(calls.state[row])],
-        created_ns=int(calls.created_ns[row]),
         site=call_site(words.stacks[calls.stack[row]]),
         where=Place(dump.source, dump.path, entry=int(calls.entry[row])),
     )
@@ -235,13 +230,12 @@ def _differing(left: CallCell | None, right: CallCell | None) -> tuple[str, ...]
     return tuple(fields)
 
 
-def _lines_exhibit(item: Evidence, number: int, events: dict[Place, Event], excerpts: Excerpts) -> Exhibit | None:
+def _lines_exhibit(item: Evidence, number: int, stacks: dict[Place, Stack], excerpts: Excerpts) -> Exhibit | None:
     """The lines at a place, down to the frame of a stack; None for evidence without a line."""
     place = item.where
     if place is None or place.line is None:
         return None
-    event = events.get(place)
-    shown = _shown_lines(place, event, item, excerpts)
+    shown = _shown_lines(place, stacks.get(place), item, excerpts)
     is_whole = bool(shown)
     if not shown:
         texts = item.quote.split("\n")[:6]
@@ -258,13 +252,13 @@ def _lines_exhibit(item: Evidence, number: int, events: dict[Place, Event], exce
     return Exhibit(item.says, _cited(item, shown), (number,), lines=quoted)
 
 
-def _shown_lines(place: Place, event: Event | None, item: Evidence, excerpts: Excerpts) -> tuple[SourceLine, ...]:
+def _shown_lines(place: Place, stack: Stack | None, item: Evidence, excerpts: Excerpts) -> tuple[SourceLine, ...]:
     """The line itself; of a stack the lines down to the frame that the evidence names."""
     line = place.line or 1
-    if not isinstance(event, Stack):
+    if stack is None:
         return excerpts.citing(place.source, line, item.quote)
     below = excerpts.between(place.source, line, line + DEEPEST_FRAME)
-    functions = [frame.partition(" (")[0] for frame in event.frames]
+    functions = [frame.partition(" (")[0] for frame in stack.frames]
     named = next((f for f in functions if f and f in item.says), functions[0] if functions else "")
     end = next((n for n, below_line in enumerate(below) if n and named and named in below_line.text), 0)
     return below[max(end - 4, 0) : end + 1] if end else below[:1]

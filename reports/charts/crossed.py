@@ -51,8 +51,8 @@ def crossed_calls(diff: CallDiff) -> CrossedCalls:
     rows = diff.rows[max(first - BEFORE, 0) : first + AFTER + 1]
     left = [row.left for row in rows if row.left is not None]
     right = [row.right for row in rows if row.right is not None]
-    places = {_key(call): n for n, call in enumerate(right)}
-    pairs = [(n, places[_key(call)]) for n, call in enumerate(left) if _key(call) in places]
+    places = {call.key: n for n, call in enumerate(right)}
+    pairs = [(n, places[call.key]) for n, call in enumerate(left) if call.key in places]
     crossing = {a for a in pairs for b in pairs if (a[0] - b[0]) * (a[1] - b[1]) < 0}
     boxes = _boxes(left, 0, {n for n, _ in pairs} - {n for n, _ in crossing})
     boxes += _boxes(right, WIDTH - BOX, {n for _, n in pairs} - {n for _, n in crossing})
@@ -63,10 +63,6 @@ def crossed_calls(diff: CallDiff) -> CrossedCalls:
         for rank, calls in ((diff.left, left), (diff.right, right))
     )
     return CrossedCalls(diff.left, diff.right, tuple(boxes), joints, height, "; ".join(told))
-
-
-def _key(call: IssuedCall) -> tuple[str, str, int | None]:
-    return call.op, call.group, call.seq
 
 
 def _boxes(calls: Sequence[IssuedCall], x: int, agreed: set[int]) -> list[CallBox]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WIDE, NARROW = 0.72, 0.55
+WIDE, NARROW = 0.72, 0.56
 """Width of wide letters (capitals, ``m``, ``w``) and of others, as shares of the font size."""
 
 

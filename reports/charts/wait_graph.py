@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from nccldoctor.model import Link
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.layers import Edge, Layout, layout
+from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.sanitize import line
 
@@ -233,17 +234,6 @@ def _cut_group(text: str) -> str:
     head, tail = text[:-5], text[-5:]
     cut = fitting(text, 12, WIDTH - 16)
     return cut if cut == text else fitting(head, 12, WIDTH - 16 - 40) + tail
-
-
-def fitting(text: str, size: float, width: float) -> str:
-    """``text`` cut to ``width`` in a sans-serif font of ``size``: wide letters are taken as 0.72 em, others as 0.56."""
-    used, out = 0.0, ""
-    for char in text:
-        used += (0.72 if char.isupper() or char in "_mw@%…" or char > "\u2000" else 0.56) * size
-        if used > width:
-            return out[:-1].rstrip() + "…"
-        out += char
-    return out
 
 
 def _arrow(edge: Edge, needs: Ranks, nodes: list[_Node], placed: Layout) -> Arrow:

@@ -26,18 +26,17 @@ def tone(finding: Finding) -> str:
     return {Family.NONE: "ok", Family.UNDETERMINED: "open"}.get(finding.family, "bad")
 
 
-def meta(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
-    """Names and values that describe the job: world size, hosts, groups, versions, the start of the stall."""
+def job_line(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """What describes the job, a phrase each: its size, hosts, versions, the start of the stall."""
     job, call = diagnosis.job, diagnosis.verdict.stalled
-    out = [("World", wording.world(job) + (" (guessed from the highest)" if job.world_guessed else ""))]
+    guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
+    phrases = [wording.world(job) + guessed] if job.world_size is not None or job.world_at_least > 1 else []
     if job.hosts:
-        out.append(("Hosts", line(job.hosts[0], 60) if len(job.hosts) == 1 else str(len(job.hosts))))
-    if job.groups:
-        out.append(("Process groups", f"{len(job.groups):,}"))
-    out += [(name, line(value, 30)) for name, value in (("PyTorch", job.torch), ("NCCL", job.nccl)) if value]
+        phrases.append(line(job.hosts[0], 60) if len(job.hosts) == 1 else wording.plural(len(job.hosts), "host"))
+    phrases += [f"{name} {line(value, 20)}" for name, value in (("PyTorch", job.torch), ("NCCL", job.nccl)) if value]
     if call is not None and call.since is not None:
-        out.append(("Since", wording.instant(call.since)))
-    return tuple(out)
+        phrases.append(wording.instant(call.since))
+    return tuple(phrases)
 
 
 def four(diagnosis: Diagnosis) -> tuple[Fact, ...]:

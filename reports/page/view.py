@@ -41,13 +41,6 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """The verdict in one sentence."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ProofStep:
     """An exhibit with its number and its claim."""
 
@@ -87,7 +80,7 @@ class View:
 
     job: tuple[str, ...]
     status: Status
-    headline: Headline
+    headline: str
     lede: str
     notices: tuple[str, ...]
     facts: tuple[facts.Fact, ...]
@@ -121,9 +114,9 @@ def build(diagnosis: Diagnosis) -> View:
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     rows = tuple(_rank_row(s) for s in diagnosis.standings)
     return View(
-        job=_job(diagnosis),
+        job=facts.job_line(diagnosis),
         status=_status_line(diagnosis),
-        headline=Headline(line(verdict.headline, 400)),
+        headline=line(verdict.headline, 400),
         lede=wording.summary(diagnosis),
         notices=diagnosis.notices,
         facts=() if is_open else facts.four(diagnosis),
@@ -186,17 +179,6 @@ def _status_line(diagnosis: Diagnosis) -> Status:
 def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
     drawing = crossed.crossed_calls(exhibit.order) if exhibit.order is not None else None
     return ProofStep(f"E{number}", line(exhibit.claim, 240), exhibit, drawing)
-
-
-def _job(diagnosis: Diagnosis) -> tuple[str, ...]:
-    job = diagnosis.job
-    guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
-    parts = [wording.world(job).replace("size not known", "") + guessed]
-    parts += [wording.plural(len(job.hosts), "host") if len(job.hosts) > 1 else "".join(line(h, 60) for h in job.hosts)]
-    parts += [f"PyTorch {line(job.torch, 20)}" if job.torch else "", f"NCCL {line(job.nccl, 20)}" if job.nccl else ""]
-    call = diagnosis.verdict.stalled
-    parts += [wording.instant(call.since) if call is not None and call.since is not None else ""]
-    return tuple(part for part in parts if part)
 
 
 def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:

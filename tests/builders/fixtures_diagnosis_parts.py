@@ -249,7 +249,6 @@ def proving(text: str, path: str = "rank_1.log") -> tuple[Exhibit, ...]:
         "[64]",
         "Float",
         "started",
-        1_700_000_000_000_000_000,
         "step (train.py:40)",
         Place(1, path, entry=4),
     )

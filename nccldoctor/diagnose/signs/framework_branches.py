@@ -1,6 +1,6 @@
 """Reports of a coordinator in which some ranks wait in one call and the others in another one.
 
-Horovod writes ``loss [ready ranks: 3], conv1 [ready ranks: 0, 1, 2]``: rank 3 took another branch than ranks 0-2, and each side waits
+Horovod writes ``loss [ready ranks: 3], conv1 [ready ranks: 0, 1, 2]``: rank 3 took a different branch from ranks 0-2, and each side waits
 for the other one.
 """
 

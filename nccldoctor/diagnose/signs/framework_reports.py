@@ -77,7 +77,7 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
         )
     if came := devices_that_wait(reports):
         silent = devices_not_heard_of(reports)
-        which = f"device{'s' if len(silent) > 1 else ''} {silent} {verb(silent, 'was', 'were')} not heard of"
+        which = f"device{'s' if len(silent) > 1 else ''} {silent} did not report"
         return f"{first.by} waits in {first.call}: device{'s' if len(came) > 1 else ''} {came} came, and {which}"
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
@@ -96,7 +96,7 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
 def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
     """The devices of a clique of XLA without a line of their own, where most of them wait.
 
-    Example: devices 0, 1 and 3 of ``clique=devices=[0,1,2,3]`` each say that they wait: device 2 was not heard of.
+    Example: devices 0, 1 and 3 of ``clique=devices=[0,1,2,3]`` each say that they wait: device 2 did not report.
     """
     cliques = {clique_devices(e.text): e for e in reports if e.reached}
     if len(cliques) != 1:

@@ -16,7 +16,7 @@ from nccldoctor.parsers.base import Parsed
 
 
 def newest_job_of_each_file(read: Ingested) -> Ingested:
-    """What was read, without the lines of earlier jobs of the same file; what was left out is a Gap."""
+    """The input without the lines of earlier jobs in the same file; each of those jobs is a Gap."""
     ends = {one.source.id: end_of_other_job(one.events) for one in read.parsed if one.source.kind is SourceKind.LOG}
     if not any(ends.values()):
         return read

@@ -101,9 +101,9 @@ def test_the_hook_of_a_framework_in_which_a_rank_differs_is_named(caller: str, i
     stack = (
         'Process 4003: python train.py\nThread 4003 (active): "MainThread"\n'
         "    barrier (torch/distributed/distributed_c10d.py:4159)\n"
-        "    on_step_end (/work/train.py:30)\n"
+        "    on_step_end (/job/train.py:30)\n"
         f"    call_event (/usr/lib/python3/site-packages/{caller}:519)\n"
-        "    main (/work/train.py:90)\n"
+        "    main (/job/train.py:90)\n"
     )
     files: dict[str, str | bytes] = {f"logs/rank_{r}.log": gave_up(r, 50) for r in (0, 1, 2)}
     files |= {"logs/rank_3.log": gave_up(3, 50, "BARRIER"), "stacks/rank_3.txt": stack}

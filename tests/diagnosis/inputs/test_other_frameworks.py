@@ -299,7 +299,7 @@ def cliques(waiting: str, devices: str = "0,1,2,3") -> str:
 def test_the_device_of_a_clique_that_nobody_heard_of_is_suspected() -> None:
     ruling = read({"job.log": cliques("013", "4,5,6,7")})
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", "6"), str(ruling)
-    assert "device 6 was not heard of" in ruling.verdict["headline"]
+    assert "device 6 did not report" in ruling.verdict["headline"]
 
 
 @pytest.mark.parametrize("waiting", ["0", "01", "0123"])

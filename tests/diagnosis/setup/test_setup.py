@@ -68,7 +68,7 @@ def test_the_one_rank_that_the_launcher_had_to_close_had_not_joined() -> None:
         ("7/8", "1-4,6-7", "[rank5]: loading the index of the data\n", "5"),
         ("7/8", "1-4,6-7", REFUSED.format(r=5), "5"),
         ("8/16", "1-7", "", "8-15"),
-        ("6/8", "1-4,6-7", "", ""),  # two are missing and one was not heard of
+        ("6/8", "1-4,6-7", "", ""),  # two are missing, and one left no line
         ("7/8", "1-4,6", "", ""),  # one is missing, and nothing was read of two
         ("7/8", "", "", ""),
     ],

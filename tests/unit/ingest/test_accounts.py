@@ -1,4 +1,4 @@
-"""What is said of a file agrees with what was read from it: in bundled incidents and in simulated jobs."""
+"""Coverage agrees with the events of each file, in bundled incidents and in simulated jobs."""
 
 from __future__ import annotations
 

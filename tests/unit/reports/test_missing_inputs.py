@@ -81,8 +81,8 @@ def test_who_arrived_is_said_as_surely_as_the_size_is_known():
     assert wording.arrived(told, call) == "2 of 4 ranks arrived"
     assert wording.arrived(guessed, call) == "2 of 4 known ranks arrived"
     assert wording.arrived(unknown, call) == "2 ranks arrived, of how many is not known"
-    assert dict(facts.meta(told))["World"] == "4 ranks"
-    assert dict(facts.meta(guessed))["World"] == "4 ranks (guessed from the highest)"
+    assert facts.job_line(told)[0] == "4 ranks"
+    assert facts.job_line(guessed)[0] == "4 ranks (guessed from the highest)"
 
 
 def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
