@@ -107,7 +107,7 @@ class Incident:
         return self.to_markdown()
 
     def __repr__(self) -> str:
-        from nccldoctor.reports.parts.sanitize import line
+        from nccldoctor.words.sanitize import line
 
         verdict = self.verdict
         return f"<Incident {verdict.cause.value}, confidence {verdict.confidence.value}: {line(verdict.headline, 160)}>"

@@ -19,7 +19,8 @@ from nccldoctor.model.figures import StackLine
 from nccldoctor.reports.charts import chain, crossed, stall
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.page import view
-from nccldoctor.reports.parts import names, prose, sanitize, wording
+from nccldoctor.reports.parts import prose, wording
+from nccldoctor.words import names, sanitize
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -123,7 +124,7 @@ def environment() -> Environment:
         "line": _line,
         "number": lambda value: "" if value is None else str(value),
         "prose": prose.html,
-        "ranks_phrase": wording.ranks_phrase,
+        "ranks_phrase": names.ranks_phrase,
         "sanitize": sanitize.sanitize,
         "sentence": prose.sentence,
         "web_address": _web_address,

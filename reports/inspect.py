@@ -11,8 +11,8 @@ from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import json_document, json_names
-from nccldoctor.reports.parts import wording
-from nccldoctor.reports.parts.sanitize import is_secret, line
+from nccldoctor.words import numbers
+from nccldoctor.words.sanitize import is_secret, line
 
 TEXT_ROWS = 200
 """Files listed in the terminal; the JSON lists all."""
@@ -100,7 +100,7 @@ def to_text(case: Inspected) -> str:
     files = list(_read(case))[:TEXT_ROWS]
     lines = _table(case, files)
     if len(case.sources) > TEXT_ROWS:
-        lines.append(f"and {wording.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
+        lines.append(f"and {numbers.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
     kinds = Counter(event.kind for event in case.events) + Counter({"recorder-dump": len(case.dumps)})
     lines += ["", *([f"{name}  {kinds[name]:,}" for name in sorted(kinds)] or ["no events"])]
     unknown = [reading for _, reading in files if reading is not None and reading.first_unknown]
@@ -110,7 +110,7 @@ def to_text(case: Inspected) -> str:
     lines += [f"nothing known in {line(source.path, 80)}" for source in silent]
     lines += [f"gap  {line(gap.what, 120)}: {line(gap.why, 160)}" for gap in case.gaps[:TEXT_GAPS]]
     if len(case.gaps) > TEXT_GAPS:
-        lines.append(f"and {wording.plural(len(case.gaps) - TEXT_GAPS, 'gap')} more")
+        lines.append(f"and {numbers.plural(len(case.gaps) - TEXT_GAPS, 'gap')} more")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -124,7 +124,7 @@ def _table(case: Inspected, files: Sequence[tuple[Source, Any]]) -> list[str]:
     for source, reading in files:
         understood = ["", ""]
         if source.id in calls:
-            understood = ["", wording.plural(calls[source.id], "call")]
+            understood = ["", numbers.plural(calls[source.id], "call")]
         elif reading:
             understood = [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"]
         times = [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]

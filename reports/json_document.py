@@ -8,8 +8,8 @@ from typing import Any
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import json_names
-from nccldoctor.reports.parts.sanitize import text
 from nccldoctor.version import __version__
+from nccldoctor.words.sanitize import text
 
 SCHEMA_VERSION = "1.0"
 

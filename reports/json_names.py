@@ -22,7 +22,7 @@ from nccldoctor.model.inputs import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead, GroupConfig
 from nccldoctor.reports.parts import rank_rows
-from nccldoctor.reports.parts.sanitize import text
+from nccldoctor.words.sanitize import text
 
 FIELDS: dict[type, str] = {
     diagnosis.Action: "restart cordon why",

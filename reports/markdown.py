@@ -11,7 +11,8 @@ from nccldoctor.reports import text
 from nccldoctor.reports.charts.wait_graph import in_words
 from nccldoctor.reports.parts import advice, event_sequence, prose, rank_rows, wording
 from nccldoctor.reports.parts.quotes import Quote, quotes, reasons
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names
+from nccldoctor.words.sanitize import line
 
 TICKET = 1_500
 """Characters of the ticket text; Slack cuts text blocks off at 3,000."""
@@ -71,7 +72,7 @@ def full(diagnosis: Diagnosis) -> str:
             "What was read, and what was missing",
             ("Input", "Found", "Expected", "Problems"),
             [
-                (c.input, wording.few(c.found), wording.few(c.expected), "; ".join(c.problems[:3]))
+                (c.input, names.few(c.found), names.few(c.expected), "; ".join(c.problems[:3]))
                 for c in diagnosis.coverage[:24]
             ],
         ),
@@ -117,7 +118,7 @@ def code(value: str, limit: int) -> str:
 
 def _title(diagnosis: Diagnosis) -> str:
     finding = diagnosis.verdict
-    named = f": {wording.ranks_phrase(finding.ranks, 3)}" if finding.ranks else ""
+    named = f": {names.ranks_phrase(finding.ranks, 3)}" if finding.ranks else ""
     return f"{wording.TITLES[finding.cause]}{named}"
 
 
@@ -157,7 +158,7 @@ def _chain(diagnosis: Diagnosis) -> str:
 def _ranks(diagnosis: Diagnosis) -> str:
     rows = [
         (
-            wording.few(row.ranks),
+            names.few(row.ranks),
             wording.role_word(row.role, diagnosis.verdict.cause),
             ", ".join(row.hosts[:3]),
             row.group or "",

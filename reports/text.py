@@ -11,7 +11,8 @@ from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Role
 from nccldoctor.patterns import lazy
 from nccldoctor.reports.parts import advice, missing_inputs, prose, rank_rows, wording
 from nccldoctor.reports.parts.listed import first
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
 
 ROWS = 12
 """Rows of the rank table; more are counted."""
@@ -121,7 +122,7 @@ def _culprits(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
         inside += [f"pid {state.pid}"] if state.pid is not None else []
         within = f" ({', '.join(inside)})" if inside else ""
         detail = (f" on {line(state.host, 60)}" if state.host else "") + within + detail
-    yield wording.culprit_label(finding), f"{wording.ranks_phrase(named)}{detail}", "bold"
+    yield wording.culprit_label(finding), f"{names.ranks_phrase(named)}{detail}", "bold"
     if state and len(named) == 1 and state.last_sign:
         yield "Last seen", line(state.last_sign, 200), ""
 
@@ -131,10 +132,10 @@ def stalled_detail(diagnosis: Diagnosis) -> str:
     call = diagnosis.verdict.stalled
     if call is None:
         return ""
-    parts = [f"group {wording.group_name(call.group).removeprefix('group ')}"] if call.group else []
+    parts = [f"group {names.group_title(call.group).removeprefix('group ')}"] if call.group else []
     parts += [f"numel {call.numel_in:,}"] if call.numel_in is not None and call.numel_in >= 0 else []
     parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
-    parts += [f"limit {wording.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []
+    parts += [f"limit {times.duration(call.timeout_ms)}"] if call.timeout_ms and call.timeout_ms > 0 else []
     return wording.stalled_name(call) + (f"  {', '.join(parts)}" if parts else "")
 
 
@@ -164,7 +165,7 @@ def _ranks(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
             yield (Span("─" * min(len(text), width), "dim"),)
     if len(rows) > ROWS:
         left = sum(len(row.ranks) for row in rows[ROWS:])
-        yield (Span(f"and {wording.plural(left, 'rank')} more", "dim"),)
+        yield (Span(f"and {numbers.plural(left, 'rank')} more", "dim"),)
 
 
 def _cells(row: rank_rows.Row, diagnosis: Diagnosis) -> list[str]:
@@ -172,7 +173,7 @@ def _cells(row: rank_rows.Row, diagnosis: Diagnosis) -> list[str]:
     hosts += f" +{len(row.hosts) - 1}" if len(row.hosts) > 1 else ""
     counts = ["" if n is None else str(n) for n in (row.completed, row.enqueued)]
     cause = diagnosis.verdict.cause if row.role is Role.CULPRIT else CauseClass.NONE
-    return [wording.few(row.ranks, 4), hosts, line(row.group or "", 24), *counts, wording.role_word(row.role, cause)]
+    return [names.few(row.ranks, 4), hosts, line(row.group or "", 24), *counts, wording.role_word(row.role, cause)]
 
 
 def _fitting(widths: list[int], room: int) -> list[int]:

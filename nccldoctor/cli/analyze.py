@@ -14,7 +14,7 @@ from nccldoctor.incident import Incident
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.reports import json_document
 from nccldoctor.reports.parts import redact
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words.sanitize import line
 
 SHOWN = 12
 """At most so many findings, and quotes of each, are printed by --verbose."""

@@ -82,7 +82,7 @@ def settings_text(rows: Sequence[Row]) -> str:
 
 def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
     from nccldoctor.reports.parts import prose
-    from nccldoctor.reports.parts.sanitize import line
+    from nccldoctor.words.sanitize import line
 
     order = ("fix", "note", "fine")
     for row in sorted(rows, key=lambda row: order.index(row.verdict)):

@@ -16,7 +16,7 @@ from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
-from nccldoctor.model.ranks import names
+from nccldoctor.words.names import ranks_phrase
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
@@ -74,7 +74,7 @@ def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     if (own := _unplaced_complaint(facts, conclusion)) is not None:
         yield Doubt.at_most(
             Confidence.LOW,
-            f"[Rank {own}] of a group that no line names gave up on a call: that may be {names(conclusion.ranks)}",
+            f"[Rank {own}] of a group that no line names gave up on a call: that may be {ranks_phrase(conclusion.ranks)}",
         )
     if not any(group.learned == "unnamed" for group in facts.case.groups):
         return

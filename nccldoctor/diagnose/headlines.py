@@ -9,7 +9,8 @@ from dataclasses import replace
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Gap, SourceKind
 from nccldoctor.model.findings import parts_of_verdict, stalls_of
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 LONGEST = 400
 """Characters of a headline that names several stalls."""
@@ -51,7 +52,7 @@ def _joint_sentence(words: Sequence[str], ranks: Ranks) -> str:
         return ""
     before, after = rest.pop()
     before = before.replace("GPU ", "GPUs ")
-    return f"{before}{'r' if before else 'R'}{names(ranks)[1:]}{after}"
+    return f"{before}{'r' if before else 'R'}{ranks_phrase(ranks)[1:]}{after}"
 
 
 def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> str:

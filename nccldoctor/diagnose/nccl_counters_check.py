@@ -28,7 +28,8 @@ from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 ABSENT = frozenset(
     {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
@@ -158,7 +159,7 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
     return replace(
         draft,
         cause=CauseClass.NOT_ARRIVED,
-        headline=f"{names(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
+        headline=f"{ranks_phrase(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
         evidence=(*shown, *draft.evidence),
         doubts=(Doubt.at_most(Confidence.MEDIUM, "only NCCL's counts of calls single it out"),),
         refuted_by=REFUTED,
@@ -247,7 +248,7 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
             p for p in event.peers if p in facts.case.world and p != rank and not _is_waiting_for_peer(dumps.get(p))
         )
         if event.what == "waits-for-peer" and ends:
-            says = f"the transfers of rank {rank} wait for {names(ends)}"
+            says = f"the transfers of rank {rank} wait for {ranks_phrase(ends)}"
             yield ends, quote(event, says, observer=f"proxy:{rank}")
 
 
@@ -269,7 +270,5 @@ def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
 
 
 def _inspector_evidence(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
-    says = (
-        f"{names(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
-    )
+    says = f"{ranks_phrase(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
     return quote(events[0], says, observer="inspector")

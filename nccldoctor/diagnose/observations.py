@@ -21,7 +21,8 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -131,7 +132,7 @@ class ObservedStall(Stall):
         alone = f"all others gave up waiting, {verb(ranks, 'it', 'they')} alone did not"
         sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
         return Hypothesis(
-            f"{names(ranks).capitalize()} {says}: {alone}{doing}",
+            f"{ranks_phrase(ranks).capitalize()} {says}: {alone}{doing}",
             citations,
             ()
             if sure

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from nccldoctor.events.base import Event, Writer, kind
 from nccldoctor.model import EventRole, Stalled
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +266,7 @@ class Absence(Event):
         return self.arrived is not None and self.arrived == self.size
 
     def _phrase(self) -> str:
-        return f"{self.by} misses {names(self.missing)}" if self.missing else f"{self.by} waits for somebody"
+        return f"{self.by} misses {ranks_phrase(self.missing)}" if self.missing else f"{self.by} waits for somebody"
 
 
 @kind("absence-report", symbol="timeout", is_alarm=True)

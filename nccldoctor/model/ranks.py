@@ -57,20 +57,5 @@ class Ranks(frozenset[int]):
         return Ranks(frozenset(self).difference(other))
 
 
-def names(ranks: Iterable[int]) -> str:
-    """``rank 5``, ``ranks 0-3,7``; long sets are cut."""
-    all_ranks = Ranks(ranks)
-    if len(all_ranks) == 1:
-        return f"rank {all_ranks}"
-    shown = all_ranks.spans()[:6]
-    more = len(all_ranks) - sum(b - a + 1 for a, b in shown)
-    return f"ranks {_printed(shown)}" + (f" and {more} more" if more else "")
-
-
 def _printed(spans: Iterable[tuple[int, int]]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-
-
-def verb(ranks: Ranks, one: str, many: str) -> str:
-    """The form of a verb that fits the number of ranks."""
-    return one if len(ranks) == 1 else many

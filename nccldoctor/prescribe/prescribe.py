@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from nccldoctor.events import SocketError, StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
-from nccldoctor.model.ranks import names
 from nccldoctor.prescribe.capture import capture
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, fill_in_words, node_of_pod, step_line
@@ -28,6 +27,7 @@ from nccldoctor.prescribe.conditions import (
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.restart import decide, fault_hosts
+from nccldoctor.words.names import ranks_phrase
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
@@ -242,7 +242,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
     stalled = finding.stalled
     values: dict[str, object] = {
         "rank": rank if rank >= 0 else None,
-        "ranks": names(culprits) if culprits else None,
+        "ranks": ranks_phrase(culprits) if culprits else None,
         "host": next(iter(_machines(finding, [rank], survey)), None),
         "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
         "pid": case.rank_pid.get(rank),

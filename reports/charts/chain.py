@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccldoctor.model.standings import Involvement, Standing
-from nccldoctor.reports.parts import names
+from nccldoctor.reports.parts import standing_titles
 
 BOX, HEIGHT = 168, 44
 ACROSS, DOWN = 30, 14
@@ -77,7 +77,7 @@ def _column(standings: Sequence[Standing], x: int, height: int) -> list[tuple[Bo
     out = []
     for row, standing in enumerate(drawn):
         y = start + row * (HEIGHT + DOWN)
-        title, detail = names.ranks_title(standing.ranks), names.place_title(standing)
+        title, detail = standing_titles.ranks_title(standing.ranks), standing_titles.place_title(standing)
         out.append((Box(x, y, standing.involvement, title, detail, str(standing.ranks)), standing))
     return out
 
@@ -99,7 +99,7 @@ def _arrow(here: Box, standing: Standing, there: Box, other: Standing) -> Arrow 
 
 def _waits_in_words(standings: Sequence[Standing]) -> str:
     waits = (
-        f"{names.ranks_title(s.ranks)} wait{'s' if len(s.ranks) == 1 else ''} for {names.ranks_title(s.waits_for)}"
+        f"{standing_titles.ranks_title(s.ranks)} wait{'s' if len(s.ranks) == 1 else ''} for {standing_titles.ranks_title(s.waits_for)}"
         for s in standings
         if s.waits_for
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports.charts.text_width import fitting
-from nccldoctor.reports.parts import names
+from nccldoctor.words import names
 
 WIDTH, BOX, ROW, HEIGHT, TOP = 780, 320, 30, 22, 26
 

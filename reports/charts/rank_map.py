@@ -9,8 +9,8 @@ from typing import TypeVar
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
-from nccldoctor.reports.parts import names
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words.sanitize import line
 
 _T = TypeVar("_T")
 
@@ -112,7 +112,10 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
     if row_name:
         rows = range(0, tallest, max(tallest // 8, 1))
         labels += [Label(0, TOP + row * size + size * 0.8, f"{row_name}{row}", False) for row in rows]
-    legend = tuple((s.involvement, f"{names.ranks_title(s.ranks)}: {names.place_title(s)}") for s in standings[:8])
+    legend = tuple(
+        (s.involvement, f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}")
+        for s in standings[:8]
+    )
     bands = (len(columns) + PER_BAND - 1) // PER_BAND
     return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark
 from nccldoctor.model.standings import Involvement, Standing
-from nccldoctor.reports.parts import names, wording
+from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words import numbers, times
 
 LEFT, RIGHT, WIDTH = 150, 14, 1096
 TOP, ROW, BAR = 32, 26, 16
@@ -90,7 +91,9 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     first = min(
         (s for s in rows if s.call is not None and s.since is not None and s.distance), key=lambda s: s.since or 0.0
     )
-    subtitle = f"Time since {names.ranks_title(first.ranks)} entered {names.waited_title(first.call)}."
+    subtitle = (
+        f"Time since {standing_titles.ranks_title(first.ranks)} entered {standing_titles.waited_title(first.call)}."
+    )
     return StallPicture(
         bars, _flags(marks, start, scale), _axis(end - start, scale), height, subtitle, _words(rows, start)
     )
@@ -112,8 +115,8 @@ def _bar(standing: Standing, number: int, start: float, end: float, scale: float
     since = start if standing.since is None else max(standing.since, start)
     until = end if standing.until is None else min(max(standing.until, since), end)
     return Bar(
-        label=names.ranks_title(standing.ranks),
-        detail=wording.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
+        label=standing_titles.ranks_title(standing.ranks),
+        detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
         involvement=standing.involvement,
         y=TOP + number * ROW,
         x=LEFT + (since - start) * scale,
@@ -124,8 +127,8 @@ def _bar(standing: Standing, number: int, start: float, end: float, scale: float
 
 
 def _bar_text(standing: Standing) -> str:
-    place = names.place_title(standing)
-    return f"{place}, waits for {names.ranks_title(standing.waits_for)}" if standing.waits_for else place
+    place = standing_titles.place_title(standing)
+    return f"{place}, waits for {standing_titles.ranks_title(standing.waits_for)}" if standing.waits_for else place
 
 
 def _flags(marks: Sequence[Mark], start: float, scale: float) -> tuple[Flag, ...]:
@@ -142,7 +145,7 @@ def _flags(marks: Sequence[Mark], start: float, scale: float) -> tuple[Flag, ...
 def _flag(moment: Sequence[Mark], start: float, scale: float) -> Flag:
     x = LEFT + (moment[0].at - start) * scale
     label = ", ".join(FLAGS[mark.kind] for mark in moment[:2]) + (" …" if len(moment) > 2 else "")
-    text = f"{label} · {wording.duration((moment[0].at - start) * 1e3)}"
+    text = f"{label} · {times.duration((moment[0].at - start) * 1e3)}"
     return Flag(x, text, "end" if x > WIDTH - CLOSEST else "start")
 
 
@@ -178,14 +181,14 @@ def _axis(seconds: float, scale: float) -> tuple[Tick, ...]:
     step = next((s for s in steps if seconds / s <= 7), 86400)
     count = int(seconds / step)
     return tuple(
-        Tick(LEFT + n * step * scale, "0" if n == 0 else wording.duration(n * step * 1e3)) for n in range(count + 1)
+        Tick(LEFT + n * step * scale, "0" if n == 0 else times.duration(n * step * 1e3)) for n in range(count + 1)
     )
 
 
 def _words(rows: Sequence[Standing], start: float) -> str:
     told = (
-        f"{names.ranks_title(s.ranks)}: {_bar_text(s)}"
-        + (f", until {wording.duration((s.until - start) * 1e3)}" if s.until is not None else "")
+        f"{standing_titles.ranks_title(s.ranks)}: {_bar_text(s)}"
+        + (f", until {times.duration((s.until - start) * 1e3)}" if s.until is not None else "")
         for s in rows
     )
     return "; ".join(told) + "."

@@ -14,8 +14,8 @@ from nccldoctor.model import Link
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.layers import Edge, Layout, layout
 from nccldoctor.reports.charts.text_width import fitting
-from nccldoctor.reports.parts import wording
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names
+from nccldoctor.words.sanitize import line
 
 BOXES = 12
 WIDTH, HEIGHT, GAP, STEP, EDGE = 204, 78, 108, 106, 10
@@ -94,11 +94,11 @@ def in_words(link: Link, suspects: Ranks) -> str:
     For suspects it ends in ``for one or more of ranks 4-5``.
     """
     verb = "waits" if len(link.waiting) == 1 else "wait"
-    of = f" of {wording.group_name(link.group)}" if link.group else ""
+    of = f" of {names.group_title(link.group)}" if link.group else ""
     some = "one or more of " if len(link.for_) > 1 and link.for_ <= suspects else ""
-    needs = f" for {some}{wording.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
-    call = wording.call_name(link.op, link.seq)
-    return f"{wording.ranks_phrase(link.waiting)} {verb} in {call}{of}{needs}"
+    needs = f" for {some}{names.ranks_phrase(link.for_)}" if link.for_ else "; nobody is shown to be missing"
+    call = names.call_title(link.op, link.seq)
+    return f"{names.ranks_phrase(link.waiting)} {verb} in {call}{of}{needs}"
 
 
 def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[list[_Node], dict[Edge, Ranks]]:
@@ -124,13 +124,13 @@ def _graph(chain: tuple[Link, ...], culprits: Ranks, suspects: Ranks) -> tuple[l
 
 def _call_node(link: Link) -> _Node:
     detail = _fitting_ranks("{} inside", link.waiting, 12, WIDTH - 16)
-    call = wording.call_name(link.op, link.seq)
-    return _Node("call", call, wording.group_name(link.group) or "group not known", detail, link.waiting, link.for_)
+    call = names.call_title(link.op, link.seq)
+    return _Node("call", call, names.group_title(link.group) or "group not known", detail, link.waiting, link.for_)
 
 
 def _fitting_ranks(text: str, ranks: Ranks, size: float, width: float) -> str:
     """``text`` with the ranks where they fit, else with their count: a rank cut short is another rank."""
-    phrases = [wording.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
+    phrases = [names.ranks_phrase(ranks, spans) for spans in (4, 3, 2, 1)]
     texts = [text.format(p) for p in (*phrases, f"{len(ranks):,} ranks" if len(ranks) > 1 else str(ranks))]
     return next((shown for shown in texts if fitting(shown, size, width) == shown), fitting(texts[-1], size, width))
 

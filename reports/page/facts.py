@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
 from nccldoctor.model.standings import Involvement
-from nccldoctor.reports.parts import names, wording
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.reports.parts import wording
 from nccldoctor.version import __version__
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,10 @@ def job_line(diagnosis: Diagnosis) -> tuple[str, ...]:
     guessed = " (guessed from the highest)" if job.world_guessed and job.world_size is not None else ""
     phrases = [wording.world(job) + guessed] if job.world_size is not None or job.world_at_least > 1 else []
     if job.hosts:
-        phrases.append(line(job.hosts[0], 60) if len(job.hosts) == 1 else wording.plural(len(job.hosts), "host"))
+        phrases.append(line(job.hosts[0], 60) if len(job.hosts) == 1 else numbers.plural(len(job.hosts), "host"))
     phrases += [f"{name} {line(value, 20)}" for name, value in (("PyTorch", job.torch), ("NCCL", job.nccl)) if value]
     if call is not None and call.since is not None:
-        phrases.append(wording.instant(call.since))
+        phrases.append(times.instant(call.since))
     return tuple(phrases)
 
 
@@ -52,7 +53,7 @@ def _who(diagnosis: Diagnosis) -> Fact:
         value = "nobody" if finding.family is Family.NONE else "not known"
         return Fact(label, value, "" if finding.family is Family.NONE else "the evidence names nobody")
     states = [state for state in diagnosis.ranks if state.rank in named]
-    return Fact(label, wording.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
+    return Fact(label, names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
 
 
 def _where(states: list[RankState], named: int) -> str:
@@ -72,7 +73,7 @@ def _call(diagnosis: Diagnosis) -> Fact:
     if call is None:
         return Fact("Stalled call", "none seen", "no call is seen to stall")
     parts = [names.group_title(call.group)] if call.group else []
-    parts += [wording.plural(call.numel_in, "element")] if call.numel_in else []
+    parts += [numbers.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
     parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
@@ -83,21 +84,21 @@ def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
         return Fact(label, *_no_stall(diagnosis.verdict))
-    limit = f"limit {wording.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
-    at_least = f"{wording.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
+    limit = f"limit {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
+    at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
         unknown = ("not known", limit or "no file has times")
         return Fact(label, at_least, "the limit ran out") if at_least else Fact(label, *unknown)
-    began = wording.instant(call.since)
+    began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:
         return Fact(label, at_least, f"since {began}{in_brackets}")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
         return Fact(label, "not known", f"since {began}{in_brackets}")
-    ended = wording.instant(call.until)
+    ended = times.instant(call.until)
     is_same_day = began.split(" ")[0] == ended.split(" ")[0]
     span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
-    value = wording.duration((call.until - call.since).total_seconds() * 1000)
+    value = times.duration((call.until - call.since).total_seconds() * 1000)
     return Fact(label, value, span + in_brackets)
 
 
@@ -117,17 +118,17 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     hit = len(named | involved)
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
     known = 0 < len(groups) <= len(job.groups)
-    parts = [f"{len(groups):,} of {wording.plural(len(job.groups), 'group')}"] if known else []
+    parts = [f"{len(groups):,} of {numbers.plural(len(job.groups), 'group')}"] if known else []
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
     parts = [f"{direct:,} directly, {behind:,} behind them"] if behind else parts
-    parts += [wording.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
+    parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT:
         return Fact(label, "the whole group", "all its members wait for the set-up")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
         return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "no file shows who waits")
     whole = job.world_size or 0
-    value = f"{hit:,} of {whole:,} ranks" if whole >= hit else wording.plural(hit, "rank")
+    value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
     waits = any(finding.victims for finding in diagnosis.findings)
     return Fact(label, value, " · ".join(parts) or ("at fault or waiting" if waits else "nobody is seen to wait"))
 
@@ -135,8 +136,8 @@ def _reach(diagnosis: Diagnosis) -> Fact:
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Tool, catalogue and input; nothing that differs between two runs on the same input."""
     kinds = Counter(source.kind.value for source in diagnosis.sources)
-    total = wording.size(sum(source.size for source in diagnosis.sources))
-    read = f"read {wording.plural(len(diagnosis.sources), 'file')}, {total}"
+    total = numbers.size(sum(source.size for source in diagnosis.sources))
+    read = f"read {numbers.plural(len(diagnosis.sources), 'file')}, {total}"
     detail = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     parts = [f"nccldoctor {__version__}", f"catalogue: {line(diagnosis.catalogue, 60)}" if diagnosis.catalogue else ""]
     return tuple(part for part in (*parts, read + (f" ({detail})" if detail else "")) if part)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Coverage, Diagnosis
-from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.listed import Listed, first
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names
+from nccldoctor.words.sanitize import line
 
 ROWS = 24
 PROBLEMS = 4
@@ -33,7 +33,7 @@ def coverage(diagnosis: Diagnosis) -> tuple[CoverageRow, ...]:
 def _coverage_row(row: Coverage) -> CoverageRow:
     absent = row.expected - row.found
     is_empty = not (row.expected or row.found or row.problems)
-    missing = f"missing: {wording.ranks_phrase(absent, 5)}" if absent else ""
+    missing = f"missing: {names.ranks_phrase(absent, 5)}" if absent else ""
     return CoverageRow(
         input=line(row.input, 80),
         counts=f"{len(row.found):,} / {len(row.expected):,}" if row.expected else f"{len(row.found):,}",

@@ -10,9 +10,10 @@ from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.reports import markdown
 from nccldoctor.reports.charts import chain, crossed, rank_map, stall
 from nccldoctor.reports.page import facts, tables
-from nccldoctor.reports.parts import advice, missing_inputs, names, wording
+from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
 
 SETTINGS = 24
 OTHERS = 5
@@ -128,7 +129,7 @@ def build(diagnosis: Diagnosis) -> View:
         stall=stall.stall_picture(diagnosis),
         last_lines=tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines),
         ranks=rows if len(rows) >= FEWEST_ROWS else (),
-        world=f"{wording.plural(len(diagnosis.ranks), 'rank')} in {wording.plural(len(rows), 'state')}."
+        world=f"{numbers.plural(len(diagnosis.ranks), 'rank')} in {numbers.plural(len(rows), 'state')}."
         if rows
         else "",
         doubts=tuple(line(d.says, 240) for d in verdict.doubts[:3])
@@ -184,7 +185,7 @@ def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
 def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
     finding = diagnosis.verdict
     role = "at fault" if side.rank in finding.ranks else "suspect" if side.rank in finding.suspects else "waiting"
-    return LogSide(side, role, wording.duration(side.gap_ms) if side.gap_ms is not None else "")
+    return LogSide(side, role, times.duration(side.gap_ms) if side.gap_ms is not None else "")
 
 
 _STATES = {
@@ -199,18 +200,22 @@ _STATES = {
 
 def _rank_row(standing: Standing) -> RankRow:
     symbol, state = _STATES[standing.involvement]
-    place = names.place_title(standing) if standing.call or standing.frame or standing.distance is not None else ""
+    place = (
+        standing_titles.place_title(standing)
+        if standing.call or standing.frame or standing.distance is not None
+        else ""
+    )
     frame = f" in {standing.frame}" if standing.call is not None and standing.frame else ""
     at = f" ({standing.frame_at})" if standing.frame else ""
     hosts = ", ".join(line(host, 40) for host in standing.hosts[:2])
     return RankRow(
         ranks=str(standing.ranks),
-        label=wording.few(standing.ranks, 6),
+        label=names.few(standing.ranks, 6),
         involvement=standing.involvement,
         hosts=hosts if len(standing.hosts) <= 2 else f"{len(standing.hosts)} hosts",
         symbol=symbol,
         state=state,
         where=line(f"{place}{frame}{at}", 200),
-        waits_for=wording.few(standing.waits_for, 4) if standing.waits_for else "",
+        waits_for=names.few(standing.waits_for, 4) if standing.waits_for else "",
         end=line(standing.end, 40),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Confidence, Diagnosis, Family, Finding
 from nccldoctor.reports.parts import missing_inputs, prose, wording
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words.sanitize import line
 
 OPEN = 5
 """Remedies shown in full (the others fold away), and texts of each kind in one of them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, EventRole, IncidentEvent
-from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.listed import Listed
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names, times
+from nccldoctor.words.sanitize import line
 
 ROWS = 24
 """Rows on the page; the JSON has all."""
@@ -44,7 +44,7 @@ def rows(diagnosis: Diagnosis, most: int = ROWS) -> Listed[Row]:
 
 def _row(event: IncidentEvent) -> Row:
     return Row(
-        time=wording.instant(event.time) if event.time is not None else "",
+        time=times.instant(event.time) if event.time is not None else "",
         who=_who(event),
         says=line(event.says, 160) + (f" ({event.count:,} times)" if event.count > 1 else ""),
         role=CAUSE if event.cause else WORDS[event.role],
@@ -54,6 +54,6 @@ def _row(event: IncidentEvent) -> Row:
 
 
 def _who(event: IncidentEvent) -> str:
-    parts = [wording.ranks_phrase(event.ranks, 4)] if event.ranks else []
+    parts = [names.ranks_phrase(event.ranks, 4)] if event.ranks else []
     parts += [line(event.host, 60)] if event.host else []
     return " on ".join(parts) or "the job"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Confidence, Coverage, Diagnosis, Family
-from nccldoctor.reports.parts import wording
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names, numbers
+from nccldoctor.words.sanitize import line
 
 KINDS = {
     "flight recorder": (
@@ -48,10 +48,10 @@ def _whose(row: Coverage, world: int | None) -> str:
     """`` of ranks 2, 5``: the ranks without this input, to stand behind its noun; "" where all have it."""
     if row.expected:
         missing = row.expected - row.found
-        return f" of {wording.ranks_phrase(missing, 5)}" if missing else ""
+        return f" of {names.ranks_phrase(missing, 5)}" if missing else ""
     if world is not None:
         return ""
-    return f" of ranks other than {wording.few(row.found, 5)}" if row.found else " of each rank"
+    return f" of ranks other than {names.few(row.found, 5)}" if row.found else " of each rank"
 
 
 def named(diagnosis: Diagnosis) -> str:
@@ -64,12 +64,12 @@ def input_line(diagnosis: Diagnosis) -> str:
     parts = [_count(row) for row in diagnosis.coverage if row.expected or row.found or row.input in KINDS]
     problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]
     more = f"and {len(problems) - PROBLEMS} more" if len(problems) > PROBLEMS else ""
-    files = wording.plural(len(diagnosis.sources), "file")
+    files = numbers.plural(len(diagnosis.sources), "file")
     return "; ".join(filter(None, (f"{files}: {', '.join(parts)}" if parts else files, *problems[:PROBLEMS], more)))
 
 
 def _count(row: Coverage) -> str:
     kind = line(row.input, 80)
     if row.expected:
-        return f"{kind} of {len(row.found):,} of {wording.plural(len(row.expected), 'rank')}"
-    return f"{kind} of {wording.ranks_phrase(row.found, 5)}"
+        return f"{kind} of {len(row.found):,} of {numbers.plural(len(row.expected), 'rank')}"
+    return f"{kind} of {names.ranks_phrase(row.found, 5)}"

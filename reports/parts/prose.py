@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nccldoctor.reports.parts.sanitize import sanitize
+from nccldoctor.words.sanitize import sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Evidence, Finding
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.listed import Listed
-from nccldoctor.reports.parts.sanitize import line, sanitize
+from nccldoctor.words import names
+from nccldoctor.words.sanitize import line, sanitize
 
 SHOWN = 12
 """Quotes in a report; the JSON has them all."""
@@ -69,7 +69,7 @@ def reasons(shown: tuple[Quote, ...]) -> tuple[Reason, ...]:
     rows = []
     for (stance, before, after), members in alike.items():
         ranks = Ranks(rank for _, rank in members if rank is not None)
-        says = before + (wording.ranks_phrase(ranks) if ranks else "") + after
+        says = before + (names.ranks_phrase(ranks) if ranks else "") + after
         rows.append(Reason(stance, says, tuple(quote.id for quote, _ in members)))
     return tuple(rows)
 

@@ -2,7 +2,7 @@
 
 Works on the values before anything is rendered, so that every report of the copy agrees. Secrets are masked in any
 report, with or
-without this (:mod:`nccldoctor.reports.parts.sanitize`).
+without this (:mod:`nccldoctor.words.sanitize`).
 """
 
 from __future__ import annotations

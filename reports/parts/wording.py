@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, datetime
-
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RemedyAdvice, Role, Stalled
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
-from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
 
 
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
@@ -26,18 +23,18 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     if is_open and job.world_at_least > len(call.entered):
         return f"{len(call.entered):,} of {world(job)} arrived"
     if learned == "log" or call.group == NOT_NAMED or is_open:
-        return f"{plural(len(call.entered), 'rank')} arrived, of how many is not known"
+        return f"{numbers.plural(len(call.entered), 'rank')} arrived, of how many is not known"
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
     seen = "are seen to have arrived" if call.unseen else "arrived"
-    return f"{len(call.entered):,} of {plural(len(members), noun)} {seen}"
+    return f"{len(call.entered):,} of {numbers.plural(len(members), noun)} {seen}"
 
 
 def world(job: Job) -> str:
     """The number of ranks of the job: ``8 ranks``, ``at least 16 ranks``, or that it is not known."""
     if job.world_size is not None:
-        return plural(job.world_size, "rank")
-    return f"at least {plural(job.world_at_least, 'rank')}" if job.world_at_least > 1 else "size not known"
+        return numbers.plural(job.world_size, "rank")
+    return f"at least {numbers.plural(job.world_at_least, 'rank')}" if job.world_at_least > 1 else "size not known"
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
@@ -91,7 +88,7 @@ def runner_up_words(finding: Finding) -> str:
     other = finding.runner_up
     if other is None:
         return ""
-    ranks = f", {ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
+    ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
     return f"{other.cause.value}{ranks}; to separate the two: {other.separated_by}"
 
 
@@ -166,71 +163,9 @@ def culprit_label(finding: Finding) -> str:
     return "Suspects" if finding.suspects else "Rank at fault"
 
 
-def few(ranks: Ranks, spans: int = 8) -> str:
-    """At most ``spans`` runs of a rank set: ``0-3, 8-11 and 41 more``."""
-    runs = ranks.spans()
-    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:spans])
-    more = sum(b - a + 1 for a, b in runs[spans:])
-    return f"{shown} and {more:,} more" if more else shown
-
-
-def ranks_phrase(ranks: Ranks, spans: int = 8) -> str:
-    """``rank 5``, ``ranks 0-3, 7``, ``no rank``."""
-    return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, spans)}" if ranks else "no rank"
-
-
-def call_name(op: str | None, seq: int | None) -> str:
-    """``ALLREDUCE #18723``; ``a call`` where neither operation nor number is known."""
-    name = line(op, 60) if op else "a call" if seq is None else "call"
-    return name if seq is None else f"{name} #{seq}"
-
-
 def stalled_name(call: Stalled) -> str:
-    """``SEND #4 (p2p)`` for a transfer, whose numbers are not those of collectives; else as :func:`call_name`."""
-    return call_name(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
-
-
-def group_name(label: str) -> str:
-    """``dp_1``; ``group 3`` where the name is a number alone."""
-    name = line(label, 60)
-    return f"group {name}" if name.removeprefix("#").isdigit() else name
-
-
-def duration(ms: float) -> str:
-    """``250 ms``, ``90 s``, ``10 min 02 s``, ``2 h 05 min``."""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    seconds = round(ms / 1000)
-    if seconds < 120:
-        return f"{ms / 1000:.1f}".removesuffix(".0") + " s"
-    if seconds < 7200:
-        return f"{seconds // 60} min" + (f" {seconds % 60:02d} s" if seconds % 60 else "")
-    return f"{seconds // 3600} h" + (f" {seconds % 3600 // 60:02d} min" if seconds % 3600 // 60 else "")
-
-
-def instant(time: datetime) -> str:
-    """``2026-11-11 03:25:02 UTC``; without zone or year where the input has none."""
-    zone = ""
-    if time.tzinfo is not None:
-        with suppress(OverflowError):  # a year at the edge of the calendar stays in the zone it was written in
-            time, zone = time.astimezone(UTC).replace(tzinfo=None), " UTC"
-    text = time.isoformat(" ", "seconds")
-    return (text[5:] if time.year == 1900 else text) + zone
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 file``, ``1,024 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def size(count: int) -> str:
-    """Bytes with a decimal unit: ``412 MB``."""
-    value, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    if units[0] == "bytes":
-        return f"{count} bytes"
-    return f"{value:.0f} {units[0]}" if value >= 99.95 else f"{value:.3g} {units[0]}"
+    """``SEND #4 (p2p)`` for a transfer, whose numbers are not those of collectives; else as :func:`names.call_title`."""
+    return names.call_title(call.op, call.seq) + (" (p2p)" if call.kind == "p2p" else "")
 
 
 def others(diagnosis: Diagnosis) -> tuple[Finding, ...]:
@@ -262,7 +197,7 @@ def summary(diagnosis: Diagnosis) -> str:
 def _effect(diagnosis: Diagnosis) -> str:
     finding = diagnosis.verdict
     if finding.family is Family.NONE:
-        files = "the file" if len(diagnosis.sources) == 1 else f"the {plural(len(diagnosis.sources), 'file')}"
+        files = "the file" if len(diagnosis.sources) == 1 else f"the {numbers.plural(len(diagnosis.sources), 'file')}"
         return f"Nothing in {files} read is a sign of a stall or a failure."
     if finding.family is Family.UNDETERMINED:
         return "No file shows which rank is at fault." if diagnosis.ranks else ""
@@ -272,12 +207,12 @@ def _effect(diagnosis: Diagnosis) -> str:
     if not waiting or call is None:
         return ""
     limit = (
-        f" until the limit of {duration(call.timeout_ms or 0)} was reached"
+        f" until the limit of {times.duration(call.timeout_ms or 0)} was reached"
         if _has_reached_limit(diagnosis, call)
         else ""
     )
     behind = "" if finding.victims <= call.entered else ", or behind those who did,"
-    return f"{plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
+    return f"{numbers.plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
 
 
 def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:

@@ -11,9 +11,9 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import IssuedCall, TimeRow
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import symbols, wait_graph
-from nccldoctor.reports.parts import wording
 from nccldoctor.reports.plotly import look
 from nccldoctor.reports.plotly.heat import lateness_figure, progress_figure
+from nccldoctor.words import names, times
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -88,7 +88,7 @@ def timeline_figure(diagnosis: Diagnosis) -> go.Figure:
                 base=[_moment(stretch.start) for _, stretch, _ in bars],
                 marker_color=look.COLORS[kind],
                 width=0.5 if kind == "call" else 0.7,
-                hovertext=[f"{name}<br>{kind} for {wording.duration(ms)}" for name, _, ms in bars],
+                hovertext=[f"{name}<br>{kind} for {times.duration(ms)}" for name, _, ms in bars],
                 hoverinfo="text",
             )
     for kind, symbol in MARKERS.items():
@@ -112,7 +112,7 @@ def timeline_figure(diagnosis: Diagnosis) -> go.Figure:
 
 def _row_name(row: TimeRow) -> str:
     """``rank 5``, ``ranks 0-3``; ``hosts`` for a row of no rank."""
-    return wording.ranks_phrase(row.ranks, 2) if row.ranks else "hosts"
+    return names.ranks_phrase(row.ranks, 2) if row.ranks else "hosts"
 
 
 def _moment(seconds: float) -> str:
@@ -185,5 +185,5 @@ def streams_figure(diagnosis: Diagnosis) -> go.Figure:
 def _in_words(call: IssuedCall | None) -> str:
     if call is None:
         return "not issued"
-    parts = (wording.call_name(call.op, call.seq), call.group, call.site, "completed" if call.done else "not completed")
+    parts = (names.call_title(call.op, call.seq), call.group, call.site, "completed" if call.done else "not completed")
     return look.safe(" · ".join(part for part in parts if part))

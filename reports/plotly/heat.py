@@ -11,6 +11,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts import cells, progress, symbols
 from nccldoctor.reports.parts import rank_rows, wording
 from nccldoctor.reports.plotly import look
+from nccldoctor.words import names, times
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,7 +36,7 @@ def progress_figure(diagnosis: Diagnosis) -> go.Figure:
         zmin=-0.5,
         zmax=len(progress.STATES) - 0.5,
         x=[f"call {n}" for n in range(1, progress.CELLS + 1)],
-        y=[look.safe(wording.ranks_phrase(row.ranks, 4)) for row, _ in rows],
+        y=[look.safe(names.ranks_phrase(row.ranks, 4)) for row, _ in rows],
         text=[[f"{_standing(row, diagnosis)}<br>#{cell.seq}: {cell.state}" for cell in cells] for row, cells in rows],
         hoverinfo="text",
         xgap=3,
@@ -53,7 +54,7 @@ def _six(strip: Sequence[progress.Cell]) -> list[progress.Cell]:
 
 def _standing(row: rank_rows.Row, diagnosis: Diagnosis) -> str:
     parts = (
-        wording.ranks_phrase(row.ranks, 4),
+        names.ranks_phrase(row.ranks, 4),
         wording.role_word(row.role, diagnosis.verdict.cause),
         ", ".join(row.hosts[:3]),
         row.group,
@@ -78,7 +79,7 @@ def lateness_figure(diagnosis: Diagnosis) -> go.Figure:
     heat = go.Heatmap(
         z=[[None if level == LEVEL_UNKNOWN else level for level in row] for row in rows],
         x=[f"#{seq}" for seq in lateness.seqs],
-        y=[wording.ranks_phrase(inside, 2) for inside in members],
+        y=[names.ranks_phrase(inside, 2) for inside in members],
         text=[_late_row(lateness, inside, row, step == 1) for inside, row in zip(members, rows, strict=True)],
         hoverinfo="text",
         zmin=-0.5,
@@ -102,9 +103,9 @@ def _late_row(lateness: Lateness, inside: Ranks, levels: bytes, is_small: bool) 
     """A hover text for each call: milliseconds in a small job, else the level."""
     exact = next((row.late_ms for row in lateness.rows if is_small and row.rank in inside), None)
     words = [_late(value) for value in exact] if exact else [LEVEL_NAMES[level] for level in levels]
-    who = wording.ranks_phrase(inside, 2)
+    who = names.ranks_phrase(inside, 2)
     return [f"{who}<br>#{seq}: {word}" for seq, word in zip(lateness.seqs, words, strict=True)]
 
 
 def _late(value: float) -> str:
-    return LEVEL_NAMES[level(value)] if value in (NEVER, UNKNOWN) else f"{wording.duration(value)} late"
+    return LEVEL_NAMES[level(value)] if value in (NEVER, UNKNOWN) else f"{times.duration(value)} late"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nccldoctor.reports.parts.sanitize import line
+from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

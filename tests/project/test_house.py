@@ -25,6 +25,7 @@ FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "repo
 
 STAGES = (
     ("model", "patterns", "version"),
+    "words",
     "events",
     "parsers",
     "discover",

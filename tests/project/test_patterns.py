@@ -31,11 +31,11 @@ ALLOWED = {
     "reports/json_document.py": "characters that move others about",
     "reports/markdown.py": "characters that Markdown gives a meaning",
     "reports/parts/advice.py": "characters that Markdown gives a meaning",
-    "reports/parts/names.py": "names of operations and groups",
+    "nccldoctor/words/names.py": "names of operations and groups",
     "reports/parts/prose.py": "Markdown of remedies",
     "reports/parts/quotes.py": "sentences of our own rules",
     "reports/parts/redact.py": "names of users, hosts and folders in all that is printed",
-    "reports/parts/sanitize.py": "characters that a terminal obeys, and secrets, in all that is printed",
+    "nccldoctor/words/sanitize.py": "characters that a terminal obeys, and secrets, in all that is printed",
     "reports/text.py": "units that stay with their number",
 }
 """Modules outside the parsers that use patterns, and on what."""

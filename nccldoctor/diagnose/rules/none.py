@@ -23,7 +23,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import Note, Stack
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 CAUSE = CauseClass.NONE
 
@@ -76,10 +77,10 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
     elif 2 * len(seen) < len(case.world):
         yield Doubt.at_most(Confidence.LOW, f"only {len(seen)} of {len(case.world)} ranks were read")
     elif case.world - seen:
-        yield Doubt.at_most(Confidence.MEDIUM, f"{names(case.world - seen)} left nothing that was read")
+        yield Doubt.at_most(Confidence.MEDIUM, f"{ranks_phrase(case.world - seen)} left nothing that was read")
     if facts.lateness.late:
         late = facts.lateness.late_ranks
-        yield Doubt.at_most(Confidence.LOW, f"{names(late)} {verb(late, 'was', 'were')} late in call after call")
+        yield Doubt.at_most(Confidence.LOW, f"{ranks_phrase(late)} {verb(late, 'was', 'were')} late in call after call")
     if health.proof in (Proof.STOPPED, Proof.MOVED):
         yield Doubt.at_most(Confidence.LOW, "a job that is late looks the same")
     elif health.proof is not Proof.ENDED:

@@ -45,9 +45,10 @@ from nccldoctor.events import (
     WorkStatus,
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, SourceKind, Stalled, Unexplained
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
+from nccldoctor.words.names import ranks_phrase, verb
 
 MOST = 3
 """Lines of one kind that are quoted."""
@@ -110,7 +111,7 @@ def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool
     first, troubles = facts.liveness.first_alarm, stall.health.troubles
     if stall.call is not None:
         inside = stall.call.inside
-        waiting = f"{names(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
+        waiting = f"{ranks_phrase(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
         if host := closed_by(facts)[0]:
             return f"{waiting}, and {host} closed its connection; no file shows what ended the process there"
         ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in inside)
@@ -195,7 +196,7 @@ def _at_that_moment(stops: Sequence[Event]) -> str:
         if isinstance(event, ExceptionRaised) and event.rank is not None and event.frames:
             does = "waiting for a peer in" if is_waiting(event.frames) else "in"
             stood.setdefault(f"{does} {innermost(event.frames)}", set()).add(event.rank)
-    places = ", ".join(f"{names(Ranks(ranks))} {where}" for where, ranks in list(stood.items())[:MOST])
+    places = ", ".join(f"{ranks_phrase(Ranks(ranks))} {where}" for where, ranks in list(stood.items())[:MOST])
     return f": {places}" if places else ""
 
 

@@ -13,7 +13,8 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 RANKS_PER_SILENT = 8
 """Ranks of the job for each one that may be silent together with others and be named all the same."""
@@ -52,9 +53,9 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
             line, counters = progress.event, counters_of(facts, call)
             citations.append(Line(line, says) if counters is None else counter_evidence(line, counters, says))
     desync = (e for e in facts.case.of(DesyncReport) if rank in e.laggards)
-    citations += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in desync][:1]
+    citations += [Line(e, f"PyTorch's desync report names {ranks_phrase(e.laggards)}") for e in desync][:1]
     barriers = (e for e in facts.case.of(MonitoredBarrier) if rank in e.missing)
-    return citations + [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers][:1]
+    return citations + [Line(e, f"the monitored barrier misses {ranks_phrase(e.missing)}") for e in barriers][:1]
 
 
 def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:

@@ -16,7 +16,8 @@ from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.model import Group
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 FEWEST_EQUAL = 3
 """Calls before the place that must be equal on a peer for its word to count."""
@@ -77,7 +78,7 @@ class OrderBreak:
         """Names the rank or ranks whose record ``expected`` is from."""
         if self.by_past:
             return f"an earlier step of rank {self.rank}: what always came there"
-        return f"what {names(self.peers)} issued there, behind the same calls"
+        return f"what {ranks_phrase(self.peers)} issued there, behind the same calls"
 
 
 def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:

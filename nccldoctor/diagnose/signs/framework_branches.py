@@ -15,7 +15,8 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.framework_reports import open_reports
 from nccldoctor.events import Absence, Event
 from nccldoctor.model import Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 
 def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
@@ -33,9 +34,9 @@ def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
     if not is_minority:
         doubts.append(Doubt.at_most(Confidence.LOW, "neither side is a clear majority"))
     return Hypothesis(
-        f"{names(odd).capitalize()} {verb(odd, 'waits', 'wait')} in {few[1].call}, {names(rest)} in {most[1].call}: "
+        f"{ranks_phrase(odd).capitalize()} {verb(odd, 'waits', 'wait')} in {few[1].call}, {ranks_phrase(rest)} in {most[1].call}: "
         "they took different branches, and each side waits for the other one",
-        [Line(e, f"{names(ranks)} submitted it, and the others did not") for ranks, e in sides],
+        [Line(e, f"{ranks_phrase(ranks)} submitted it, and the others did not") for ranks, e in sides],
         doubts,
         ranks=odd if is_minority else Ranks(),
         suspects=Ranks() if is_minority else world,

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.events import Absence, Event, PeerTimeout
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import clique_devices
+from nccldoctor.words.names import ranks_phrase, verb
 
 _GAP = 4
 """Lines between two rows of one report."""
@@ -55,9 +56,11 @@ def report_words(event: Absence) -> str:
     """One report in words: ``Horovod misses rank 2 in grad_conv4``."""
     where = f" in {event.call}" if event.call else ""
     if event.missing:
-        return f"{event.by} misses {names(event.missing)}{where}"
+        return f"{event.by} misses {ranks_phrase(event.missing)}{where}"
     if event.reached and event.arrived == len(event.reached):
-        return f"{event.by} waits{where}, in which only {names(event.reached)} {verb(event.reached, 'is', 'are')}"
+        return (
+            f"{event.by} waits{where}, in which only {ranks_phrase(event.reached)} {verb(event.reached, 'is', 'are')}"
+        )
     if event.what == "step":
         who = f"rank {event.rank}" if event.rank is not None else "a process"
         return f"{who} made no step" + (f" for {event.seconds:,} s" if event.seconds else "")
@@ -72,7 +75,7 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
     missing = named_ranks(reports, world)
     if missing:
         return (
-            f"{first.by} misses {names(missing)}, {verb(missing, 'which is', 'which are')} most of the job: "
+            f"{first.by} misses {ranks_phrase(missing)}, {verb(missing, 'which is', 'which are')} most of the job: "
             "ranks disagree about what to do next, and no line says which one left the others"
         )
     if came := devices_that_wait(reports):
@@ -81,7 +84,7 @@ def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
         return f"{first.by} waits in {first.call}: device{'s' if len(came) > 1 else ''} {came} came, and {which}"
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
-        who = names(stuck).capitalize() if stuck else "A process"
+        who = ranks_phrase(stuck).capitalize() if stuck else "A process"
         limit = f" for {first.seconds:,} s" if first.seconds else ""
         return f"{who} made no step{limit}, says the watchdog of {first.by}; no line says which rank holds them up"
     return _HEADLINES.get(first.what, "{by} waits for ranks that did not come; no line says which").format(
@@ -129,7 +132,7 @@ def _came(event: Absence) -> str:
     counted = event.arrived is not None and event.size is not None
     came = f"{event.arrived} of {event.size} came" if counted else "not all came"
     if event.size is None and event.reached:
-        came = f"{names(event.reached)} came"
+        came = f"{ranks_phrase(event.reached)} came"
     return came if event.what == "quorum" else f"{came}; no line says which did not"
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CommInit, SocketError, StoreError
 from nccldoctor.model.hosts import host_key
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 _BROKEN = ("closed", "reset")
 
@@ -31,7 +32,7 @@ def lost_store(facts: Facts) -> tuple[str, list[StoreError]]:
     if not lost:
         return "", []
     ranks = Ranks(e.rank for e in lost if e.rank is not None)
-    who = names(ranks).capitalize() if ranks else "Processes"
+    who = ranks_phrase(ranks).capitalize() if ranks else "Processes"
     address = next((e.address for e in lost if e.address), None)
     return (
         f"{who} lost the store{f' at {address}' if address else ''}: the process that serves it ended or cannot be reached",

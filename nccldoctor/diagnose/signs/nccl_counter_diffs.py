@@ -27,7 +27,8 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
 from nccldoctor.model import Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 REFUTED = "equal lines of all members under that number"
 
@@ -100,7 +101,7 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     issued_here = f"rank {rank} had issued #{counters.last[rank]} as its last call, not {what}"
     issued_there = f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
     return Hypothesis(
-        f"{names([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
+        f"{ranks_phrase([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
         [
             counter_evidence(counters.lines[rank], counters, issued_here),
             counter_evidence(other.lines[rank], other, issued_there),
@@ -251,7 +252,7 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
     what = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} of communicator ({found.comm})"
-    who = names(found.odd).capitalize() if found.odd else "The members of one communicator"
+    who = ranks_phrase(found.odd).capitalize() if found.odd else "The members of one communicator"
     if found.shift:
         head = f"{who} {'skipped' if found.shift > 0 else 'issued one call too many at'} {what}: from there its calls are off by one"
     elif found.odd:
@@ -312,14 +313,16 @@ def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
     number = one.by_op[min(rest)][ops[1]]
     stands = one.is_steady or facts.liveness.first_alarm is not None
-    who = names(odd).capitalize() if clear else f"{names(odd).capitalize()} and {names(rest)}"
+    who = ranks_phrase(odd).capitalize() if clear else f"{ranks_phrase(odd).capitalize()} and {ranks_phrase(rest)}"
     return Hypothesis(
         f"{who} launched {ops[0]} where the others launched {ops[1]} #{number} of communicator ({one.comm})"
         if clear
         else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
         (
-            counter_evidence(one.lines[min(odd)], one, f"{names(odd)}: {_counts_in_words(one.by_op[min(odd)])}"),
-            counter_evidence(one.lines[min(rest)], one, f"{names(rest)}: {_counts_in_words(one.by_op[min(rest)])}"),
+            counter_evidence(one.lines[min(odd)], one, f"{ranks_phrase(odd)}: {_counts_in_words(one.by_op[min(odd)])}"),
+            counter_evidence(
+                one.lines[min(rest)], one, f"{ranks_phrase(rest)}: {_counts_in_words(one.by_op[min(rest)])}"
+            ),
         ),
         (
             Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE)

@@ -15,8 +15,9 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
+from nccldoctor.words.names import ranks_phrase
 
 REFUTED = "a traceback of that rank at the place where the others wait"
 
@@ -47,7 +48,7 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     ]
     evidence += [Line(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
     return Hypothesis(
-        f"{names(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
+        f"{ranks_phrase(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
         evidence,
         (Doubt("the place where it waited shows the last call, not the one that was due", cause=Confidence.MEDIUM),),
         ranks=odd,

@@ -12,7 +12,8 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
 
@@ -59,7 +60,7 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     odd = Ranks(ordered[0]) if len(ordered) == 2 and len(ordered[1]) >= 2 * len(ordered[0]) else Ranks()
     pair = Ranks(r for s in sides.values() for r in s)
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
-    who = names(odd) if odd else "the members of one group"
+    who = ranks_phrase(odd) if odd else "the members of one group"
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
     subject = f"the {noun(aspect)} of a collective" if event.aspects else "a collective"
     what = "stand at different calls" if only_number else f"disagree about {subject}"
@@ -153,7 +154,7 @@ def _differing_timeouts(
     ranks = Ranks(r for s in ordered for r in s)
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
-    who = names(odd or ranks)
+    who = ranks_phrase(odd or ranks)
     batch = first.op == "COALESCED"
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {verb(odd, 'waits', 'wait')} in another {noun(aspect)} than the others under #{seq}"

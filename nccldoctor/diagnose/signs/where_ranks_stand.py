@@ -13,8 +13,9 @@ from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
 from nccldoctor.model import CauseClass
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, parse_frame
+from nccldoctor.words.names import ranks_phrase
 
 BLOCKED = frozenset({"stands in a debugger", "waits for input", "waits for a file lock", "sleeps"})
 """What a rank does that ends by itself hardly ever, or not soon."""
@@ -90,7 +91,7 @@ def who(stances: Sequence[Stance]) -> str:
     """``ranks 0-2``; processes whose rank is not known by pid and host."""
     ranks = Ranks(s.rank for s in stances if s.rank is not None)
     if ranks or not stances:
-        return names(ranks)
+        return ranks_phrase(ranks)
     event = stances[0].event
     host = f" on {event.host}" if event.host else ""
     more = f" and {len(stances) - 1} more" if len(stances) > 1 else ""

@@ -300,5 +300,5 @@ def test_the_python_call_names_a_native_wait(tmp_path: Path) -> None:
     native = ("c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >) (libtorch_cpu.so)", *WAITS)
     look(tmp_path / "stacks", native, native, READS, native)
     assert (
-        "ranks 0-1,3 stand in all_reduce, called in sync (job.py:40)" in nccldoctor.analyze(tmp_path).verdict.headline
+        "ranks 0-1, 3 stand in all_reduce, called in sync (job.py:40)" in nccldoctor.analyze(tmp_path).verdict.headline
     )

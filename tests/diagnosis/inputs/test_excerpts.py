@@ -471,7 +471,7 @@ def test_an_end_that_two_ranks_lost_is_told_by_its_address(marked: bool) -> None
     lines = [LOST.format(r=r, peer="10.4.0.9", mark=f"[rank{r}]: " if marked else "") for r in (3, 5)]
     found = excerpt(*lines)
     assert (found.cause, found.ranks) == ("network", ""), str(found)
-    assert "Ranks 3,5" in found.verdict["headline"]
+    assert "Ranks 3, 5" in found.verdict["headline"]
     assert "10.4.0.9" in found.verdict["headline"]
 
 
@@ -674,7 +674,7 @@ def test_all_ranks_on_one_gpu_are_told_and_none_is_absent() -> None:
     line = "gpu7:298{0}:303 [0] NCCL WARN Duplicate GPU detected : rank {0} and rank {1} both on CUDA device 1b000\n"
     found = excerpt("".join(f"[1,{pair[0]}]<stdout>:" + line.format(*pair) for pair in ((2, 0), (5, 0), (0, 2))))
     assert (found.cause, found.ranks, found.verdict["suspects"]) == ("init", "", "0,2,5"), str(found)
-    assert "ranks 0,2,5 are not alone on their GPU" in found.verdict["headline"], str(found)
+    assert "ranks 0, 2, 5 are not alone on their GPU" in found.verdict["headline"], str(found)
 
 
 @pytest.mark.parametrize(("more", "sure"), [("", False), (" 12%|█▏        | 61/500 [00:20<02:26,  3.00it/s]\n", True)])

@@ -221,7 +221,7 @@ def test_a_store_that_was_lost_is_named_with_its_address() -> None:
     ruling = read({"train.log": "".join(LOST.format(r=r, n=r // 4) for r in (5, 9))})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert ruling.verdict["headline"].startswith(
-        "Ranks 5,9 lost the store at node0:29500: the process that serves it ended"
+        "Ranks 5, 9 lost the store at node0:29500: the process that serves it ended"
     )
 
 

@@ -80,9 +80,9 @@ def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
     same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
     assert with_headline((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
     alike = tuple(replace(f, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in same)
-    assert with_headline((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0,4 stopped"
+    assert with_headline((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0, 4 stopped"
     alike = tuple(replace(f, headline=f"Rank {f.ranks} never issued ALLREDUCE #7") for f in same)
-    assert with_headline((two.verdict, *alike), case())[0].headline == "Ranks 0,4 never issued ALLREDUCE #7"
+    assert with_headline((two.verdict, *alike), case())[0].headline == "Ranks 0, 4 never issued ALLREDUCE #7"
     assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent stalls"
 
 
@@ -115,7 +115,7 @@ def test_a_headline_of_several_ranks_keeps_the_call_that_waits_for_them() -> Non
         for f in two.findings[1:]
     )
     said = with_headline((replace(two.verdict, stalled=call), *parts), case())[0].headline
-    assert said == "The GPUs of ranks 0,4 stopped; ALLGATHER #40 of dp_0 waits for them"
+    assert said == "The GPUs of ranks 0, 4 stopped; ALLGATHER #40 of dp_0 waits for them"
 
 
 def test_the_situation_in_words() -> None:

@@ -355,7 +355,7 @@ def test_placeholders_are_filled_from_the_culprit():
     assert "node1" in answer.remedies[0].confirm[0]
 
 
-@pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3,6")])
+@pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3, 6")])
 def test_ranks_stand_in_a_sentence(ranks: list[int], said: str):
     case = fixtures_conditions.case([])
     assert placeholder_values(fixtures_conditions.finding(ranks=ranks), survey_case(case))["ranks"] == said

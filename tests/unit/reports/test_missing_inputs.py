@@ -10,6 +10,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html, json_document, markdown, text
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import advice, missing_inputs, wording
+from nccldoctor.words import names
 
 EIGHT = Ranks(range(8))
 
@@ -143,10 +144,10 @@ def test_every_report_says_loudly_what_the_answer_does_not_rest_on(render):
 
 
 @pytest.mark.parametrize(
-    ("label", "name"), [("dp_1", "dp_1"), ("3", "group 3"), ("#3", "group #3"), ("tp (4)", "tp (4)")]
+    ("label", "name"), [("dp_1", "dp_1"), ("3", "group 3"), ("#3", "group #3"), ("tp (4)", "tp 4")]
 )
 def test_a_group_that_is_a_number_is_called_a_group(label, name):
-    assert wording.group_name(label) == name
+    assert names.group_title(label) == name
 
 
 def test_a_clean_run_says_what_was_read_and_nothing_of_a_page_that_is_not_there():
@@ -173,4 +174,4 @@ def test_of_a_job_of_unknown_size_nobody_says_that_everybody_is_in_the_call():
 
 
 def test_a_call_without_an_operation_is_a_call():
-    assert [wording.call_name(None, 7), wording.call_name(None, None)] == ["call #7", "a call"]
+    assert [names.call_title(None, 7), names.call_title(None, None)] == ["call #7", "call"]

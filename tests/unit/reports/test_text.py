@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import text
-from nccldoctor.reports.parts import sanitize
+from nccldoctor.words import sanitize
 
 
 @pytest.mark.parametrize("make", [*fixtures_diagnoses.EVERY, lambda: fixtures_diagnoses.large(1024)])

@@ -22,7 +22,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 REFUTED_BY = "a step that was logged after the looks, or a later look with other ranks outside"
 
@@ -195,7 +196,7 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
         else Doubt.at_most(Confidence.LOW, "its stack may only not have been collected")
     )
     return Hypothesis(
-        f"{names(silent).capitalize()} {lacks}, while all others wait: {waits}",
+        f"{ranks_phrase(silent).capitalize()} {lacks}, while all others wait: {waits}",
         [*asked, *where.show(facts, standing.waiting)[:6]],
         (doubt, *(_doubts_of_all(facts, standing) if asked else ())),
         ranks=silent,
@@ -243,7 +244,7 @@ def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     writers = Ranks(e.rank for e in steps if e.rank is not None)
     cited: list[Citation] = [Line(e, "a step after the first look") for e in steps[-3:]]
     cited += where.show(facts, list(facts.looks.newest.values()))[: 2 if steps else 6]
-    says = f"{names(writers)} {verb(writers, 'logs', 'log')} steps" if writers else "steps are logged"
+    says = f"{ranks_phrase(writers)} {verb(writers, 'logs', 'log')} steps" if writers else "steps are logged"
     headline = (
         f"The job goes on: {says} after it was looked at" if steps else "The job goes on: all waits ended between looks"
     )

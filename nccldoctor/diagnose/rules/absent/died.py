@@ -34,8 +34,9 @@ from nccldoctor.events import (
     SocketError,
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import failed_node, is_slurm_out_of_memory
+from nccldoctor.words.names import ranks_phrase
 
 _TAKEN = {"requeue": "requeued", "oom": "out of memory"}
 
@@ -143,7 +144,7 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     fell_silent = _has_fallen_silent(facts, gone)
     where = f" on {host}" if host else "" if facts.hosts.is_whole(gone) else ", a block that one node may have held,"
     return Hypothesis(
-        f"{names(gone).capitalize()}{where} left no sign of life: the node may be lost",
+        f"{ranks_phrase(gone).capitalize()}{where} left no sign of life: the node may be lost",
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
         (
             Doubt("no scheduler and no kernel line records the loss of the node", known, Confidence.MEDIUM)
@@ -275,7 +276,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in _silent_end(facts, r)] + show_lost_connections(facts, ranks)
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = names(ranks) if ranks else _whose_end(first.events[0])
+    who = ranks_phrase(ranks) if ranks else _whose_end(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []
@@ -341,7 +342,7 @@ def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{names(ranks).capitalize()} exited early, with code 0; the others wait for it in {stall.what}",
+        f"{ranks_phrase(ranks).capitalize()} exited early, with code 0; the others wait for it in {stall.what}",
         evidence,
         (),
         ranks=ranks,
@@ -386,7 +387,7 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     evidence.append(Waiting(stall.call))
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     return Hypothesis(
-        f"{names(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
+        f"{ranks_phrase(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
         evidence,
         (Doubt("its end is inferred from a table that leaves it out", known, Confidence.MEDIUM),),
         ranks=ranks,
@@ -411,7 +412,7 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
-        f"{names(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
+        f"{ranks_phrase(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
         f"in {stall.what}",
         evidence,
         () if logged else (Doubt.at_most(Confidence.MEDIUM, "no line of the rank itself was read"),),

@@ -34,7 +34,8 @@ from nccldoctor.events import (
     SchedulerEvent,
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
 """Events that a log shows only after all ranks had the time to complain."""
@@ -73,7 +74,7 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
         doubts.append(Doubt("no launcher's record shows whether its process ended", known, Confidence.MEDIUM))
     shows = f"{verb(ranks, 'shows', 'show')} no sign of life while others wait in {stall.what}"
     return Hypothesis(
-        f"{names(ranks).capitalize()} {shows}, and no exit is recorded",
+        f"{ranks_phrase(ranks).capitalize()} {shows}, and no exit is recorded",
         citations,
         doubts,
         ranks=ranks,
@@ -92,7 +93,7 @@ def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iter
         yield Doubt.at_most(Confidence.LOW, "a process ended that no line ties to a rank: it may be this one")
     ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
     if ended and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, f"it may only wait for {names(ended)}, whose failure is on record")
+        yield Doubt.at_most(Confidence.LOW, f"it may only wait for {ranks_phrase(ended)}, whose failure is on record")
     if len(ranks) > 1 and not stall.proven_absent:
         yield Doubt.at_most(Confidence.LOW, "several ranks are silent, and any of them may only wait")
     if any(_can_have_obeyed(facts, rank) for rank in ranks):
@@ -136,7 +137,7 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
     exited = facts.liveness.exited & others
     if not exited or not all(_was_still_running(facts, rank) for rank in ranks):
         return []
-    says = f"exits of others are on record, none of {names(ranks)}"
+    says = f"exits of others are on record, none of {ranks_phrase(ranks)}"
     return [Line(e, says, observer="launcher") for e in facts.liveness.activity(min(exited)).exits[:1]]
 
 
@@ -212,10 +213,10 @@ def _uncollected(
     left = "did not answer RAS" if has_no_answer else "left neither a dump nor a log"
     waiting = f"the others wait in {stall.what}"
     if call.completed:
-        inside = f"{names(call.inside)} {verb(call.inside, 'waits', 'wait')}"
+        inside = f"{ranks_phrase(call.inside)} {verb(call.inside, 'waits', 'wait')}"
         waiting = f"{inside} in {stall.what}, and others are ahead of it"
     return Hypothesis(
-        f"{names(ranks).capitalize()} {left}; {waiting}",
+        f"{ranks_phrase(ranks).capitalize()} {left}; {waiting}",
         citations,
         (
             Doubt.at_most(

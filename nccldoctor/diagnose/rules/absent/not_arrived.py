@@ -20,7 +20,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 
 @rule(CauseClass.NOT_ARRIVED, refuted_by="a record of the call on that rank, or an end of it before the stall")
@@ -61,13 +62,13 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
     everyone_known = stall.is_accounted or alive >= stall.ranks
     doubts = [*_doubts_of_absence(facts, stall, alive)]
     if not everyone_known:
-        others = names(stall.ranks - alive)
+        others = ranks_phrase(stall.ranks - alive)
         doubts.append(Doubt.at_most(Confidence.MEDIUM, f"no record shows {others} in the call or outside it"))
     if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
         proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
         doubts.append(Doubt("no stack and no line shows what it did instead", proven, Confidence.MEDIUM))
     return Hypothesis(
-        f"{names(alive).capitalize()} never issued {stall.owed}{doing}",
+        f"{ranks_phrase(alive).capitalize()} never issued {stall.owed}{doing}",
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,
@@ -205,9 +206,11 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     are_most = 2 * len(ranks) > size
     if not ranks or (are_most and not (analysed and len(ranks) < size)):
         return _nothing_outstanding(facts) if stall.kind is StallKind.NOTHING else None
-    citations: list[Citation] = [Line(e, f"the monitored barrier misses {names(e.missing)}") for e in barriers[:3]]
-    citations += [Line(e, f"PyTorch's desync report names {names(e.laggards)}") for e in reports[:3]]
-    citations += [Line(e, f"PyTorch's analyser misses {names(e.missing)}") for e in analysed[:3]]
+    citations: list[Citation] = [
+        Line(e, f"the monitored barrier misses {ranks_phrase(e.missing)}") for e in barriers[:3]
+    ]
+    citations += [Line(e, f"PyTorch's desync report names {ranks_phrase(e.laggards)}") for e in reports[:3]]
+    citations += [Line(e, f"PyTorch's analyser misses {ranks_phrase(e.missing)}") for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
     calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
@@ -218,7 +221,7 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     only = Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own")
     most = Doubt.at_most(Confidence.LOW, "most ranks are outside: the few inside may have made a call too many")
     return Hypothesis(
-        f"{names(ranks).capitalize()} never entered {what}",
+        f"{ranks_phrase(ranks).capitalize()} never entered {what}",
         citations,
         (*([most] if are_most else []), *([] if sure else [only])),
         ranks=Ranks() if are_most else ranks,
@@ -248,7 +251,7 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     elif is_logged:
         doubts = [Doubt(f"{first.by} names it, and no stack shows what it did instead", cause=Confidence.MEDIUM)]
     return Hypothesis(
-        f"{names(ranks).capitalize()} never entered the {first.what} {first.call or ''}".rstrip()
+        f"{ranks_phrase(ranks).capitalize()} never entered the {first.what} {first.call or ''}".rstrip()
         + f", says {first.by}; the others wait there",
         [*cite(reports), *(citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2])],
         doubts,
@@ -266,7 +269,7 @@ def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     says = "each of the others waits for its neighbour, and it is the end of that chain"
     return Hypothesis(
-        f"{names(ranks).capitalize()} never entered {waits[0].op or 'the call'} that the others wait in: {says}",
+        f"{ranks_phrase(ranks).capitalize()} never entered {waits[0].op or 'the call'} that the others wait in: {says}",
         [Line(e, f"rank {e.rank} waited in vain for rank {e.peer} of the group") for e in waits[:4]],
         (Doubt.at_most(Confidence.MEDIUM, "the numbers of its peers count inside their group"),),
         ranks=ranks,
@@ -302,9 +305,9 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     busy = Ranks(e.rank for e in signals if e.rank is not None) - idle
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
         return None
-    says = f"has nothing outstanding, although {names(fired)} gave up on a call"
+    says = f"has nothing outstanding, although {ranks_phrase(fired)} gave up on a call"
     return Hypothesis(
-        f"{names(idle).capitalize()} is not in the call that {names(fired)} gave up on",
+        f"{ranks_phrase(idle).capitalize()} is not in the call that {ranks_phrase(fired)} gave up on",
         [Line(e, f"rank {e.rank} {says}") for e in signals if e.rank in idle][:3],
         (Doubt.at_most(Confidence.LOW, "its last call may be of a group that no line names"),),
         ranks=idle,

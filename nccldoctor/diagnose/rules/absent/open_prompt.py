@@ -15,7 +15,8 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Note
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 
 @rule(CauseClass.NOT_ARRIVED, refuted_by="a later step of the rank, or an answer to the prompt")
@@ -28,7 +29,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not 0 < 2 * len(ranks) < len(facts.case.world):
         return None
     return Hypothesis(
-        f"{names(ranks).capitalize()} {verb(ranks, 'stands', 'stand')} at a prompt that nobody answers",
+        f"{ranks_phrase(ranks).capitalize()} {verb(ranks, 'stands', 'stand')} at a prompt that nobody answers",
         [Line(e, f"rank {e.rank} waits for input, and nothing of it follows") for e in prompts[:3]],
         [Doubt.at_most(Confidence.LOW, "no dump and no stack shows that the others wait")],
         ranks=ranks,

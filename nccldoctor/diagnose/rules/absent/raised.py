@@ -24,8 +24,9 @@ from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
 from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gpu_full, is_host_full, requested_memory
+from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.RAISED
 
@@ -78,7 +79,7 @@ def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, 
     error = failures[0].events[0]
     where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
     wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = names(ranks) if ranks else "a rank"
+    who = ranks_phrase(ranks) if ranks else "a rank"
     return Hypothesis(
         f"{who[0].upper()}{who[1:]} {_what_happened(error, _is_only_logged(facts, failures[0]))}{where}{wait}",
         [*citations, Waiting(stall.call), *lost],

@@ -21,7 +21,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CollectiveTimeout, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 
 @rule(
@@ -53,12 +54,12 @@ def _out_of_step(
 ) -> Hypothesis:
     ahead, own = Ranks(e.rank for e in others if e.rank is not None), Ranks([line.rank or 0])
     counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
-    counted = f"{names(ahead)} {'counts' if len(ahead) == 1 else 'count'} as completed"
+    counted = f"{ranks_phrase(ahead)} {'counts' if len(ahead) == 1 else 'count'} as completed"
     stalled = stalled_of(facts, call)
     assert stalled is not None
-    or_else = f", or the GPU of {names(own)} stands still" if has_issued_more else ""
+    or_else = f", or the GPU of {ranks_phrase(own)} stands still" if has_issued_more else ""
     return Hypothesis(
-        f"{names(own).capitalize()} waits in {line.op} #{call.seq}, which {counted}: one of them skipped or added a call{or_else}",
+        f"{ranks_phrase(own).capitalize()} waits in {line.op} #{call.seq}, which {counted}: one of them skipped or added a call{or_else}",
         [
             Line(line, f"rank {line.rank} still waits in #{call.seq}"),
             Line(others[0], f"rank {others[0].rank} is already in #{others[0].seq}"),

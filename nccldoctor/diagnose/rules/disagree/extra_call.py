@@ -18,7 +18,8 @@ from nccldoctor.diagnose.rules.disagree.missed_call import moved_calls
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 
 @rule(CauseClass.EXTRA_CALL, refuted_by="a record of the same call on its peers")
@@ -52,7 +53,7 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
     entries = [Entry(row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in extra[:3]]
     return Hypothesis(
-        f"{names(ranks).capitalize()} issued one call too many{' before' if breaks else ':'} {stall.texts[call.key]}",
+        f"{ranks_phrase(ranks).capitalize()} issued one call too many{' before' if breaks else ':'} {stall.texts[call.key]}",
         [*entries, Waiting(call)],
         doubts,
         ranks=ranks,

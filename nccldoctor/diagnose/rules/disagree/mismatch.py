@@ -30,7 +30,8 @@ from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 
 def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
@@ -99,7 +100,7 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
             )
             shown = [Entry(row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
             return Hypothesis(
-                f"{names(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
+                f"{ranks_phrase(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
                 (*_size_complaints(facts), *shown),
                 (Doubt.at_most(Confidence.MEDIUM, "its own dump is missing: the size is inferred from all others'"),),
                 ranks=Ranks(silent),
@@ -144,7 +145,8 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         else ""
     )
     return Hypothesis(
-        f"{names(minority).capitalize()} {step}issued another {noun(found.aspect)} than the {len(found.sides[0])} others at {what}: {mine}",
+        f"{ranks_phrase(minority).capitalize()} {step}issued another {noun(found.aspect)}"
+        f" than the {len(found.sides[0])} others at {what}: {mine}",
         evidence,
         doubts,
         ranks=minority,

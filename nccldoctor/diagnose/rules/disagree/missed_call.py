@@ -26,7 +26,8 @@ from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
 from nccldoctor.events import CollectiveMismatch, Note, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
 
@@ -102,7 +103,7 @@ def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
 
 def departure_headline(facts: Facts, ranks: Ranks, found: Departure) -> str:
     """What ranks did; where several ways fit, that they are out of step, and the likeliest way first."""
-    who, place = names(ranks).capitalize(), f"#{found.seq} of {facts.case.groups[found.group].label}"
+    who, place = ranks_phrase(ranks).capitalize(), f"#{found.seq} of {facts.case.groups[found.group].label}"
     did = {way: did.format(place=place) for way, did in _DID.items()}
     if not found.rivals:
         return f"{who} {did[found.way]}: from there its calls are off by {'one' if found.count == 1 else found.count}"
@@ -146,7 +147,7 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         citations.append(Entry(item.row, f"rank {item.rank} issued this where {stall.texts[item.call.key]} was due"))
         citations.append(Entry(item.expected, item.source))
     return Hypothesis(
-        f"{names(ranks).capitalize()} skipped {stall.texts[call.key]} and went on; the others still wait in it",
+        f"{ranks_phrase(ranks).capitalize()} skipped {stall.texts[call.key]} and went on; the others still wait in it",
         [*citations, Waiting(call)],
         () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"),),
         ranks=ranks,
@@ -163,11 +164,13 @@ def _fewer_than_peers(facts: Facts, stall: ObservedStall, changes: Sequence[Orde
     citations: list[Citation] = []
     for change in changes[:3]:
         citations.append(Entry(change.row, f"rank {change.rank} issued this first"))
-        citations.append(Entry(change.expected, f"{names(change.witnesses)} issued this there, behind the same calls"))
+        citations.append(
+            Entry(change.expected, f"{ranks_phrase(change.witnesses)} issued this there, behind the same calls")
+        )
     call = next((c for c in stall.calls if c.group == first.group and first.rank in c.missing | c.queued), None)
     others = [change for change in changes if change.rival]
     return Hypothesis(
-        f"{names(ranks).capitalize()} skipped a call of {facts.case.groups[first.group].label} and went on: at each later call of "
+        f"{ranks_phrase(ranks).capitalize()} skipped a call of {facts.case.groups[first.group].label} and went on: at each later call of "
         "another group its peers have issued more of them",
         [*citations, *([Waiting(call)] if call is not None else [])],
         [Doubt("the calls fit as well if it issued a call of another group too often", cause=Confidence.MEDIUM)]
@@ -221,7 +224,7 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     peer = min(call.completed)
     left = f"left the order of calls before #{call.seq} of {facts.case.groups[call.group].label}"
     return Hypothesis(
-        f"{names(unusual).capitalize()} {left}, and the others went on without it",
+        f"{ranks_phrase(unusual).capitalize()} {left}, and the others went on without it",
         [*citations, Dump(peer, f"rank {peer} finished #{call.seq} and went on")],
         (Doubt.at_most(Confidence.MEDIUM, "its next calls are not known: it may have skipped calls or added one"),),
         ranks=Ranks(unusual),
@@ -293,7 +296,7 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations: list[Citation] = [Line(done[r], f"rank {r} says that it is done with the loop") for r in ranks]
     citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
-        f"{names(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
+        f"{ranks_phrase(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
         [*citations, Waiting(stall.call)],
         [Doubt("no other rank ever printed the end of an epoch", cause=Confidence.MEDIUM)] if alone else [],
         ranks=ranks,
@@ -322,7 +325,7 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     others = [e for r in facts.case.world - ranks for e in facts.liveness.activity(r).secondary_errors[:1]]
     return Hypothesis(
-        f"{names(ranks).capitalize()} left out a batch, and no other rank did: it skipped the calls of that batch",
+        f"{ranks_phrase(ranks).capitalize()} left out a batch, and no other rank did: it skipped the calls of that batch",
         [
             *(Line(e, f"rank {e.rank} goes on without a batch") for e in skipped[:2]),
             *(Line(e, f"rank {e.rank} gave up on a call") for e in others[:3]),

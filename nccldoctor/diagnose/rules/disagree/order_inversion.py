@@ -20,8 +20,9 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs import traceback_diffs
 from nccldoctor.diagnose.signs.call_order import OrderBreak
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import COMPLETED
+from nccldoctor.words.names import ranks_phrase
 
 
 @rule(CauseClass.ORDER_INVERSION, refuted_by="the same order of both calls on all ranks that are in both groups")
@@ -36,7 +37,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     what = " and ".join(stall.texts[call.key] for call in stall.calls[:2])
     who = "the order of issue differs between ranks"
     if odd:
-        who = f"{names(odd).capitalize()} issued them in another order than the majority"
+        who = f"{ranks_phrase(odd).capitalize()} issued them in another order than the majority"
     return Hypothesis(
         f"{what} wait for each other: {who}",
         [Waiting(call, 2) for call in stall.calls[:3]],
@@ -72,7 +73,7 @@ def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypot
         doubts.append(Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"))
     order = f"{what} before {stall.texts[first.call.key]}, the others the other way round"
     return Hypothesis(
-        f"{names(ranks).capitalize()} issued {order}: both wait for each other",
+        f"{ranks_phrase(ranks).capitalize()} issued {order}: both wait for each other",
         citations + [Waiting(call, 2) for call in stall.calls[:3]],
         doubts,
         ranks=ranks,

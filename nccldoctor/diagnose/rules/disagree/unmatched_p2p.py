@@ -20,7 +20,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
@@ -69,7 +70,7 @@ def _headline(call: StuckCall, culprit: Ranks) -> str:
     if not culprit:
         return f"One end of the send from rank {sender} to rank {receiver} is missing"
     end = f"send to rank {receiver}" if receiver not in culprit else f"receive from rank {sender}"
-    return f"{names(culprit).capitalize()} never posted its {end} and went on"
+    return f"{ranks_phrase(culprit).capitalize()} never posted its {end} and went on"
 
 
 def _citations(
@@ -94,7 +95,7 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     where = "in a send or a receive that the recorder does not note; which end is missing is not known"
     return Hypothesis(
-        f"All waiting ends at {names(stall.ranks)}, {where}",
+        f"All waiting ends at {ranks_phrase(stall.ranks)}, {where}",
         [*lines, Waiting(stall.call)],
         (
             Doubt.at_most(

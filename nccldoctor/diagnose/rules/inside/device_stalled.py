@@ -19,7 +19,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 FAR_BEHIND = 8
 """Completed calls between a rank and its peers that no snapshot of a running job shows."""
@@ -61,7 +62,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
     where = f"is complete on {peers} and not on {'it' if len(stopped) == 1 else 'them'}"
     return Hypothesis(
-        f"The GPU of {names(stopped)} stopped: {stall.what} {where}, while the host went on",
+        f"The GPU of {ranks_phrase(stopped)} stopped: {stall.what} {where}, while the host went on",
         [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
         doubts,
         ranks=stopped,

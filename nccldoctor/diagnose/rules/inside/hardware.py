@@ -19,7 +19,8 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.HARDWARE
 
@@ -51,7 +52,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
     kind = _board_word(event)
-    who = f"The {kind} of {names(ranks)}" if ranks else _nameless_boards(event, found)
+    who = f"The {kind} of {ranks_phrase(ranks)}" if ranks else _nameless_boards(event, found)
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     doubts = _doubts_about_owner(
         ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named), kind
@@ -87,7 +88,7 @@ def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str
             )
         ]
     if is_left:
-        return [Doubt(f"no line says that the {kind} is that of {names(ranks)}", ranks=Confidence.MEDIUM)]
+        return [Doubt(f"no line says that the {kind} is that of {ranks_phrase(ranks)}", ranks=Confidence.MEDIUM)]
     if len(ranks) == 1:
         return []
     says = "boards of several ranks failed" if ranks else f"no line says whose {kind} it is"

@@ -20,8 +20,9 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import endpoint_address
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_unresponsive_peer
+from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.NETWORK
 
@@ -65,7 +66,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     wait = f"; {stall.what} cannot end" if stall.call is not None else ""
     verb = "report" if len(first.ranks) > 1 else "reports"
     what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
-    who = names(first.ranks).capitalize() if first.ranks else next((e.host for e in first.events if e.host), "A host")
+    who = (
+        ranks_phrase(first.ranks).capitalize()
+        if first.ranks
+        else next((e.host for e in first.events if e.host), "A host")
+    )
     doubts = (
         []
         if ports
@@ -104,7 +109,7 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
     what = _what(failure.events[0]).replace(f" to {end}", "")
     return Hypothesis(
-        f"{names(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
+        f"{ranks_phrase(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
         evidence,
         (Doubt.at_most(Confidence.MEDIUM, "the adapter, the path or the whole host may be at fault"),),
         ranks=failure.suspects,

@@ -21,7 +21,7 @@ from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import names, verb
+from nccldoctor.words.names import ranks_phrase, verb
 
 
 @rule(
@@ -39,12 +39,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     whole = is_shown_whole(facts, call)
     if len(call.inside) < 2 and not whole:
         return None  # one rank's word: whoever it waits for may be anybody
-    waiting = f"{names(call.inside).capitalize()} {verb(call.inside, 'waits', 'wait')} in {stall.what}"
+    waiting = f"{ranks_phrase(call.inside).capitalize()} {verb(call.inside, 'waits', 'wait')} in {stall.what}"
     if call.completed:
-        passed = f"{names(call.completed)} {verb(call.completed, 'has', 'have')} passed"
+        passed = f"{ranks_phrase(call.completed)} {verb(call.completed, 'has', 'have')} passed"
         headline = f"{waiting}, which {passed}; nobody is shown to be missing"
     elif whole:
-        headline = f"{names(call.entered).capitalize()} are all in {stall.what} and it does not end"
+        headline = f"{ranks_phrase(call.entered).capitalize()} are all in {stall.what} and it does not end"
     else:
         headline = f"{waiting}; nobody is shown to be missing"
     return Hypothesis(headline, [Waiting(call, 4)], [*_doubts(facts, stall, call, whole)], call=call)

@@ -45,8 +45,9 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import why_unreachable
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
+from nccldoctor.words.names import ranks_phrase, verb
 
 REFUTED = "a completed call of the same group"
 
@@ -84,7 +85,7 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     absent, missing = _missing_at_barrier(waiting)
     if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
         return None
-    who = names(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
+    who = ranks_phrase(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
     return Hypothesis(
         f"The job did not come up as far as was read: {who} had not joined",
         tuple(Line(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
@@ -151,8 +152,8 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
 def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
     """The ranks that stand in each other's way, in words; "" where none do."""
     if sharing:
-        return f"{names(sharing)} are not alone on their GPU"
-    return f"two processes came as {names(doubled)}" if doubled else ""
+        return f"{ranks_phrase(sharing)} are not alone on their GPU"
+    return f"two processes came as {ranks_phrase(doubled)}" if doubled else ""
 
 
 def _is_of_one_process(event: Event) -> bool:
@@ -266,7 +267,7 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
     return Hypothesis(
-        f"The first collective of {names(call.inside)} never completed, and nobody is shown to be missing: the "
+        f"The first collective of {ranks_phrase(call.inside)} never completed, and nobody is shown to be missing: the "
         "communicator may not have come up",
         (Waiting(call, 4),),
         (Doubt.at_most(Confidence.LOW, "any member may be late to its first call"),),
@@ -292,7 +293,7 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
-        f"{names(inside).capitalize()} wait for a new process group; {names(outside)} did not call to create it",
+        f"{ranks_phrase(inside).capitalize()} wait for a new process group; {ranks_phrase(outside)} did not call to create it",
         evidence,
         (
             Doubt.at_most(Confidence.MEDIUM, "the other ranks may still be on their way")
@@ -365,10 +366,10 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
         others = "one other did, and did not complete it"
         if len(begun) > 1:
             others = f"{len(begun)} others did, and none completed it"
-        headline = f"{names(absent).capitalize()} {never} a communicator of {size} ranks; {others}"
+        headline = f"{ranks_phrase(absent).capitalize()} {never} a communicator of {size} ranks; {others}"
         doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, "no line of the missing rank was read")]
     else:
-        unread = f"; of {names(absent)} no start is on record" if is_world and absent else ""
+        unread = f"; of {ranks_phrase(absent)} no start is on record" if is_world and absent else ""
         headline = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unread}"
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
         doubts = [
@@ -402,11 +403,11 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     unjoined = unjoined or _unaccounted(facts, missing)
     too_many = _too_many_at_barrier(errors)
     if absent:
-        what = f"{names(absent)} never entered its first call"
+        what = f"{ranks_phrase(absent)} never entered its first call"
     elif too_many is not None:
         what = too_many
     elif unjoined:
-        what = f"{names(unjoined)} did not join"
+        what = f"{ranks_phrase(unjoined)} did not join"
     else:
         what = _not_launched(rendezvous) or _without_a_rank(errors, missing)
     ranks = absent or (unjoined if too_many is None else Ranks())
@@ -475,7 +476,7 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     late: Mapping[int, Event] = {} if named else _began_after_others_gave_up(facts, reports)
     absent = named or Ranks(late)
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    who = names(absent) if absent else "at least one process"
+    who = ranks_phrase(absent) if absent else "at least one process"
     why = f"; {verb(absent, 'it', 'they')} began to connect after others had given up" if late else ""
     known = Doubt(f"{by} says that processes are missing, and not why", cause=Confidence.MEDIUM)
     unnamed = Doubt.at_most(Confidence.MEDIUM, f"no line of {by} says who is missing")
@@ -524,7 +525,7 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     shown = list(facts.case.of(CollectiveTimeout))[:2]
     line = shown[0]
     return Hypothesis(
-        f"A process could not reach the store until it gave up, and {names(waiting)} waits in {line.op}: it may never have joined",
+        f"A process could not reach the store until it gave up, and {ranks_phrase(waiting)} waits in {line.op}: it may never have joined",
         (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
         (Doubt.at_most(Confidence.LOW, "no line ties that process to the call"),),
         stalled=line.stalled(waiting),

@@ -23,7 +23,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 _WORDS = {
     Measure.DURATION: "arrived",
@@ -93,7 +94,7 @@ def _told_late(facts: Facts, late: list[LateRank]) -> str:
     worst = max(late, key=lambda one: one.share)
     group = facts.case.groups[worst.group].label
     return (
-        f"{names(who).capitalize()} {verb(who, 'comes', 'come')} late again and again, by {worst.seconds:.2f} s in "
+        f"{ranks_phrase(who).capitalize()} {verb(who, 'comes', 'come')} late again and again, by {worst.seconds:.2f} s in "
         f"{worst.late_calls} of {worst.compared} calls of {group}: {worst.share:.0%} of the time is spent waiting for "
         f"{verb(who, 'it', 'them')}"
     )

@@ -17,7 +17,8 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import SlowReport
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.ranks import Ranks, names, verb
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
 
 
 @rule(CauseClass.STRAGGLER, refuted_by="a later report of that tool without the rank")
@@ -32,7 +33,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = newest.slow if newest.of == "rank" else Ranks()
     if stall.kind is StallKind.ABSENT and not (ranks and stall.ranks <= ranks):
         return None
-    who = names(ranks).capitalize() if ranks else f"Node {newest.slow}"
+    who = ranks_phrase(ranks).capitalize() if ranks else f"Node {newest.slow}"
     ran = "" if ranks else "; no file says which ranks run there"
     return Hypothesis(
         f"{who} {verb(newest.slow, 'is', 'are')} slower than the others, says {newest.by}{ran}",

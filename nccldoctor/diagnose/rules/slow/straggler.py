@@ -26,8 +26,9 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
-from nccldoctor.model.ranks import Ranks, names
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import elapsed_seconds
+from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.STRAGGLER
 
@@ -72,7 +73,7 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
         Entry(rows[r], f"rank {r} had been waiting since then") for r in [q for q in rows if q not in late][:2]
     ]
     return Hypothesis(
-        f"{names(late).capitalize()} reached {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
+        f"{ranks_phrase(late).capitalize()} reached {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
         f"late; the limit is {limit:.0f} s",
         evidence,
         (),
@@ -98,7 +99,7 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         for rank, e in done.items()
     ]
     return Hypothesis(
-        f"{names(done).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
+        f"{ranks_phrase(done).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
         [*evidence, Waiting(stall.call)],
         list(_doubts_of_work(facts, done, limit)),
         ranks=Ranks(done),
@@ -158,7 +159,7 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
         later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
         if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
             return Hypothesis(
-                f"Rank 0 was still working when {names(waiting)} gave up in {first.op}: late, not stuck",
+                f"Rank 0 was still working when {ranks_phrase(waiting)} gave up in {first.op}: late, not stuck",
                 (
                     Line(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
                     *(Line(e, f"rank {e.rank} had given up") for e in gave_up[:3]),

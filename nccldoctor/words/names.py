@@ -1,13 +1,12 @@
-"""Names as an engineer says them: ``ALLGATHER #128``, ``TP 1``, ``rank 3``, ``120 ranks``."""
+"""Names as an engineer says them: ``ranks 0-3, 7``, ``ALLGATHER #128``, ``TP 1``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Standing, WaitedCall
-from nccldoctor.reports.parts.sanitize import line
-from nccldoctor.reports.parts.wording import few
+from nccldoctor.words.sanitize import line
 
 KINDS = (
     ("TENSOR", "TP"),
@@ -19,8 +18,24 @@ KINDS = (
 )
 """What the description of a process group holds, and the letters that engineers use for it."""
 
-NAMED_RANKS = 4
-"""Ranks that a short name lists one by one."""
+
+def few(ranks: Ranks, spans: int = 8) -> str:
+    """At most ``spans`` runs of a rank set: ``0-3, 8-11 and 41 more``."""
+    runs = ranks.spans()
+    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:spans])
+    more = sum(b - a + 1 for a, b in runs[spans:])
+    return f"{shown} and {more:,} more" if more else shown
+
+
+def ranks_phrase(of: Iterable[int], spans: int = 8) -> str:
+    """``rank 5``, ``ranks 0-3, 7``, ``no rank``; a long set is cut after ``spans`` runs."""
+    ranks = Ranks(of)
+    return f"rank{'s' if len(ranks) > 1 else ''} {few(ranks, spans)}" if ranks else "no rank"
+
+
+def verb(ranks: Ranks, one: str, many: str) -> str:
+    """The form of a verb that fits the number of ranks."""
+    return one if len(ranks) == 1 else many
 
 
 def op_name(op: str | None) -> str:
@@ -49,31 +64,3 @@ def group_title(label: str) -> str:
         return f"group {name}" if name.removeprefix("#").isdigit() else name
     name = kind_name(match[1])
     return name if name == "default group" else f"{name} {line(match[2], 40)}"
-
-
-def ranks_title(ranks: Ranks) -> str:
-    """``rank 1``, ``ranks 2, 6``, ``ranks 8-15``, ``480 ranks``."""
-    if len(ranks) == 1:
-        return f"rank {min(ranks)}"
-    spans = ranks.spans()
-    return f"ranks {few(ranks)}" if len(spans) <= NAMED_RANKS else f"{len(ranks):,} ranks"
-
-
-def waited_title(call: WaitedCall | None) -> str:
-    """``TP 1 · ALLREDUCE #9``; of many groups of one kind ``84 DP groups · ALLREDUCE #2115``."""
-    if call is None:
-        return ""
-    name = call_title(call.op, call.seq)
-    if not call.groups:
-        return name
-    groups = (
-        group_title(call.groups[0]) if len(call.groups) == 1 else f"{len(call.groups)} {kind_name(call.kind)} groups"
-    )
-    return f"{groups} · {name}"
-
-
-def place_title(standing: Standing) -> str:
-    """Where ranks stand: in a call, else in the function of their stacks, else in no collective."""
-    if standing.call is not None:
-        return waited_title(standing.call)
-    return f"in {line(standing.frame, 60)}" if standing.frame else "not in a collective"

@@ -6,7 +6,8 @@ import pytest
 
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
-from nccldoctor.reports.parts import names
+from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words import names
 
 
 @pytest.mark.parametrize(
@@ -33,15 +34,18 @@ def test_a_call_goes_without_what_only_the_code_knows(op: str | None, seq: int |
 
 
 def test_few_ranks_are_named_and_many_are_counted() -> None:
-    assert names.ranks_title(Ranks([3])) == "rank 3"
-    assert names.ranks_title(Ranks([0, 1, 2, 7])) == "ranks 0-2, 7"
-    assert names.ranks_title(Ranks(range(0, 100, 2))) == "50 ranks"
+    assert standing_titles.ranks_title(Ranks([3])) == "rank 3"
+    assert standing_titles.ranks_title(Ranks([0, 1, 2, 7])) == "ranks 0-2, 7"
+    assert standing_titles.ranks_title(Ranks(range(0, 100, 2))) == "50 ranks"
 
 
 def test_where_ranks_stand() -> None:
     call = WaitedCall(
         "DATA_PARALLEL_GROUP", "_REDUCE_SCATTER_BASE", 5, ("DATA_PARALLEL_GROUP (1)", "DATA_PARALLEL_GROUP (2)")
     )
-    assert names.place_title(Standing(Ranks([1]), Involvement.WAITING, call=call)) == "2 DP groups · REDUCE_SCATTER #5"
-    assert names.place_title(Standing(Ranks([1]), Involvement.CULPRIT, frame="load")) == "in load"
-    assert names.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "not in a collective"
+    assert (
+        standing_titles.place_title(Standing(Ranks([1]), Involvement.WAITING, call=call))
+        == "2 DP groups · REDUCE_SCATTER #5"
+    )
+    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT, frame="load")) == "in load"
+    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "not in a collective"

@@ -1,0 +1,39 @@
+"""Where ranks stand, in a short title: ``TP 1 · ALLREDUCE #9``, ``in save_checkpoint``, ``120 ranks``."""
+
+from __future__ import annotations
+
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.standings import Standing, WaitedCall
+from nccldoctor.words.names import call_title, few, group_title, kind_name
+from nccldoctor.words.sanitize import line
+
+NAMED_RANKS = 4
+"""Ranks that a short name lists one by one."""
+
+
+def ranks_title(ranks: Ranks) -> str:
+    """``rank 1``, ``ranks 2, 6``, ``ranks 8-15``, ``480 ranks``."""
+    if len(ranks) == 1:
+        return f"rank {min(ranks)}"
+    spans = ranks.spans()
+    return f"ranks {few(ranks)}" if len(spans) <= NAMED_RANKS else f"{len(ranks):,} ranks"
+
+
+def waited_title(call: WaitedCall | None) -> str:
+    """``TP 1 · ALLREDUCE #9``; of many groups of one kind ``84 DP groups · ALLREDUCE #2115``."""
+    if call is None:
+        return ""
+    name = call_title(call.op, call.seq)
+    if not call.groups:
+        return name
+    groups = (
+        group_title(call.groups[0]) if len(call.groups) == 1 else f"{len(call.groups)} {kind_name(call.kind)} groups"
+    )
+    return f"{groups} · {name}"
+
+
+def place_title(standing: Standing) -> str:
+    """Where ranks stand: in a call, else in the function of their stacks, else in no collective."""
+    if standing.call is not None:
+        return waited_title(standing.call)
+    return f"in {line(standing.frame, 60)}" if standing.frame else "not in a collective"
