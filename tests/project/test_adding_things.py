@@ -96,7 +96,7 @@ def test_the_samples_are_tested(checkout: Checkout) -> None:
 
 def test_the_rule_is_asked_and_the_remedy_is_offered(checkout: Checkout) -> None:
     document = json.loads(checkout.command("analyze", str(checkout.logs), "--format", "json"))
-    assert document["verdict"]["headline"] == "Rank 3: waiting for the shard cache"
+    assert document["verdict"]["headline"] == "Rank 3 waited for the shard cache."
     remedy = document["remedies"][0]
     assert (remedy["id"], remedy["fit"]) == ("shard-cache", "strong")
     assert any("the shard cache keeps rank 3 waiting" in str(check) for check in remedy["checks"])
