@@ -22,6 +22,18 @@
     var shape = event.target.closest("[data-ranks]");
     if (shape) { choose(parseInt(shape.getAttribute("data-ranks"), 10)); }
   });
+  function unpacked(id) {
+    var raw = atob(document.getElementById(id).textContent.trim()), bytes = new Uint8Array(raw.length);
+    for (var i = 0; i < raw.length; i++) { bytes[i] = raw.charCodeAt(i); }
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+  document.getElementById("download").addEventListener("click", function () {
+    unpacked("document").then(function (text) {
+      var link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], {type: "application/json"}));
+      link.download = "nccldoctor.json"; link.click(); URL.revokeObjectURL(link.href);
+    });
+  });
   document.getElementById("clear").addEventListener("click", clear);
   document.addEventListener("keydown", function (event) {
     if (event.key === "Escape") { clear(); }

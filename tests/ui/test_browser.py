@@ -16,7 +16,7 @@ from builders import fixtures_diagnoses
 
 import nccldoctor
 from nccldoctor.cli import demo
-from nccldoctor.reports import html
+from nccldoctor.reports import html, json_document
 from nccldoctor.reports.plotly import interactive
 
 pytestmark = pytest.mark.browser
@@ -123,9 +123,9 @@ def test_every_fact_is_there_without_scripts(browser, written, name):
     texts = []
     for scripts in (True, False):
         with Visit(browser, written[name], java_script_enabled=scripts) as visit:
-            texts.append(visit.page.inner_text("body").replace("Copy ticket", ""))
+            texts.append(visit.page.inner_text("body").replace("Copy ticket", "").replace("Download JSON", ""))
 
-    assert re.sub(r"\s+", " ", texts[0]) == re.sub(r"\s+", " ", texts[1])
+    assert texts[0].split() == texts[1].split()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -199,6 +199,17 @@ def test_buttons_that_need_a_script_are_hidden_without_one(browser, written):
     with Visit(browser, written["eight ranks"], java_script_enabled=False) as visit:
         assert not visit.page.is_visible("[data-copy]")
         assert not visit.page.is_visible("#search")
+        assert not visit.page.is_visible("#download")
+
+
+def test_the_document_in_the_page_is_that_of_the_command(browser, written, tmp_path):
+    with Visit(browser, written["many ranks"]) as visit:
+        with visit.page.expect_download() as download:
+            visit.page.click("#download")
+        download.value.save_as(tmp_path / "nccldoctor.json")
+
+    found = (tmp_path / "nccldoctor.json").read_text(encoding="utf-8")
+    assert found == json_document.to_json(PAGES["many ranks"]())
 
 
 def test_the_card_of_a_notebook_is_legible_in_the_dark_wherever_it_is_shown(browser, tmp_path):
@@ -332,15 +343,11 @@ def test_axe_finds_nothing_in_panels(browser, zoomable):
     assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found.response["violations"]] == []
 
 
-def test_a_page_of_many_ranks_loads_at_once(browser, tmp_path):
+def test_a_page_of_many_ranks_has_few_elements(browser, tmp_path):
     path = tmp_path / "large.html"
     path.write_text(html.page(fixtures_diagnoses.large(16384)), encoding="utf-8", newline="\n")
-    times = []
-    for _ in range(5):
-        with Visit(browser, path.as_uri()) as visit:
-            times.append(visit.page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-
-    assert sorted(times)[2] <= 500
+    with Visit(browser, path.as_uri()) as visit:
+        assert visit.page.evaluate("document.querySelectorAll('*').length") < 6_000
 
 
 def _photograph(browser, path):
