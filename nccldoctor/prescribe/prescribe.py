@@ -25,6 +25,7 @@ from nccldoctor.prescribe.conditions import (
     survey_case,
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
+from nccldoctor.prescribe.culprit_frame import culprit_frame
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.restart import decide, fault_hosts
 from nccldoctor.words.names import ranks_phrase
@@ -220,6 +221,12 @@ def _unreached(survey: Survey) -> dict[str, object]:
     return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
 
 
+def _frame(finding: Finding, survey: Survey) -> dict[str, object]:
+    """The function, and the file with the line, of the user's code that the culprit was in."""
+    frame = culprit_frame(finding, survey)
+    return {"frame": frame.function, "frame_at": frame.place} if frame is not None else {}
+
+
 def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
     """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
     if hosts := survey.machines_of(ranks):
@@ -248,6 +255,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "pid": case.rank_pid.get(rank),
         "device": case.rank_device.get(rank),
         **_unreached(survey),
+        **_frame(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),
         "group": stalled.group if stalled else None,

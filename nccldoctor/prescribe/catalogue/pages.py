@@ -49,7 +49,8 @@ def remedy_page(entry: Entry) -> str:
 def _line_of(step: Step) -> str:
     """A step with the condition that it is for."""
     where = f" (only where {code_span(clause_line(step.when))})" if step.when else ""
-    return step_line(step, {}) + where
+    running = {"running": " (while the job runs)", "ended": " (after the job has ended)"}.get(step.while_ or "", "")
+    return step_line(step, {}) + where + running
 
 
 def _escape_blanks(text: str) -> str:

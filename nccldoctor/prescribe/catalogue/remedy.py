@@ -45,7 +45,8 @@ class Clause:
 class Step:
     """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise.
 
-    A step with ``when`` is for those findings alone that meet this condition.
+    A step with ``when`` is for those findings alone that meet this condition; one with ``while_`` for a job that is still running,
+    or for one that has ended.
     """
 
     text: str | None = None
@@ -53,6 +54,7 @@ class Step:
     where: str | None = None
     expect: str | None = None
     read_only: bool = True
+    while_: str | None = None
     when: Clause | None = None
 
 
@@ -118,7 +120,8 @@ def _read_steps(items: Iterable[Any]) -> tuple[Step, ...]:
 
 def _read_step(table: Mapping[str, Any]) -> Step:
     when = {"when": _clause(table["when"])} if "when" in table else {}
-    return Step(**(_trimmed(table) | when))
+    plain = {"while_" if key == "while" else key: value for key, value in _trimmed(table).items()}
+    return Step(**(plain | when))
 
 
 def _trimmed(table: Mapping[str, Any]) -> dict[str, Any]:

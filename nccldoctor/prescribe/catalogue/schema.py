@@ -60,6 +60,11 @@ class Step(Strict):
     where: Line | None = Field(None, description="Where to run it, in words: on the host of a rank, on a login node.")
     expect: Line | None = Field(None, description="What its output shows if this is the cause.")
     read_only: bool = Field(True, description="Whether the command changes nothing.")
+    while_: Literal["running", "ended"] | None = Field(
+        None,
+        alias="while",
+        description="The step is for a job that still runs, or for one that has ended; else for both.",
+    )
     when: Any = None
 
     @classmethod

@@ -23,6 +23,8 @@ PLACEHOLDERS = {
     "group": "the group",
     "op": "the stalled call",
     "seq": "the stalled call",
+    "frame": "the function it was in",
+    "frame_at": "that line",
     "unreached_host": "the host that was not reached",
     "unreached_port": "its port",
     "waiting_rank": "a waiting rank",

@@ -234,6 +234,15 @@ def test_a_step_reads_as_one_line():
     assert code_span("a`b") == "``a`b``"
 
 
+def test_a_step_may_wait_for_the_job_to_run_or_to_end():
+    data = tomllib.loads(next(BUILT_IN.glob("*/busy-elsewhere.toml")).read_text(encoding="utf-8"))
+    data["confirm"] = [{"text": "Look", "while": "running"}]
+    assert [step.while_ for step in remedy_of(data).confirm] == ["running"]
+    assert schema.remedy().model_validate(data).confirm[0].while_ == "running"
+    with pytest.raises(ValueError, match="running"):
+        schema.remedy().model_validate(data | {"confirm": [{"text": "Look", "while": "asleep"}]})
+
+
 def test_search_and_explain():
     assert [e.remedy.id for e in CATALOGUE.search("checkpoint slow")] == ["checkpoint-save-slow"]
     assert CATALOGUE.search("there is no such thing") == ()

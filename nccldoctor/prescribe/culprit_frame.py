@@ -1,0 +1,78 @@
+"""Finds the line of the user's own code that the culprit was in: the first line to open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nccldoctor.align.stack_activity import user_frame
+from nccldoctor.events import ExceptionRaised, Stack
+from nccldoctor.model import CauseClass, Family, Finding
+from nccldoctor.model.stack_frames import parse_frame
+from nccldoctor.prescribe.conditions.survey import Survey
+
+_NAMED = 8
+"""Culprits whose frames are sought; more of them share no line that is worth opening first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritFrame:
+    """A function of the user's code, and its file with the line."""
+
+    function: str
+    place: str
+
+
+def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
+    """The innermost user frame of the first culprit that left one.
+
+    Of an exception that is where it was raised, of a call that differs where it was made, of any other culprit where its newest stack is.
+    """
+    ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
+    if finding.cause is CauseClass.RAISED:
+        found = _raised_in(ranks, survey)
+    elif finding.family is Family.DISAGREE:
+        found = _called_in(finding, ranks, survey)
+    elif finding.family in (Family.ABSENT, Family.SLOW):
+        found = _stood_in(ranks, survey)
+    else:
+        return None
+    return next(filter(None, map(_user_frame, found)), None)
+
+
+def _raised_in(ranks: Collection[int | None], survey: Survey) -> Iterator[tuple[str, ...]]:
+    for raised in survey.surveyed(ExceptionRaised):
+        event = raised.event
+        if raised.rank in ranks and isinstance(event, ExceptionRaised) and event.origin == "own":
+            yield event.frames or ((event.frame,) if event.frame else ())
+
+
+def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterator[tuple[str, ...]]:
+    """The stacks of the stalled call, as the culprits' dumps hold them."""
+    case, call = survey.case, finding.stalled
+    if call is None or call.seq is None or not len(case.calls):
+        return
+    numbers = case.calls.p2p_seq if call.kind == "p2p" else case.calls.seq
+    is_of_culprit = np.isin(case.call_rank, np.array(list(ranks), dtype=np.int64))
+    for row in np.flatnonzero((numbers == call.seq) & is_of_culprit & (case.calls.stack > 0))[:64].tolist():
+        group = int(case.call_group[row])
+        if group >= 0 and call.group in (None, case.groups[group].label, case.groups[group].uid):
+            stack = case.vocabulary.stacks[int(case.calls.stack[row])]
+            yield tuple(f"{name} ({file}:{line})" for name, file, line in stack)
+
+
+def _stood_in(ranks: Iterable[int], survey: Survey) -> Iterator[tuple[str, ...]]:
+    for rank in ranks:
+        stacks = survey.stacks.get(rank, ())
+        threads: list[Stack] = [stack for stack in stacks if stack.main] or list(stacks)
+        yield from (stack.frames for stack in sorted(threads, key=lambda stack: -stack.look))
+
+
+def _user_frame(frames: tuple[str, ...]) -> CulpritFrame | None:
+    own = user_frame(frames)
+    parsed = parse_frame(own) if own is not None else None
+    if parsed is None or parsed[2] is None:
+        return None
+    return CulpritFrame(parsed[0], f"{parsed[1]}:{parsed[2]}")
