@@ -169,7 +169,7 @@ def _status_line(diagnosis: Diagnosis) -> Status:
         tone=facts.tone(finding),
         kind=kind,
         situation="" if is_kind else situation,
-        cause=wording.TITLES[finding.cause],
+        cause=wording.title(finding),
         class_name=finding.cause.value,
         level=level,
         bars=bars,

@@ -33,7 +33,7 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
     """Missing input first, then one thing to confirm, one to do, one to hand over, and the restart; never empty."""
     finding, action = diagnosis.verdict, diagnosis.action
     steps = [
-        Step("Missing", _sentence(f"{as_text(item.what)}, from {item.where}"))
+        Step("Missing", prose.full_sentence(f"{as_text(item.what)}, from {item.where}"))
         for item in missing_inputs.wanted(diagnosis)
     ]
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
@@ -54,17 +54,13 @@ def first_steps(diagnosis: Diagnosis) -> tuple[Step, ...]:
         steps.append(Step("Do", "Nothing, as far as this input tells."))
     else:
         restart = wording.RESTARTS.get(action.restart, wording.RESTARTS["unknown"])
-        steps.append(Step("Restart", f"{restart} {_sentence(as_text(action.why))}".strip()))
+        steps.append(Step("Restart", f"{restart} {prose.full_sentence(as_text(action.why))}".strip()))
     return tuple(steps)
 
 
 def _was_little_read(finding: Finding) -> bool:
     """True when nothing wrong was found, but most of the job was not read: reading the rest comes first."""
     return finding.family is Family.NONE and finding.confidence is Confidence.LOW
-
-
-def _sentence(text: str) -> str:
-    return prose.sentence(text) + ("" if not text or text.endswith((".", "!", "?", "…")) else ".")
 
 
 def as_text(text: str) -> str:

@@ -13,14 +13,14 @@ ROWS = 24
 """Rows on the page; the JSON has all."""
 
 WORDS = {
-    EventRole.INITIATING: "began it",
-    EventRole.CASCADE: "followed",
-    EventRole.TEAR_DOWN: "tear-down",
-    EventRole.UNRELATED: "not related",
+    EventRole.INITIATING: "started it",
+    EventRole.CASCADE: "consequence",
+    EventRole.TEAR_DOWN: "shutdown",
+    EventRole.UNRELATED: "unrelated",
 }
 """The word for each role, in the order in which rows are kept."""
 
-CAUSE = "first cause"
+CAUSE = "root cause"
 
 
 @dataclass(frozen=True, slots=True)

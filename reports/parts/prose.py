@@ -61,3 +61,8 @@ def plain(text: str) -> str:
 def sentence(text: str) -> str:
     """``text`` with a capital first letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]
+
+
+def full_sentence(text: str) -> str:
+    """``text`` with a capital first letter and a full stop, unless it ends in another mark."""
+    return sentence(text) + ("" if not text or text.endswith((".", "!", "?", "…")) else ".")

@@ -1,4 +1,4 @@
-"""The words that all reports share: names of classes and roles, counts, durations, the summary."""
+"""The words that all reports share: titles of classes, roles, confidence, and the summary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding,
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
-from nccldoctor.words import names, numbers, times
+from nccldoctor.reports.parts import prose
+from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
 
 
@@ -23,25 +24,25 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     if is_open and job.world_at_least > len(call.entered):
         return f"{len(call.entered):,} of {world(job)} arrived"
     if learned == "log" or call.group == NOT_NAMED or is_open:
-        return f"{numbers.plural(len(call.entered), 'rank')} arrived, of how many is not known"
+        return f"{numbers.plural(len(call.entered), 'rank')} arrived (group size unknown)"
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
-    seen = "are seen to have arrived" if call.unseen else "arrived"
-    return f"{len(call.entered):,} of {numbers.plural(len(members), noun)} {seen}"
+    least = "at least " if call.unseen else ""
+    return f"{least}{len(call.entered):,} of {numbers.plural(len(members), noun)} arrived"
 
 
 def world(job: Job) -> str:
-    """The number of ranks of the job: ``8 ranks``, ``at least 16 ranks``, or that it is not known."""
+    """The number of ranks of the job: ``8 ranks``, ``at least 16 ranks``, ``world size unknown``."""
     if job.world_size is not None:
         return numbers.plural(job.world_size, "rank")
-    return f"at least {numbers.plural(job.world_at_least, 'rank')}" if job.world_at_least > 1 else "size not known"
+    return f"at least {numbers.plural(job.world_at_least, 'rank')}" if job.world_at_least > 1 else "world size unknown"
 
 
 def others_may_be(diagnosis: Diagnosis) -> str:
     """Added to suspects where the world size is unknown: a rank without any input may be the culprit."""
     finding = diagnosis.verdict
     is_open = finding.suspects and not finding.ranks and diagnosis.job.world_size is None
-    return ", or one that was not heard of" if is_open else ""
+    return ", or a rank we have no logs from" if is_open else ""
 
 
 def agreement(finding: Finding) -> tuple[int, int]:
@@ -58,24 +59,25 @@ def agreement(finding: Finding) -> tuple[int, int]:
 
 
 def confidence_words(finding: Finding) -> str:
-    """``high — 3 independent kinds of evidence agree, 0 contradict``; the two confidences where they differ."""
+    """``high, 3 independent sources agree``; with what contradicts, and with both confidences where they differ."""
     word = _LEVEL_WORDS.get(finding.confidence, finding.confidence.value)
     both = finding.confidence_in
     if both.ranks is not both.cause:
         who, why = (_LEVEL_WORDS.get(level, level.value) for level in (both.ranks, both.cause))
-        word = f"{word} ({who} in the ranks, {why} in the class)"
+        word = f"{word} ({who} for the rank{'s' if len(finding.ranks) > 1 else ''}, {why} for the cause)"
     if finding.family in (Family.NONE, Family.UNDETERMINED):
         return word
     agree, contradict = agreement(finding)
     ranks = {e.observer.partition(":")[2] for e in finding.evidence if e.supports and e.observer}
     if not finding.ranks and agree == 1 and len(ranks) > 1:  # "all ranks are in the call" is said by these ranks
-        signals = f"the records of {len(ranks)} ranks agree"
+        signals = f"{len(ranks)} ranks' records agree"
     else:
-        signals = "1 kind of evidence agrees" if agree == 1 else f"{agree} independent kinds of evidence agree"
-    return f"{word} — {signals}, {contradict:,} contradict{'s' if contradict == 1 else ''}"
+        signals = "1 source" if agree == 1 else f"{agree} independent sources agree"
+    against = f", {contradict:,} contradict{'s' if contradict == 1 else ''}" if contradict else ""
+    return f"{word}, {signals}{against}"
 
 
-_LEVEL_WORDS = {Confidence.CANNOT_TELL: "cannot tell"}
+_LEVEL_WORDS = {Confidence.CANNOT_TELL: "not enough to judge"}
 
 
 def doubts_words(finding: Finding, most: int = 3) -> str:
@@ -89,7 +91,7 @@ def runner_up_words(finding: Finding) -> str:
     if other is None:
         return ""
     ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
-    return f"{other.cause.value}{ranks}; to separate the two: {other.separated_by}"
+    return f"It could also be {other.cause.value}{ranks}. {prose.full_sentence(other.separated_by)}"
 
 
 SUMMARY_WORDS = 60
@@ -98,66 +100,73 @@ EARLY = 0.9
 """Share of a timeout after which it counts as reached: clocks and watchdogs are not exact."""
 
 TITLES = {
-    CauseClass.NOT_ARRIVED: "Alive, but never arrived",
-    CauseClass.FROZEN: "No sign of life, no exit",
+    CauseClass.NOT_ARRIVED: "Never reached the call",
+    CauseClass.FROZEN: "Went silent, never exited",
     CauseClass.DIED: "Process died",
-    CauseClass.RAISED: "Left through an exception",
-    CauseClass.OP_MISMATCH: "Different operation in the same place",
-    CauseClass.SIZE_MISMATCH: "Different size in the same call",
-    CauseClass.DTYPE_MISMATCH: "Different data type in the same call",
+    CauseClass.RAISED: "Crashed with an exception",
+    CauseClass.OP_MISMATCH: "Operation mismatch",
+    CauseClass.SIZE_MISMATCH: "Size mismatch",
+    CauseClass.DTYPE_MISMATCH: "Dtype mismatch",
     CauseClass.MISSED_CALL: "Skipped a call",
-    CauseClass.EXTRA_CALL: "Issued one call too many",
-    CauseClass.ORDER_INVERSION: "Groups called in another order",
-    CauseClass.UNMATCHED_P2P: "Send without receive",
-    CauseClass.DEVICE_STALLED: "GPU stopped, host went on",
-    CauseClass.UNFINISHED: "All entered, nobody finished",
-    CauseClass.NETWORK: "Transport errors",
-    CauseClass.HARDWARE: "Device fault",
-    CauseClass.INIT: "Group never came up",
-    CauseClass.STRAGGLER: "Late, but alive",
-    CauseClass.NONE: "Nothing wrong found",
-    CauseClass.UNDETERMINED: "Cannot tell",
+    CauseClass.EXTRA_CALL: "Extra call",
+    CauseClass.ORDER_INVERSION: "Calls in reversed order",
+    CauseClass.UNMATCHED_P2P: "Unmatched send or receive",
+    CauseClass.DEVICE_STALLED: "GPU stopped, host kept running",
+    CauseClass.UNFINISHED: "All ranks entered, none finished",
+    CauseClass.NETWORK: "Network failure",
+    CauseClass.HARDWARE: "Hardware failure",
+    CauseClass.INIT: "Never initialized",
+    CauseClass.STRAGGLER: "Straggler",
+    CauseClass.NONE: "No hang or failure found",
+    CauseClass.UNDETERMINED: "Not enough to judge",
 }
-"""The tag of the report for each class."""
+"""The title of each class."""
+
+_UNMATCHED = {"SEND": "Send without a receive", "RECV": "Receive without a send"}
+
+
+def title(finding: Finding) -> str:
+    """The title of a finding's class; of an unmatched transfer by the end that waits."""
+    if finding.cause is CauseClass.UNMATCHED_P2P and finding.stalled is not None:
+        return _UNMATCHED.get(names.op_name(finding.stalled.op), TITLES[finding.cause])
+    return TITLES[finding.cause]
+
 
 _AT_FAULT = {
-    CauseClass.NOT_ARRIVED: ("lagging", "Lagging"),
+    CauseClass.NOT_ARRIVED: ("missing", "Missing"),
     CauseClass.FROZEN: ("frozen", "Frozen"),
-    CauseClass.DIED: ("died", "Dead"),
-    CauseClass.RAISED: ("raised", "Failing"),
-    CauseClass.MISSED_CALL: ("skipped", "Skipping"),
-    CauseClass.EXTRA_CALL: ("ahead", "Differing"),
-    CauseClass.DEVICE_STALLED: ("stopped", "Stalled"),
-    CauseClass.NETWORK: ("link", "Affected"),
+    CauseClass.DIED: ("dead", "Dead"),
+    CauseClass.RAISED: ("crashed", "Crashed"),
+    CauseClass.MISSED_CALL: ("skipped a call", "Desynced"),
+    CauseClass.EXTRA_CALL: ("extra call", "Desynced"),
+    CauseClass.DEVICE_STALLED: ("GPU stopped", "Stalled"),
+    CauseClass.NETWORK: ("broken link", "Affected"),
     CauseClass.HARDWARE: ("faulty", "Affected"),
-    CauseClass.INIT: ("absent", "Absent"),
-    CauseClass.STRAGGLER: ("slow", "Slow"),
+    CauseClass.INIT: ("missing", "Missing"),
+    CauseClass.STRAGGLER: ("straggler", "Slow"),
 }
 """The role of a culprit in its row, and how the first fact calls it, by class."""
 
-_DIFFERS = ("differs", "Differing")
-
-SYMBOLS = {Role.CULPRIT: "●", Role.SUSPECT: "◐", Role.VICTIM: "○", Role.UNINVOLVED: "·", Role.UNKNOWN: "?"}
-"""A symbol for each role: colour alone tells nothing to some readers."""
+_DIFFERS = ("different call", "Mismatched")
 
 RESTARTS = {
-    "now": "It may be restarted as it is.",
-    "after-fix": "Restart after the fix: as it is, it will stop again.",
-    "after-replacing-node": "Restart after the node has been replaced.",
-    "unknown": "Nothing shows whether a restart helps.",
+    "now": "Safe to restart now.",
+    "after-fix": "Fix it before you restart; a plain restart will hang again.",
+    "after-replacing-node": "Replace the node before you restart.",
+    "unknown": "Unclear if a restart will help.",
 }
 """The sentence for each value of ``Action.restart``."""
 
 
 def role_word(role: Role, cause: CauseClass) -> str:
-    """The role of a rank as its row names it: ``lagging``, ``suspect``, ``waiting``."""
+    """The role of a rank as its row names it: ``missing``, ``suspect``, ``waiting``."""
     if role is Role.CULPRIT:
         return _AT_FAULT.get(cause, _DIFFERS)[0]
-    return {Role.SUSPECT: "suspect", Role.VICTIM: "waiting", Role.UNINVOLVED: "not involved"}.get(role, "not known")
+    return {Role.SUSPECT: "suspect", Role.VICTIM: "waiting", Role.UNINVOLVED: "not involved"}.get(role, "unknown")
 
 
 def culprit_label(finding: Finding) -> str:
-    """The label of the first fact: ``Lagging rank``, ``Suspects``, ``Rank at fault``."""
+    """The label of the first fact: ``Missing rank``, ``Suspects``, ``Rank at fault``."""
     if finding.ranks:
         return f"{_AT_FAULT.get(finding.cause, _DIFFERS)[1]} rank{'s' if len(finding.ranks) > 1 else ''}"
     return "Suspects" if finding.suspects else "Rank at fault"
@@ -197,22 +206,19 @@ def summary(diagnosis: Diagnosis) -> str:
 def _effect(diagnosis: Diagnosis) -> str:
     finding = diagnosis.verdict
     if finding.family is Family.NONE:
-        files = "the file" if len(diagnosis.sources) == 1 else f"the {numbers.plural(len(diagnosis.sources), 'file')}"
-        return f"Nothing in {files} read is a sign of a stall or a failure."
+        return f"{numbers.plural(len(diagnosis.sources), 'file')} checked; no sign of a hang or crash."
     if finding.family is Family.UNDETERMINED:
-        return "No file shows which rank is at fault." if diagnosis.ranks else ""
+        return "These files don't show which rank is at fault." if diagnosis.ranks else ""
     call, waiting = finding.stalled, len(finding.victims)
     if call is None and finding.cause is CauseClass.INIT:
-        return "No call can start before the group is up: its members wait in the set-up itself."
+        return "Every member of the group is blocked in init."
     if not waiting or call is None:
         return ""
-    limit = (
-        f" until the limit of {times.duration(call.timeout_ms or 0)} was reached"
-        if _has_reached_limit(diagnosis, call)
-        else ""
-    )
-    behind = "" if finding.victims <= call.entered else ", or behind those who did,"
-    return f"{numbers.plural(waiting, 'rank')} waited in {stalled_name(call)}{behind if limit else behind[:-1]}{limit}."
+    behind = "" if finding.victims <= call.entered else ", directly or indirectly"
+    until = f" until the {times.duration(call.timeout_ms or 0)} timeout" if _has_reached_limit(diagnosis, call) else ""
+    comma = "," if behind and until else ""
+    were = names.verb(finding.victims, "was", "were")
+    return f"{numbers.plural(waiting, 'rank')} {were} blocked in {stalled_name(call)}{behind}{comma}{until}."
 
 
 def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
@@ -233,41 +239,39 @@ def _first_alarm(diagnosis: Diagnosis) -> str:
     if alarm is None or alarm.rank is None:
         return ""
     if alarm.rank in finding.ranks:
-        return f"Rank {alarm.rank} itself raised the first alarm."
+        return f"Rank {alarm.rank} itself logged the first error."
     if alarm.rank in finding.victims:
-        return f"Rank {alarm.rank} raised the first alarm, but it only waits."
-    return "" if alarm.rank in finding.suspects else f"Rank {alarm.rank} raised the first alarm."
+        return f"Rank {alarm.rank} logged the first error, but it's a victim."
+    return "" if alarm.rank in finding.suspects else f"Rank {alarm.rank} logged the first error."
 
 
 def _ruled_out(diagnosis: Diagnosis) -> str:
-    names = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
-    return f"Ruled out: {'; '.join(names[:3])}." if names else ""
+    causes = [line(c.text, 60).rstrip(".") for c in diagnosis.ruled_out if c.met is False]
+    return f"Ruled out: {lists.and_list(causes[:3])}." if causes else ""
 
 
 def situation(diagnosis: Diagnosis) -> str:
     """The kind of incident, such as ``A crash, not a hang``; "" where the class says enough."""
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if finding.family is Family.NONE:
-        return "Clean run" if finding.confidence is not Confidence.LOW else "Nothing seen, not everything read"
+        return "Clean run" if finding.confidence is not Confidence.LOW else "No problem found, but files are missing"
     if finding.family is Family.UNDETERMINED and not diagnosis.ranks:
         return "Not enough data"
     if not finding.ranks and len(finding.suspects) > 1:
         least = "" if diagnosis.job.world_size is not None else "at least "
-        return f"{least}{len(finding.suspects):,} suspects; nothing read separates them"
+        return f"{least}{len(finding.suspects):,} suspects"
     parts = stalls_of(diagnosis.findings)
     if len(parts) > 1:
-        return f"{len(parts)} independent stalls"
+        return f"{len(parts)} independent hangs"
     if finding.cause in (CauseClass.DIED, CauseClass.RAISED):
         return "A crash, not a hang"
-    if finding.cause in (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH):
-        return "Mismatch: the calls differ"
     if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing | call.unseen:
-        return f"Everybody {'' if diagnosis.job.world_size is not None else 'heard of '}is in the call"
+        return f"Every {'' if diagnosis.job.world_size is not None else 'known '}rank is in the call"
     return ""
 
 
 def conditions_met(remedy: RemedyAdvice) -> str:
     """``2 of 3 conditions met``; a remedy that asks for nothing but the class says so."""
     if not remedy.conditions:
-        return "by the class of the finding"
+        return "matches the class"
     return f"{remedy.conditions_met} of {remedy.conditions} conditions met"

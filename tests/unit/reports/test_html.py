@@ -102,8 +102,8 @@ def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
     call = base.verdict.stalled
     early = replace(call, until=call.since + timedelta(milliseconds=call.timeout_ms // 4))
     cut = replace(base, findings=(replace(base.verdict, stalled=early), *base.findings[1:]))
-    assert "until the limit of 10 min was reached" in wording.summary(base)
-    assert "limit" not in wording.summary(cut)
+    assert "until the 10 min timeout" in wording.summary(base)
+    assert "timeout" not in wording.summary(cut)
 
 
 def test_a_group_that_never_came_up_stalls_in_its_set_up():
@@ -111,7 +111,7 @@ def test_a_group_that_never_came_up_stalls_in_its_set_up():
     first = replace(base.verdict, cause=CauseClass.INIT, stalled=None, victims=Ranks())
     found = replace(base, findings=(first,))
     assert [fact.value for fact in facts.four(found)][1:] == ["group set-up", "not known", "the whole group"]
-    assert wording.summary(found).startswith("No call can start before the group is up")
+    assert wording.summary(found).startswith("Every member of the group is blocked in init.")
 
 
 def test_input_that_was_not_there_is_not_complete():

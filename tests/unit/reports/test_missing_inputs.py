@@ -81,7 +81,7 @@ def test_who_arrived_is_said_as_surely_as_the_size_is_known():
 
     assert wording.arrived(told, call) == "2 of 4 ranks arrived"
     assert wording.arrived(guessed, call) == "2 of 4 known ranks arrived"
-    assert wording.arrived(unknown, call) == "2 ranks arrived, of how many is not known"
+    assert wording.arrived(unknown, call) == "2 ranks arrived (group size unknown)"
     assert facts.job_line(told)[0] == "4 ranks"
     assert facts.job_line(guessed)[0] == "4 ranks (guessed from the highest)"
 
@@ -95,7 +95,7 @@ def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
     assert wording.agreement(replace(made, evidence=(*peers, own))) == (2, 0)
     assert wording.confidence_words(
         replace(made, evidence=peers, confidence_in=ConfidenceIn.same(Confidence.MEDIUM))
-    ) == ("medium — 1 kind of evidence agrees, 0 contradict")
+    ) == ("medium, 1 source")
 
 
 def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
@@ -104,7 +104,7 @@ def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
 
     found = replace(made, ranks=Ranks(), evidence=peers)
 
-    assert wording.confidence_words(found) == "high — the records of 3 ranks agree, 0 contradict"
+    assert wording.confidence_words(found) == "high, 3 ranks' records agree"
 
 
 def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
@@ -112,8 +112,8 @@ def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
     call = replace(made.verdict.stalled, since=None, until=None)
     found = replace(made, findings=(replace(made.verdict, stalled=call),))
 
-    assert "until the limit of 10 min was reached" in wording.summary(found)
-    assert "limit" not in wording.summary(replace(found, alarm=None))
+    assert "until the 10 min timeout" in wording.summary(found)
+    assert "timeout" not in wording.summary(replace(found, alarm=None))
 
 
 def test_the_parts_of_a_verdict_are_not_told_again():
@@ -169,7 +169,7 @@ def test_of_a_job_of_unknown_size_nobody_says_that_everybody_is_in_the_call():
     )
     told = replace(made, findings=(found,), coverage=(Coverage("logs", Ranks(), Ranks([0])),))
 
-    assert wording.situation(told) == "Everybody heard of is in the call"
+    assert wording.situation(told) == "Every known rank is in the call"
     assert missing_inputs.named(told) == "logs of ranks other than 0"
 
 

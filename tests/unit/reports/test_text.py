@@ -24,10 +24,10 @@ def test_the_summary_says_who_where_how_sure_and_what_to_do():
     out = text.plain(fixtures_diagnoses.lagging(), width=100, ascii_only=False)
 
     assert out.startswith("Rank 5 (gpu-a018, GPU 1) never entered ALLREDUCE #18723")
-    assert "Lagging rank  rank 5 on gpu-a018 (GPU 1, pid 48213)" in out
+    assert "Missing rank  rank 5 on gpu-a018 (GPU 1, pid 48213)" in out
     assert "ALLREDUCE #18723  group dp_1, numel 6,553,600, 3 of 4 ranks arrived, limit 10 min" in out
-    assert "high — 3 independent kinds of evidence agree, 1 contradicts" in out
-    assert "Rank 4 raised the first alarm, but it only waits." in out
+    assert "high, 3 independent sources agree, 1 contradicts" in out
+    assert "Rank 4 logged the first error, but it's a victim." in " ".join(out.split())
     assert "ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'" in out
     assert "NCCL_TIMEOUT=1200000: Neither NCCL nor PyTorch reads it. (seen in launch.sh:12)" in out
     assert "0, 2, 4, 6" in out
@@ -45,7 +45,7 @@ def test_suspects_are_called_suspects():
     out = text.plain(fixtures_diagnoses.undetermined(), width=100, ascii_only=False)
 
     assert "Suspects      ranks 1-3" in out
-    assert "Confidence    cannot tell" in out
+    assert "Confidence    not enough to judge" in out
 
 
 def test_other_findings_are_listed():
@@ -116,5 +116,5 @@ def test_a_narrow_terminal_keeps_the_role_of_each_rank(width):
 
     (head,) = (row for row in out if row.startswith("ranks"))
     assert head.endswith("role")
-    assert any(row.startswith("5 ") and row.endswith("lagging") for row in out)
+    assert any(row.startswith("5 ") and row.endswith("missing") for row in out)
     assert ("group" in head) == (width >= 60)
