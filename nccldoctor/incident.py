@@ -83,9 +83,9 @@ class Incident:
 
     @property
     def plot(self) -> Plots:
-        """Figures: ``inc.plot.progress()``, ``timeline()``, ``lateness()``, ``wait_graph()``, ``streams()``.
+        """Figures: ``inc.plot.timeline()``, ``wait_graph()``, ``rank_map()``, ``progress()``, ``lateness()``, ``streams()``.
 
-        They are returned, never shown by themselves.
+        They are returned, never shown by themselves; ``inc.plot.dark`` gives them on a dark ground.
         """
         from nccldoctor.reports.plotly.figures import Plots
 

@@ -38,14 +38,13 @@ class Asset:
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class Figures:
     """The part of the page that :mod:`~nccldoctor.reports.plotly.interactive` adds.
 
-    ``places`` are names and titles of figures; ``figures`` is JSON, ``library`` the compressed plotly.js in base64: neither ends
-    a script element.
+    ``figures`` is JSON, by the place that a figure replaces; ``library`` the compressed plotly.js in base64. Neither ends a script
+    element.
     """
 
-    places: tuple[tuple[str, str], ...]
     figures: str
     library: str
 
@@ -56,16 +55,16 @@ def page(diagnosis: Diagnosis) -> str:
     return _filled(diagnosis, f"style-src '{style.hash}'; script-src '{script.hash}'", (script,), None)
 
 
-def filled(diagnosis: Diagnosis, panels: Panels, library_hash: str) -> str:
-    """The report with places for figures and what draws them; ``library_hash`` is the hash of the unpacked
+def filled(diagnosis: Diagnosis, figures: Figures, library_hash: str) -> str:
+    """The report with figures in the place of its drawings; ``library_hash`` is the hash of the unpacked
     plotly.js.
     """
     scripts = (_asset("page.js"), _asset("interactive.js"))
     allowed = " ".join(f"'{value}'" for value in (*(s.hash for s in scripts), library_hash))
-    return _filled(diagnosis, f"style-src 'unsafe-inline'; script-src {allowed}", scripts, panels)
+    return _filled(diagnosis, f"style-src 'unsafe-inline'; script-src {allowed}", scripts, figures)
 
 
-def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panels: Panels | None) -> str:
+def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figures: Figures | None) -> str:
     from markupsafe import Markup
 
     return (
@@ -74,7 +73,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], panel
         .render(
             v=view.build(diagnosis),
             policy=Markup(policy),  # our own words and hashes
-            panels=panels,
+            figures=figures,
             style=_asset("page.css"),
             scripts=scripts,
             document=_packed(diagnosis),

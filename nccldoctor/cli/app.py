@@ -48,7 +48,9 @@ def cli() -> None:
     help="Also write a report: FILE.html, .json, .md, or .zip with all three.",
 )
 @click.option("--force", is_flag=True, help="Replace the file named by -o.")
-@click.option("--interactive", is_flag=True, help="Add charts to zoom to the page named by -o (about 2 MB).")
+@click.option(
+    "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
+)
 @click.option(
     "--redact", metavar="WHAT,...", help="Leave out hosts, users, paths, addresses: stand-ins take their place."
 )

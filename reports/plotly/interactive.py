@@ -1,8 +1,7 @@
-"""The report with plotly panels that can be zoomed: one file, offline, and the plain page where scripts are blocked.
+"""The report whose drawings can be zoomed: one file, offline, and the plain page where scripts are blocked.
 
-The plotly.js of the installed package stands in the page compressed; a script of ours unpacks it. The policy lists
-the hash of
-the unpacked text, so that nothing else can take its place. Plotly sets styles of its own, hence the one relaxation.
+The plotly.js of the installed package is in the page, compressed; a script of ours unpacks it and replaces each drawing in its place.
+The policy lists the hash of the unpacked text, so that nothing else can run. Plotly sets styles of its own, hence the one relaxation.
 """
 
 from __future__ import annotations
@@ -11,32 +10,31 @@ import base64
 import gzip
 import json
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import html
-from nccldoctor.reports.plotly import figures
+from nccldoctor.reports.plotly.figures import IN_PLACE, Plots
 
-_TITLES = {
-    "timeline": "Timeline",
-    "lateness": "Run-up",
-    "progress": "Progress by rank",
-    "wait_graph": "Who waits for whom",
-    "streams": "Calls side by side",
-}
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 def page(diagnosis: Diagnosis) -> str:
-    """The whole report with its panels; a file of its own, ends with a newline."""
-    drawn = figures.all_figures(diagnosis)
-    if not drawn:
-        return html.page(diagnosis)
+    """The whole report with its figures; a file of its own, ends with a newline."""
+    plots = Plots(diagnosis)
+    drawn = {name: {"light": _data(make(plots)), "dark": _data(make(plots.dark))} for name, make in IN_PLACE.items()}
     library, library_hash = _library()
-    plain = {name: json.loads(figure.to_json()) for name, figure in drawn.items()}
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(drawn, sort_keys=True, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    panels = html.Panels(tuple((name, _TITLES[name]) for name in drawn), text, library)
-    return html.filled(diagnosis, panels, library_hash)
+    return html.filled(diagnosis, html.Figures(text, library), library_hash)
+
+
+def _data(figure: go.Figure) -> dict[str, Any]:
+    """A figure as plotly.js reads it, without its title: the page has a heading there."""
+    data: dict[str, Any] = json.loads(figure.update_layout(title=None).to_json())
+    return data
 
 
 @cache

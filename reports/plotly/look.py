@@ -1,26 +1,87 @@
-"""The one look of all figures, and what they share: colours, scales of steps, text that holds no tag."""
+"""The look of all figures: the colours of the page, on a light or a dark ground."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nccldoctor.model.standings import Involvement
 from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-COLORS = {
-    "done": "#6b7b8e",
-    "waiting": "#f2c66d",
-    "queued": "#9fd0ee",
-    "never": "#d55e00",
-    "unknown": "#dfe4ea",
-    "work": "#b9c3cf",
-    "call": "#2f7fbf",
-    "outside": "#d55e00",
-}
-"""Of states and stretches, as in the drawings of the page."""
+HATCHES = {Involvement.WAITING: "/", Involvement.BLOCKED: "\\", Involvement.SUSPECT: "x"}
+"""The hatch of an involvement: colour alone shows nothing to some readers."""
+
+SYMBOLS = {Involvement.CULPRIT: "star-square", Involvement.SUSPECT: "square-x", Involvement.BLOCKED: "diamond"}
+"""The symbol of a rank by its involvement; of all others a square."""
+
+HEADROOM, ROW = 130, 26
+"""Pixels of title, axis and legend together, and of one row."""
+
+TALLEST = 32
+"""Rows after which a figure grows no further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colours of a figure: the tokens of the page."""
+
+    ground: str
+    surface: str
+    rule: str
+    ink: str
+    muted: str
+    culprit: str
+    culprit_ground: str
+    waiting: str
+    blocked: str
+    done: str
+    late: tuple[str, ...]
+
+    def fill(self, part: Involvement) -> str:
+        """The colour of an involvement."""
+        return {
+            Involvement.CULPRIT: self.culprit,
+            Involvement.SUSPECT: self.culprit,
+            Involvement.WAITING: self.waiting,
+            Involvement.BLOCKED: self.blocked,
+        }.get(part, self.done)
+
+
+LIGHT = Look(
+    ground="#ffffff",
+    surface="#f5f7f9",
+    rule="#dde3e9",
+    ink="#15202b",
+    muted="#54626f",
+    culprit="#d55e00",
+    culprit_ground="#fdf0e8",
+    waiting="#e69f00",
+    blocked="#56b4e9",
+    done="#9ba8b4",
+    late=("#eef1f5", "#cddff0", "#8fb9de", "#2f76b5", "#0b416b", "#d55e00"),
+)
+DARK = Look(
+    ground="#11171d",
+    surface="#19212a",
+    rule="#2b3640",
+    ink="#e9eef3",
+    muted="#a3b1be",
+    culprit="#ef7a2e",
+    culprit_ground="#2c2019",
+    waiting="#e0a020",
+    blocked="#4aa3d8",
+    done="#67757f",
+    late=("#1c2630", "#1d4463", "#2f6d9e", "#62a5d6", "#bfe0f7", "#ef7a2e"),
+)
+
+
+def hatch(part: Involvement, look: Look) -> dict[str, object]:
+    """The pattern of a bar: lines in the colour of the ground over its own."""
+    return {"shape": HATCHES.get(part, ""), "fillmode": "overlay", "fgcolor": look.ground, "fgopacity": 0.7, "size": 8}
 
 
 def safe(text: str) -> str:
@@ -28,9 +89,9 @@ def safe(text: str) -> str:
     return line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def hover(name: str, *texts: str) -> str:
-    """A hover text: a name of ours, and texts of strangers below it."""
-    return "<br>".join((name, *(safe(text) for text in texts)))
+def hover(*texts: str) -> str:
+    """A hover text of several lines; empty ones are left out."""
+    return "<br>".join(safe(text) for text in texts if text)
 
 
 def steps(colors: Sequence[str]) -> list[list[object]]:
@@ -39,40 +100,41 @@ def steps(colors: Sequence[str]) -> list[list[object]]:
     return [[edge, color] for n, color in enumerate(colors) for edge in (n * share, (n + 1) * share)]
 
 
-def bar(names: Sequence[str]) -> dict[str, object]:
+def bar(names: Sequence[str], title: str) -> dict[str, object]:
     """A legend for such a scale: a name for each step."""
-    return {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": list(names), "outlinewidth": 0}
+    ticks = {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": list(names)}
+    return {**ticks, "outlinewidth": 0, "title": {"text": title}}
 
 
-def empty(title: str, why: str) -> go.Figure:
+def empty(title: str, why: str, look: Look) -> go.Figure:
     """A figure that says why it shows nothing."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    figure.add_annotation(x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, text=f"Not known: {why}")
+    figure.add_annotation(x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, text=f"Not available: {why}")
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
-    return finished(figure, title, 4)
+    return finished(figure, title, 4, look)
 
 
-def finished(figure: go.Figure, title: str, rows: int) -> go.Figure:
-    """The one look of all figures; nothing is registered with plotly."""
+def finished(figure: go.Figure, title: str, rows: int, look: Look) -> go.Figure:
+    """The figure with its title, template and height; nothing is registered with plotly."""
     import plotly.graph_objects as go
 
-    look = go.layout.Template(
+    axis = {"gridcolor": look.rule, "linecolor": look.rule, "zeroline": False}
+    template = go.layout.Template(
         layout={
-            "font": {"family": "Segoe UI, Roboto, Helvetica, Arial, sans-serif", "size": 13, "color": "#18202a"},
-            "paper_bgcolor": "#ffffff",
-            "plot_bgcolor": "#ffffff",
-            "margin": {"l": 110, "r": 30, "t": 54, "b": 50},
-            "hoverlabel": {"align": "left"},
-            "xaxis": {"gridcolor": "#dbe1e8"},
-            "yaxis": {"gridcolor": "#eef1f5"},
+            "font": {"family": "Segoe UI, Roboto, Helvetica, Arial, sans-serif", "size": 13, "color": look.ink},
+            "title": {"font": {"size": 16}},
+            "paper_bgcolor": look.ground,
+            "plot_bgcolor": look.ground,
+            "margin": {"l": 110, "r": 30, "t": 54, "b": 54},
+            "hoverlabel": {"align": "left", "bgcolor": look.surface, "font": {"color": look.ink}},
+            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1.0, "xanchor": "right"},
+            "xaxis": {**axis, "automargin": True},
+            "yaxis": {**axis, "automargin": True},
         }
     )
-    if any(trace.type == "heatmap" for trace in figure.data):
-        figure.update_xaxes(type="category")  # "#18723" and "-5" are names, not numbers
-    figure.update_layout(template=look, title={"text": title, "x": 0.01}, height=min(max(rows, 5), 40) * 24 + 160)
-    if not any(trace.type in ("table",) for trace in figure.data) and figure.layout.yaxis.range is None:
-        figure.update_yaxes(autorange="reversed")
+    height = min(max(rows, 3), TALLEST) * ROW + HEADROOM
+    figure.update_layout(template=template, title={"text": title, "x": 0.01}, height=height)
     return figure

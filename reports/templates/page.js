@@ -10,6 +10,7 @@
     root.classList.toggle("on", on);
     shapes.forEach(function (shape) { shape.classList.toggle("sel", on && holds(shape.getAttribute("data-ranks"), rank)); });
     pick.hidden = !on;
+    document.dispatchEvent(new CustomEvent("chosen", {detail: rank}));
     if (!on) { return; }
     var row = document.querySelector("tr[data-ranks].sel");
     said.textContent = "rank " + rank + (row ? ": " + [].slice.call(row.cells, 2, 5).map(function (c) { return c.textContent.trim(); }).join(", ") : "");
@@ -45,6 +46,7 @@
     root.classList.toggle("on", text.length > 1); pick.hidden = true;
     shapes.forEach(function (shape) { shape.classList.toggle("sel", text.length > 1 && shape.textContent.toLowerCase().indexOf(text) >= 0); });
   });
+  window.nccldoctor = {choose: choose, holds: holds, unpacked: unpacked};
   var start = /^#rank=(\d+)$/.exec(location.hash);
   if (start) { choose(+start[1]); }
 })();

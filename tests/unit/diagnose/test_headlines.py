@@ -134,7 +134,10 @@ def test_the_situation_in_words() -> None:
         (of(CauseClass.UNFINISHED), ""),
         (of(CauseClass.FROZEN), ""),
         (fixtures_diagnoses.lagging(), ""),
-        (of(CauseClass.NONE, confidence_in=ConfidenceIn.same(Confidence.LOW)), "No problem found, but files are missing"),
+        (
+            of(CauseClass.NONE, confidence_in=ConfidenceIn.same(Confidence.LOW)),
+            "No problem found, but files are missing",
+        ),
     )
     for found, words in cases:
         assert wording.situation(found) == words

@@ -65,7 +65,9 @@ def test_the_full_report_tells_the_story_where_there_is_one():
 
     assert "## What happened, in order" in full
     assert "gpu-a018: nfs: server stor-03 not responding **root cause** `dmesg.txt:2`" in full
-    assert "- 2026-11-11 03:35:01 UTC ranks 0-4, 6-7: nfs: server stor-03 not responding (7 times) (consequence)" in full
+    assert (
+        "- 2026-11-11 03:35:01 UTC ranks 0-4, 6-7: nfs: server stor-03 not responding (7 times) (consequence)" in full
+    )
     assert "What happened" not in markdown.full(fixtures_diagnoses.healthy())
     assert (
         "more in the JSON"
