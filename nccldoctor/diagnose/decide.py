@@ -15,6 +15,8 @@ from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
+from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.why import reasons, runner_up
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal, Stalled
 from nccldoctor.model.inputs import NOT_NAMED
@@ -57,7 +59,16 @@ def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conc
         joined = next((n for n, c, _ in ranked if c.cause is findings[0].cause and c.ranks <= findings[0].ranks), 1)
         ranked.insert(0, (joined, findings[0], "verdict"))
     return [
-        Proposal(n, c.cause, c.ranks, c.suspects, describe(facts, c.call), c.confidence_in, c.headline, fate)
+        Proposal(
+            n,
+            c.cause,
+            c.ranks,
+            c.suspects,
+            describe(facts, c.call),
+            c.confidence_in,
+            c.headline.said(c.confidence),
+            fate,
+        )
         for n, c, fate in ranked
     ]
 
@@ -112,8 +123,8 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])
     return Conclusion(
-        "; ".join(d.headline for d in alike[:3]),
-        (),
+        headline=_joint_headline(facts, alike, culprits),
+        citations=(),
         doubts=strongest_first(tuple({doubt.says: doubt for d in alike for doubt in d.doubts}.values())),
         ranks=culprits,
         suspects=Ranks(r for d in alike for r in d.suspects),
@@ -123,6 +134,14 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         cause=best.cause,
         evidence=evidence,
     )
+
+
+def _joint_headline(facts: Facts, alike: Sequence[Conclusion], culprits: Ranks) -> Headline:
+    """One headline for the culprits of several stalls, or of one call that misses several ranks."""
+    headlines = [d.headline for d in alike]
+    if len({d.call.key for d in alike if d.call is not None}) == len(alike):
+        return several(headlines)
+    return joined(headlines, who(facts.case, culprits)) or together(headlines)
 
 
 def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conclusion]) -> Finding:
@@ -137,7 +156,8 @@ def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conc
         id=f"F{number}",
         cause=draft.cause,
         confidence_in=draft.confidence_in,
-        headline=draft.headline,
+        headline=draft.headline.said(draft.confidence),
+        if_unsure=draft.headline.unsure,
         evidence=evidence,
         ranks=draft.ranks,
         suspects=draft.suspects - draft.ranks,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation
+from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence, Stalled
 from nccldoctor.model.ranks import Ranks
 
@@ -19,10 +20,11 @@ class Hypothesis:
     """The conclusion of a rule about one stall, with what keeps it from being sure.
 
     ``ranks`` are named as culprits, ``suspects`` may be; ``victims`` are ranks that wait without a stuck call to name, as in the set-up
-    of a group. ``refuted_by`` and ``cause`` are those of the rule where they are not given.
+    of a group. ``refuted_by`` and ``cause`` are those of the rule where they are not given. A headline that is plain text holds at every
+    confidence.
     """
 
-    headline: str
+    headline: Headline | str
     citations: Sequence[Citation]
     doubts: Sequence[Doubt]
     ranks: Ranks = Ranks()
@@ -38,6 +40,7 @@ class Hypothesis:
 class Conclusion(Hypothesis):
     """A hypothesis whose rule held: its class is settled and its citations are written out."""
 
+    headline: Headline
     doubts: tuple[Doubt, ...]
     cause: CauseClass
     evidence: tuple[Evidence, ...]

@@ -50,4 +50,9 @@ def _doubted(finding: Finding, says: str, has_same_ranks: bool) -> Finding:
     doubt = Doubt(says, ranks, Confidence.MEDIUM)
     before = finding.confidence_in
     level = ConfidenceIn(Confidence.lowest((before.ranks, doubt.ranks)), Confidence.lowest((before.cause, doubt.cause)))
-    return replace(finding, confidence_in=level, doubts=(doubt, *finding.doubts))
+    return replace(
+        finding,
+        confidence_in=level,
+        doubts=(doubt, *finding.doubts),
+        headline=finding.if_unsure or finding.headline,
+    )

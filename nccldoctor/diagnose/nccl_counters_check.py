@@ -24,6 +24,9 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.sentences.absent import never_reached
+from nccldoctor.diagnose.sentences.headline import whole
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
@@ -114,7 +117,7 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
-        headline=f"{says}: a call too many, one that was skipped, or lateness of the others",
+        headline=whole(f"{says}: a call too many, one that was skipped, or lateness of the others"),
         doubts=(Doubt.at_most(Confidence.CANNOT_TELL, why),),
         ranks=Ranks(),
         suspects=Ranks(one.last) if is_even else suspects,
@@ -159,7 +162,7 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
     return replace(
         draft,
         cause=CauseClass.NOT_ARRIVED,
-        headline=f"{ranks_phrase(late).capitalize()} never issued {describe(facts, draft.call)}: NCCL counts fewer calls there",
+        headline=never_reached(who(facts.case, late), describe(facts, draft.call), "NCCL counts fewer calls there"),
         evidence=(*shown, *draft.evidence),
         doubts=(Doubt.at_most(Confidence.MEDIUM, "only NCCL's counts of calls single it out"),),
         refuted_by=REFUTED,

@@ -52,7 +52,7 @@ def propose(facts: Facts, stall: Stall) -> Proposals:
     about = f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})"
     observed = ObservedStall.of(facts, stall)
     ranked = tuple(_held(facts, observed, about))
-    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, ranked[0].headline)
+    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, ranked[0].headline.sure)
     return Proposals(stall, ranked)
 
 

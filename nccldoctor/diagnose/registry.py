@@ -10,6 +10,7 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import written
 from nccldoctor.diagnose.hypothesis import Conclusion, Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.model import CauseClass
 
 Judge = Callable[[Facts, ObservedStall], Hypothesis | None]
@@ -33,7 +34,9 @@ class Rule:
         if hypothesis is None or not evidence:
             return None
         values = {field.name: getattr(hypothesis, field.name) for field in fields(hypothesis)}
+        headline = hypothesis.headline
         values |= {
+            "headline": whole(headline) if isinstance(headline, str) else headline,
             "doubts": tuple(hypothesis.doubts),
             "cause": hypothesis.cause or self.cause,
             "refuted_by": hypothesis.refuted_by or self.refuted_by,

@@ -128,7 +128,10 @@ class RunnerUp:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One conclusion. It cannot be built without evidence."""
+    """One conclusion. It cannot be built without evidence.
+
+    ``if_unsure`` is its headline at medium confidence and below.
+    """
 
     id: str
     cause: CauseClass
@@ -144,6 +147,7 @@ class Finding:
     why: tuple[Reason, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     runner_up: RunnerUp | None = None
+    if_unsure: str = ""
 
     def __post_init__(self) -> None:
         if not self.evidence:

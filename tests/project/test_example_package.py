@@ -66,7 +66,7 @@ def test_its_parser_reads_lines(installed: Path, logs: Path) -> None:
 
 def test_its_rule_decides_and_its_remedy_is_offered(installed: Path, logs: Path) -> None:
     document = json.loads(command("analyze", str(logs), "--format", "json", path=installed))
-    assert document["verdict"]["headline"] == "Rank 3 waits for shard 812 of the shard cache"
+    assert document["verdict"]["headline"] == "Rank 3 waits for shard 812 of the shard cache."
     assert (document["verdict"]["class"], document["verdict"]["ranks"]) == ("straggler", "3")
     assert document["remedies"][0]["id"] == "shard-cache"
 

@@ -13,7 +13,6 @@ ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
     "nccldoctor/align/standing/stances.py": "functions of stack frames",
     "nccldoctor/align/stack_activity.py": "functions and files of stack frames, which parsers have already taken apart",
-    "nccldoctor/diagnose/headlines.py": "sentences of our own rules",
     "nccldoctor/discover/discover.py": "endings of file names",
     "nccldoctor/discover/file_types.py": "first bytes of a file",
     "nccldoctor/discover/filename_hints.py": "names of files and folders",

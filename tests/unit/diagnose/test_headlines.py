@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from builders import fixtures_diagnoses
-from builders.cases import Log, RecordedRank, case, facts, said, world
+from builders.cases import Log, RecordedRank, facts, said, world
 
 from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.headlines import LONGEST, describe_no_data, with_headline
+from nccldoctor.diagnose.headlines import describe_no_data, with_headline
+from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together, whole
 from nccldoctor.events import Heartbeat
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Diagnosis, Finding, Gap, SourceKind
 from nccldoctor.model.findings import stalls_of
@@ -54,35 +55,46 @@ def test_where_something_is_known_the_rule_words_it() -> None:
     assert with_headline(findings, aligned.case) == findings
 
 
+def never(rank: int, call: str, detail: str = "") -> Headline:
+    return Headline(f"Rank {rank} (node{rank})", f"never reached {call}", detail)
+
+
 def test_several_stalls_are_counted_and_named() -> None:
-    two = fixtures_diagnoses.two_stalls()
-    changed = with_headline(two.findings, case())
-    assert changed[0].headline.startswith("2 independent stalls: Rank 0 died")
-    assert "Rank 4 died" in changed[0].headline
-    assert changed[1:] == two.findings[1:]
+    apart = [never(0, "ALLREDUCE #7 of TP 0", "it was in load (data.py:3)"), never(4, "ALLREDUCE #9 of TP 1")]
+    assert several(apart).sure == (
+        "2 independent hangs: Rank 0 (node0) never reached ALLREDUCE #7 of TP 0; Rank 4 (node4) never reached ALLREDUCE #9 of TP 1."
+    )
+    assert several(apart).unsure.startswith("Probably 2 independent hangs: ")
+    assert several([never(rank, f"ALLREDUCE #{rank}") for rank in range(9)]).sure.endswith("; 6 more.")
 
 
-def test_a_long_list_of_stalls_stays_a_headline() -> None:
-    two = fixtures_diagnoses.two_stalls()
-    parts = tuple(replace(f, headline="x" * 900 + f.headline) for f in two.findings[1:])
-    assert len(with_headline((two.findings[0], *parts), case())[0].headline) == LONGEST
+def test_ranks_that_did_the_same_in_one_call_make_one_sentence() -> None:
+    alike = [never(0, "ALLREDUCE #7"), never(4, "ALLREDUCE #7")]
+    both = joined(alike, "Ranks 0, 4")
+    assert both is not None and both.sure == "Ranks 0, 4 never reached ALLREDUCE #7."
+    killed = [Headline(f"Rank {rank}", "killed by SIGKILL", be="was") for rank in (0, 4)]
+    both = joined(killed, "Ranks 0, 4")
+    assert both is not None and both.unsure == "Ranks 0, 4 were probably killed by SIGKILL."
+    assert joined([never(0, "ALLREDUCE #7"), never(4, "ALLREDUCE #8")], "Ranks 0, 4") is None
+    assert (
+        "Rank 0 (node0) never reached ALLREDUCE #7 and Rank 4"
+        in together([never(0, "ALLREDUCE #7"), never(4, "#8")]).sure
+    )
 
 
-def test_of_long_headlines_only_what_matters_is_in_the_first_line() -> None:
-    two = fixtures_diagnoses.two_stalls()
-    parts = tuple(replace(f, headline=f"The GPU of {f.ranks} stopped: {'many words ' * 9}") for f in two.findings[1:])
-    headline = with_headline((two.findings[0], *parts), case())[0].headline
-    assert headline == "2 independent stalls: The GPU of 0 stopped; The GPU of 4 stopped"
+def test_a_headline_is_hedged_where_the_verdict_is_not_sure() -> None:
+    said = never(1, "ALLREDUCE #9", "it was in load (data.py:3)")
+    assert said.said(Confidence.HIGH) == "Rank 1 (node1) never reached ALLREDUCE #9: it was in load (data.py:3)."
+    assert (
+        said.said(Confidence.MEDIUM)
+        == "Rank 1 (node1) probably never reached ALLREDUCE #9: it was in load (data.py:3)."
+    )
+    assert whole("Nothing failed.").said(Confidence.LOW) == "Nothing failed."
 
 
 def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
     two = fixtures_diagnoses.two_stalls()
     same = tuple(replace(f, stalled=two.verdict.stalled) for f in two.findings[1:])
-    assert with_headline((two.verdict, *same), case())[0].headline.startswith("Rank 0 died; its group waits")
-    alike = tuple(replace(f, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}") for f in same)
-    assert with_headline((two.verdict, *alike), case())[0].headline == "The GPUs of ranks 0, 4 stopped"
-    alike = tuple(replace(f, headline=f"Rank {f.ranks} never issued ALLREDUCE #7") for f in same)
-    assert with_headline((two.verdict, *alike), case())[0].headline == "Ranks 0, 4 never issued ALLREDUCE #7"
     assert wording.situation(replace(two, findings=(two.verdict, *same))) != "2 independent hangs"
 
 
@@ -104,18 +116,6 @@ def test_a_real_job_with_one_culprit_keeps_its_headline() -> None:
 def of(cause: CauseClass, **more: object) -> Diagnosis:
     base = fixtures_diagnoses.lagging()
     return replace(base, findings=(replace(base.findings[0], cause=cause, **more),))  # type: ignore[arg-type]
-
-
-def test_a_headline_of_several_ranks_keeps_the_call_that_waits_for_them() -> None:
-    two = fixtures_diagnoses.two_stalls()
-    assert two.verdict.stalled is not None
-    call = replace(two.verdict.stalled, entered=Ranks([1, 2]))
-    parts = tuple(
-        replace(f, stalled=call, headline=f"The GPU of rank {f.ranks} stopped: {'many words ' * 9}")
-        for f in two.findings[1:]
-    )
-    said = with_headline((replace(two.verdict, stalled=call), *parts), case())[0].headline
-    assert said == "The GPUs of ranks 0, 4 stopped; ALLGATHER #40 of dp_0 waits for them"
 
 
 def test_the_situation_in_words() -> None:

@@ -13,6 +13,7 @@ from nccldoctor.diagnose import rank_observations
 from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.diagnose.why import CONTRADICTS, cause_table, runner_up
 from nccldoctor.events import DumpSignal, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Doubt, Evidence
@@ -26,7 +27,9 @@ def conclusion(
 ) -> Conclusion:
     """A conclusion about rank 2 with one piece of evidence for each observer; the last one may contradict."""
     evidence = tuple(Evidence(None, "", who, supports or who != observers[-1], who) for who in observers)
-    return Conclusion("rank 2", (), doubts=doubts, ranks=Ranks([2]), cause=cause, evidence=evidence)
+    return Conclusion(
+        headline=whole("rank 2"), citations=(), doubts=doubts, ranks=Ranks([2]), cause=cause, evidence=evidence
+    )
 
 
 def absent(*more: Log) -> tuple[RecordedRank, ...]:
@@ -82,7 +85,9 @@ def test_high_needs_independent_observers_and_none_that_contradicts(
 ) -> None:
     found = conclusion(CauseClass.NOT_ARRIVED, observers=observers, supports=supports)
     facts = align(case(*absent()))  # dumps: a kind of evidence with which enough jobs were judged
-    left = Conclusion("", (), doubts=weighed(facts, found), cause=found.cause, evidence=found.evidence)
+    left = Conclusion(
+        headline=whole(""), citations=(), doubts=weighed(facts, found), cause=found.cause, evidence=found.evidence
+    )
     assert left.confidence is Confidence(level)
 
 

@@ -1,0 +1,88 @@
+"""A headline as a value: who did what, and a detail.
+
+*Probably* joins the verb where the verdict is not sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nccldoctor.model import Confidence
+from nccldoctor.words.lists import and_list
+
+_MANY = {"is": "are", "was": "were", "has": "have"}
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Who did what, with a detail: ``rank 5 (node2)``, ``was``, ``killed by SIGKILL before ALLREDUCE #18``.
+
+    ``be`` is the auxiliary before which nothing may stand; ``hedge`` is what says that the verdict may be wrong, and "" where the
+    sentence holds at every confidence.
+    """
+
+    who: str
+    did: str
+    detail: str = ""
+    be: str = ""
+    hedge: str = "probably"
+
+    @property
+    def sure(self) -> str:
+        """``Rank 5 (node2) was killed by SIGKILL before ALLREDUCE #18.``"""
+        return self._sentence("")
+
+    @property
+    def unsure(self) -> str:
+        """``Rank 5 (node2) was probably killed by SIGKILL before ALLREDUCE #18.``"""
+        return self._sentence(self.hedge)
+
+    @property
+    def short(self) -> str:
+        """The headline without its detail and its full stop, as a part of another sentence."""
+        return " ".join(filter(None, (self.who, self.be, self.did)))
+
+    def said(self, confidence: Confidence) -> str:
+        """The sentence, hedged at medium confidence and below."""
+        return self.sure if confidence is Confidence.HIGH else self.unsure
+
+    def _sentence(self, hedge: str) -> str:
+        words = " ".join(filter(None, (self.who, self.be, hedge, self.did)))
+        return sentence(f"{words}: {self.detail}" if self.detail else words)
+
+
+def whole(text: str) -> Headline:
+    """A headline that holds at every confidence."""
+    return Headline(text.removesuffix("."), "", hedge="")
+
+
+def joined(headlines: Sequence[Headline], who: str) -> Headline | None:
+    """One headline for several ranks that did the same; None where they did not. ``who`` are all of them.
+
+    Example: rank 0 and rank 4 each *never reached ALLREDUCE #7*: ``Ranks 0, 4 never reached ALLREDUCE #7.``
+    """
+    first = headlines[0]
+    if any((h.did, h.be, h.hedge) != (first.did, first.be, first.hedge) or not h.did for h in headlines):
+        return None
+    detail = first.detail if all(h.detail == first.detail for h in headlines) else ""
+    return Headline(who, first.did, detail, _MANY.get(first.be, first.be), first.hedge)
+
+
+def several(headlines: Sequence[Headline], most: int = 3) -> Headline:
+    """One headline for several independent hangs, of which each is told: ``2 independent hangs: …; …``."""
+    more = f"{len(headlines) - most} more" if len(headlines) > most else ""
+    told = "; ".join(filter(None, (*(h.short for h in headlines[:most]), more)))
+    return Headline("", f"{len(headlines)} independent hangs", told)
+
+
+def together(headlines: Sequence[Headline], most: int = 3) -> Headline:
+    """One headline for several ranks of one stall that did different things."""
+    more = [f"{len(headlines) - most} more ranks did the like"] if len(headlines) > most else []
+    return Headline("", and_list([*(h.short for h in headlines[:most]), *more]))
+
+
+def sentence(text: str) -> str:
+    """A capital first and a full stop: ``rank 1 exited`` is ``Rank 1 exited.``"""
+    text = text.rstrip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…", "?", "!")) else ".")
