@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,11 @@ from nccldoctor.events import CallTimeout
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, SourceKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
+from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.setting_table import BLOCKING_WAIT
 
 DEFAULT, _LARGEST = 2000, 20_000
-"""Recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
+"""Flight recorder entries: PyTorch 2.13's default, and the size from which a dump of thousands of ranks gets slow to write
 (about 10 MB a rank).
 """
 _LOG_EACH_RANK = '--log-dir "$LOG_DIR" --redirects 3 --tee 3'
@@ -54,32 +55,46 @@ def recorder_exports(torch: str | None, entries: int) -> tuple[Export, ...]:
     stems = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")[is_old:]
     return (
         *_under_each(sizes, str(entries), "which calls each rank issued and finished, and from which line"),
-        Export("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "" if is_new else "off by default in early 2.x"),
+        Export("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", "writes the dump at a timeout" + ("" if is_new else "; off by default in early 2.x")),
         *_under_each(stems, "$LOG_DIR/nccl_trace_rank_", "on a disk that all nodes share; the rank is appended"),
-    )
+    )  # fmt: skip
 
 
 def _under_each(names: tuple[str, ...], value: str, why: str) -> list[Export]:
     """One value under all names of a setting; the first says why."""
-    return [Export(name, value, "" if number else why) for number, name in enumerate(names)]
+    return [Export(name, value, "the same setting, older name" if number else why) for number, name in enumerate(names)]
 
 
 def nccl_exports(nccl: str | None) -> tuple[Export, ...]:
     """NCCL's own warnings with time stamps, as its release (None: any) can print them."""
     version = version_tuple(nccl) if nccl else None
-    exports = [Export("NCCL_DEBUG", "WARN", "transport errors, in NCCL's words")]
+    exports = [Export("NCCL_DEBUG", "WARN", "transport errors in NCCL's words")]
     if version is None or version >= (2, 26, 2):
-        exports.append(Export("NCCL_DEBUG_TIMESTAMP_LEVELS", "ALL", "since NCCL 2.26: a time on every line"))
-    return (*exports, Export("NCCL_SET_THREAD_NAME", "1", "NCCL's threads carry names in stacks"))
+        exports.append(Export("NCCL_DEBUG_TIMESTAMP_LEVELS", "ALL", "a time on every line, from NCCL 2.26 on"))
+    return (*exports, Export("NCCL_SET_THREAD_NAME", "1", "names NCCL's threads in stacks"))
+
+
+_OTHER_LOGS = {
+    "gloo": (Export("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "compares shapes and order of calls over all ranks; slow"),),
+    "horovod": (
+        Export("HOROVOD_TIMELINE", "$LOG_DIR/timeline.json", "which rank was ready for each tensor, and when"),
+    ),
+    "hccl": (Export("ASCEND_GLOBAL_LOG_LEVEL", "1", "plog files at INFO level"),),
+    "oneccl": (Export("CCL_LOG_LEVEL", "info", "init and transport errors in oneCCL's words"),),
+}
+"""What the other libraries log (Horovod's docs/timeline.rst, CANN's and oneCCL's manuals of environment variables)."""
+_OWN_LAUNCHER = {"horovod": 'horovodrun --output-filename "$LOG_DIR" …', "jax": ""}
+"""How jobs that torchrun does not start write a log for each rank; empty where their launcher has no way."""
 
 
 def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
     """Shell lines and one-line advice, in the order of their worth; a ``#`` says what a line would have shown."""
     if not findings or findings[0].cause is CauseClass.NONE:
         return ()
-    lines = [*_recorder(case), *_stacks(case), *_library(case)]
-    inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED}
-    return tuple(lines + (_ras(case) if inside & {finding.cause for finding in findings} else []))
+    backends = backends_of(case) or {"nccl"}
+    inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
+    lines = [*_recorder(case, backends), *_stacks(case), *_library(case, backends), *_rank_logs(case, backends)]
+    return tuple(lines + (_ras(case) if inside and "nccl" in backends else []))
 
 
 SPAN_S = 120
@@ -109,13 +124,19 @@ def call_rate(case: Case) -> float:
     return fastest
 
 
-def _recorder(case: Case) -> list[str]:
-    """The flight recorder, unless every rank left a dump with entries, stacks and no lost past."""
+def _recorder(case: Case, backends: Collection[str]) -> list[str]:
+    """The flight recorder, unless every rank left a dump with entries, stacks and no lost past.
+
+    Only NCCL's watchdog writes dumps by itself; for other libraries the ring is made larger where the job dumps it already.
+    """
     dumped = {rank for rank, head in zip(case.dump_rank, case.dumps, strict=False) if rank is not None and head.entries}
     whole = bool(dumped) and set(case.world) <= dumped
     if whole and not any(head.wrapped or not head.has_frames or head.problem for head in case.dumps):
         return []
-    return [export.line() for export in recorder_exports(case.torch, buffer_size(case))]
+    if "nccl" in backends:
+        return [export.line() for export in recorder_exports(case.torch, buffer_size(case))]
+    size = Export("TORCH_FR_BUFFER_SIZE", str(buffer_size(case)), "calls that each rank's dump keeps")
+    return [size.line()] if dumped else []
 
 
 def _stacks(case: Case) -> list[str]:
@@ -126,20 +147,28 @@ def _stacks(case: Case) -> list[str]:
     seconds = max(30, int(limit * 0.8))
     return [
         f"faulthandler.dump_traceback_later({seconds}, repeat=True)  # in the training script, re-armed each step: "
-        f"what the late rank does, before the limit of {limit} s",
+        f"where a straggler is, before the {limit} s timeout",
         "faulthandler.register(signal.SIGUSR1, all_threads=True)  # `kill -USR1 <pid>` then prints its stacks",
     ]
 
 
-def _library(case: Case) -> list[str]:
-    """NCCL's own warnings with time stamps, and a log for each rank."""
-    lines = []
-    if not any(e.kind in ("comm-init", "nccl-warn") for e in case.events):
-        lines += [export.line() for export in nccl_exports(case.nccl)]
+def _library(case: Case, backends: Collection[str]) -> list[str]:
+    """The warnings of the libraries in use, NCCL's with times."""
+    exports = [export for name in sorted(backends) for export in _OTHER_LOGS.get(name, ())]
+    if "nccl" in backends and not any(e.kind in ("comm-init", "nccl-warn") for e in case.events):
+        exports += nccl_exports(case.nccl)
+    return [export.line() for export in exports]
+
+
+def _rank_logs(case: Case, backends: Collection[str]) -> list[str]:
+    """A log for each rank, by the launcher of the job."""
     logs = {source.rank for source in case.sources if source.kind is SourceKind.LOG and source.rank is not None}
-    if case.world and not logs >= set(case.world):
-        lines.append(f"torchrun {_LOG_EACH_RANK} …  # one log for each rank, the silent ones too")
-    return lines
+    if not case.world or logs >= set(case.world):
+        return []
+    launcher = next(
+        (_OWN_LAUNCHER[name] for name in sorted(backends) if name in _OWN_LAUNCHER), f"torchrun {_LOG_EACH_RANK} …"
+    )
+    return [f"{launcher}  # one log per rank, silent ranks too"] if launcher else []
 
 
 def _ras(case: Case) -> list[str]:
@@ -148,7 +177,7 @@ def _ras(case: Case) -> list[str]:
     if version is not None and version < (2, 24, 3):
         return []
     option = "-v" if version is not None and version < (2, 28, 7) else "-f json -v"
-    why = "# on any node of the job while it hangs: whose counts stand still"
+    why = "# on any node of the job while it hangs: shows whose counts don't move"
     return [f"ncclras {option} > ras1; sleep 10; ncclras {option} > ras2  {why}"]
 
 
@@ -178,7 +207,7 @@ def _slurm(wanted: tuple[Export, ...]) -> Iterator[str]:
 def _exports(wanted: tuple[Export, ...], folder: str, run: str) -> Iterator[str]:
     yield f'export LOG_DIR="${{LOG_DIR:-{folder}}}"  # a folder that all nodes see'
     yield 'mkdir -p "$LOG_DIR"'
-    yield f"unset {' '.join(BLOCKING_WAIT)}  # they turn off the watchdog, and with it every dump"
+    yield f"unset {' '.join(BLOCKING_WAIT)}  # they turn off the watchdog and every dump"
     yield from (export.line() for export in wanted)
     yield f"# then: {run}"
 

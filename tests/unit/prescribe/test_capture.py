@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from builders import fixtures_conditions
 from builders.advice import LOADER, ask
 
-from nccldoctor.events import CollectiveTimeout
+from nccldoctor.events import AbsenceReport, AbsenceWarning, CollectiveTimeout, ExceptionRaised, NcclError
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
-from nccldoctor.prescribe.capture import buffer_size
+from nccldoctor.prescribe.capture import buffer_size, nccl_exports, recorder_exports
 
 
 def test_capture_names_both_variables_for_the_version_seen():
@@ -51,3 +52,47 @@ def test_capture_arms_stacks_before_the_limit():
         place=fixtures_conditions.at(), text="", rank=0, op="ALLREDUCE", seq=1, timeout_ms=1_800_000
     )
     assert any("dump_traceback_later(1440" in line for line in ask(fixtures_conditions.case([slow])).capture)
+
+
+def said(cls, text, **fields):
+    return cls(place=fixtures_conditions.at(), text=text, **fields)
+
+
+GLOO = said(
+    ExceptionRaised, "RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"
+)
+HOROVOD = said(AbsenceWarning, "horovod/common/stall_inspector.cc:107] Missing ranks: 3", by="Horovod")
+HCCL = said(AbsenceReport, "[ERROR] HCCL(4121): wait timeout", by="HCCL")
+ONECCL = said(NcclError, "(122510) |CCL_ERROR| atl_ofi.cpp:94 init: fi_getinfo failed", topic="oneccl")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (GLOO, "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+        (HOROVOD, "HOROVOD_TIMELINE="),
+        (HCCL, "ASCEND_GLOBAL_LOG_LEVEL=1"),
+        (ONECCL, "CCL_LOG_LEVEL=info"),
+    ],
+)
+def test_capture_fits_the_library_of_the_job(line, wanted):
+    lines = "\n".join(ask(fixtures_conditions.case([line])).capture)
+    assert wanted in lines
+    assert " NCCL_" not in lines and "TORCH_NCCL_" not in lines and "ncclras" not in lines
+
+
+def test_capture_for_two_libraries_names_both():
+    nccl = said(ExceptionRaised, "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251")
+    lines = "\n".join(ask(fixtures_conditions.case([GLOO, nccl])).capture)
+    assert "TORCH_DISTRIBUTED_DEBUG" in lines and "NCCL_DEBUG=WARN" in lines
+
+
+def test_torchrun_is_named_only_for_jobs_that_it_starts():
+    assert not any("torchrun" in line for line in ask(fixtures_conditions.case([HOROVOD])).capture)
+    assert any("horovodrun" in line for line in ask(fixtures_conditions.case([HOROVOD])).capture)
+    assert any("torchrun" in line for line in ask(fixtures_conditions.case([GLOO])).capture)
+
+
+def test_every_setting_says_what_it_shows():
+    exports = (*recorder_exports(None, 2000), *recorder_exports("2.7.0", 2000), *nccl_exports(None))
+    assert all(export.why for export in exports)

@@ -450,3 +450,36 @@ def test_between_steps_by_dumps_is_where_the_longest_pause_was(stalled_at, holds
     )
     found = fixtures_conditions.finding(stalled=Stalled("ALLREDUCE", stalled_at, group="default_pg (0)"))
     assert isinstance(look(case, found, "between-steps"), Met if holds else Unmet)
+
+
+def kernel_log(host):
+    return dataclasses.replace(fixtures_conditions.case(kinds=[SourceKind.KERNEL_LOG]).sources[0], host=host)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "of", "expected"),
+    [
+        ((), "culprit-host", Met),
+        (("node1",), "culprit-host", Unmet),
+        (("node0",), "culprit-host", Met),
+        (("node0",), "anyone", Met),
+        (("node0", "node1"), "anyone", Unmet),
+        ((None,), "culprit-host", Unmet),
+    ],
+)
+def test_a_file_is_asked_for_only_where_it_was_not_read(hosts, of, expected):
+    case = dataclasses.replace(fixtures_conditions.case(), sources=tuple(map(kernel_log, hosts)))
+    assert isinstance(look(case, None, "not-read", source=("kernel log",), of=of), expected)
+
+
+def test_the_library_of_a_job_is_read_from_its_lines_and_dumps():
+    def backend(*events, **more):
+        return look(fixtures_conditions.case(events, **more), None, "backend", is_=("nccl",))
+
+    nccl = ExceptionRaised(place=fixtures_conditions.at(), text="ProcessGroupNCCL.cpp:2251, unhandled system error")
+    gloo = DumpHead(0, "dump", "dict", "2.9", 100, False, "gloo", "", (), (), True)
+    dumped = Batch((gloo,), Calls.empty(), Vocabulary())
+    assert isinstance(backend(), NotCheckable)
+    assert isinstance(backend(nccl), Met)
+    assert isinstance(backend(batch=dumped), Unmet)
+    assert isinstance(backend(nccl, batch=dumped), Met)
