@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.patterns import lazy
-from nccldoctor.reports import text
 from nccldoctor.reports.charts.wait_graph import in_words
-from nccldoctor.reports.parts import advice, event_sequence, prose, rank_rows, wording
+from nccldoctor.reports.parts import advice, event_sequence, incident_facts, prose, rank_rows, wording
 from nccldoctor.reports.parts.quotes import Quote, quotes, reasons
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line
@@ -32,7 +31,7 @@ def ticket(diagnosis: Diagnosis) -> str:
         f"**Class** `{finding.cause.value}`, **confidence** {wording.confidence_words(finding)}",
     ]
     if finding.stalled is not None:
-        out.append(f"- **Stalled:** {words(text.stalled_detail(diagnosis), 200)}")
+        out.append(f"- **Stalled:** {words(incident_facts.stalled_call(diagnosis), 200)}")
     if doubts := wording.doubts_words(finding, 2):
         out.append(f"- **Not surer:** {words(doubts, 200)}")
     if other := wording.runner_up_words(finding):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nccldoctor.model.errors import NccldoctorError
 
-WIDTHS = (60, 140)
+WIDTHS = (60, 200)
 """Summaries are laid out for terminals between these widths."""
 
 PATIENCE = 1.0

@@ -7,9 +7,11 @@ paragraph, list, code or emphasis stays text.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nccldoctor.patterns import lazy
 from nccldoctor.words.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -51,11 +53,38 @@ def as_command(text: str) -> str:
     return match.group(2).strip() if match and "\n```" not in match.group(2) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a text of the catalogue: words as a reader sees them, or code."""
+
+    text: str
+    is_code: bool
+
+
+_CODE = lazy(r"(`{1,3})(?!`)(.{1,1200}?)(?<!`)\1(?!`)")
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """The words and the code spans of CommonMark, without its marks; a fence counts as code."""
+    shown = sanitize(re.sub(r"```\w{0,12}\n(.{0,1200}?)\n?```", r"```\1```", text.strip(), flags=re.DOTALL), LIMIT)
+    out: list[Piece] = []
+    at = 0
+    for match in _CODE.finditer(shown):
+        out += [Piece(_unmarked(shown[at : match.start()]), is_code=False), Piece(match[2], is_code=True)]
+        at = match.end()
+    out.append(Piece(_unmarked(shown[at:]), is_code=False))
+    return tuple(piece for piece in out if piece.text)
+
+
+def _unmarked(text: str) -> str:
+    """Words without asterisks for emphasis, and without the backslashes that keep signs from being marks."""
+    bare = re.sub(r"(?<!\\)\*\*([^*\n]{1,300})\*\*", r"\1", text)
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", bare)
+
+
 def plain(text: str) -> str:
-    """The text for a terminal: without fences, backticks and asterisks for emphasis."""
-    shown = sanitize(text.strip(), LIMIT)
-    shown = re.sub(r"```\w{0,12}\n?", "", shown)
-    return re.sub(r"\*\*([^*\n]{1,300})\*\*", r"\1", shown).replace("`", "").strip()
+    """The text for a terminal: words and code without any marks."""
+    return "".join(piece.text for piece in pieces(text)).strip()
 
 
 def sentence(text: str) -> str:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?<=```text\n).*?(?=```)", re.DOTALL)
-LINES = 12
+LINES = 24
 """The README shows so many lines of the summary."""
 
 

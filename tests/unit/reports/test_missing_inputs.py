@@ -153,7 +153,7 @@ def test_a_group_that_is_a_number_is_called_a_group(label, name):
 def test_a_clean_run_says_what_was_read_and_nothing_of_a_page_that_is_not_there():
     out = text.plain(fixtures_diagnoses.healthy(), width=100, ascii_only=False)
 
-    assert "Read          8 files" in out
+    assert "= input: 8 files" in out
     assert "overage" not in out
 
 

@@ -1,0 +1,143 @@
+"""The facts of an incident, a line each, for the places without a page: the terminal and the ticket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports.parts import incident_time, prose, wording
+from nccldoctor.words import lists, names, numbers
+from nccldoctor.words.sanitize import line
+
+OTHERS = 5
+"""Other findings that are named; more are counted."""
+
+HOSTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """One fact: its label, and what it is."""
+
+    label: str
+    text: str
+
+
+def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
+    """The facts that are known, in the order in which they are asked for; few of an undetermined verdict."""
+    if diagnosis.verdict.family is Family.UNDETERMINED:
+        return _known(
+            (("when", incident_time.when(diagnosis)), ("where", where(diagnosis)), ("call", stalled_call(diagnosis)))
+        )
+    rows = (
+        ("when", incident_time.when(diagnosis)),
+        ("where", where(diagnosis)),
+        ("call", stalled_call(diagnosis)),
+        ("blocked", blocked(diagnosis)),
+        ("class", "" if diagnosis.verdict.family is Family.NONE else class_words(diagnosis)),
+        ("confidence", confidence(diagnosis)),
+        ("not higher", doubts(diagnosis, 3)),
+        ("or else", wording.runner_up_words(diagnosis.verdict)),
+        ("job", job(diagnosis)),
+    )
+    return _known(rows)
+
+
+def _known(rows: tuple[tuple[str, str], ...]) -> tuple[FactLine, ...]:
+    return tuple(FactLine(label, text) for label, text in rows if text)
+
+
+def where(diagnosis: Diagnosis) -> str:
+    """``rank 1 on node0, pid 17081, GPU 1``; of several ranks their hosts."""
+    finding = diagnosis.verdict
+    named = finding.ranks or finding.suspects
+    if not named:
+        return ""
+    who = names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis)
+    states = [state for state in diagnosis.ranks if state.rank in named]
+    place = _of_one(states[0]) if len(named) == 1 and states else _hosts(states)
+    is_suspect = "suspects: " if not finding.ranks and len(named) > 1 else "suspect: " if not finding.ranks else ""
+    return f"{is_suspect}{who}{place}"
+
+
+def _of_one(state: RankState) -> str:
+    host = f" on {line(state.host, 60)}" if state.host else ""
+    pid = f", pid {state.pid}" if state.pid is not None else ""
+    return host + pid + (f", {_gpu(state.device)}" if state.device else "")
+
+
+def _gpu(device: str) -> str:
+    """``GPU 3``, ``GPU 0000:18:00``."""
+    return line(device if "gpu" in device.lower() else f"GPU {device}", 40)
+
+
+def _hosts(states: list[RankState]) -> str:
+    hosts = list(dict.fromkeys(line(state.host, 60) for state in states if state.host))
+    more = f" and {len(hosts) - HOSTS} more hosts" if len(hosts) > HOSTS else ""
+    return f" on {', '.join(hosts[:HOSTS])}{more}" if hosts else ""
+
+
+def stalled_call(diagnosis: Diagnosis) -> str:
+    """``ALLREDUCE #9 in TP 1, 64 elements, 1 of 2 ranks arrived``."""
+    call = diagnosis.verdict.stalled
+    if call is None:
+        return ""
+    parts = [wording.stalled_name(call) + (f" in {names.group_title(call.group)}" if call.group else "")]
+    parts += [numbers.plural(call.numel_in, "element")] if call.numel_in and call.numel_in > 0 else []
+    parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
+    return ", ".join(parts)
+
+
+def blocked(diagnosis: Diagnosis) -> str:
+    """``ranks 0-3, 6-7 (6 of 8)``: the ranks that wait."""
+    victims = waiting_ranks(diagnosis)
+    if not victims:
+        return ""
+    world = diagnosis.job.world_size
+    of = f" ({len(victims):,} of {world:,})" if world is not None and world >= len(victims) and len(victims) > 1 else ""
+    return names.ranks_phrase(victims, 6) + of
+
+
+def waiting_ranks(diagnosis: Diagnosis) -> Ranks:
+    """The victims of all findings, and the ranks that the pictures draw as waiting."""
+    drawn = {rank for row in diagnosis.standings if row.distance for rank in row.ranks}
+    named = {rank for finding in diagnosis.findings for rank in finding.victims}
+    at_fault = diagnosis.verdict.ranks | diagnosis.verdict.suspects
+    return Ranks(drawn | named) - at_fault if diagnosis.verdict.family is not Family.NONE else Ranks()
+
+
+def class_words(diagnosis: Diagnosis) -> str:
+    """``process died; a crash, not a hang``: the class in words."""
+    situation = wording.situation(diagnosis)
+    finding = diagnosis.verdict
+    title = wording.title(finding)
+    if finding.cause is CauseClass.UNDETERMINED:
+        return ""
+    return f"{title} ({situation[:1].lower()}{situation[1:]})" if situation else title
+
+
+def confidence(diagnosis: Diagnosis) -> str:
+    """The confidence in words; "" of an undetermined verdict, whose class says so."""
+    finding = diagnosis.verdict
+    if finding.family is Family.UNDETERMINED or finding.confidence is Confidence.CANNOT_TELL:
+        return ""
+    return wording.confidence_words(finding)
+
+
+def doubts(diagnosis: Diagnosis, most: int) -> str:
+    """The strongest reasons why the confidence is not higher, as sentences."""
+    finding = diagnosis.verdict
+    if finding.confidence is Confidence.HIGH:
+        return ""
+    return " ".join(prose.full_sentence(line(doubt.says, 240)) for doubt in finding.doubts[:most])
+
+
+def job(diagnosis: Diagnosis) -> str:
+    """``8 ranks on node0 and node1, PyTorch 2.9.1, NCCL 2.27.5``."""
+    made = diagnosis.job
+    size = wording.world(made) if made.world_size is not None or made.world_at_least > 1 else ""
+    hosts = [line(host, 60) for host in made.hosts]
+    on = f" on {lists.and_list(hosts)}" if 0 < len(hosts) <= 2 else f" on {len(hosts)} hosts" if hosts else ""
+    versions = [f"{name} {line(value, 20)}" for name, value in (("PyTorch", made.torch), ("NCCL", made.nccl)) if value]
+    return ", ".join(part for part in ((size or "world size unknown") + on, *versions) if part)

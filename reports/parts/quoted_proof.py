@@ -1,0 +1,146 @@
+"""The exhibits of the proof in few lines of text, for places without tables: the terminal and the ticket."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nccldoctor.model import Diagnosis, Family, Place
+from nccldoctor.model.exhibits import CallsTable, Exhibit, FormattedRow, QuotedLines
+from nccldoctor.model.figures import CallDiff, IssuedCall
+from nccldoctor.reports.parts import prose
+from nccldoctor.words import names
+from nccldoctor.words.sanitize import line, sanitize
+
+LINES = 2
+"""Lines of one exhibit."""
+
+TEXT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ProofLine:
+    """One line: its number or rank, its text, and the stretch of the text that decides (empty where none does)."""
+
+    gutter: str
+    text: str
+    mark: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedProof:
+    """An exhibit as at most two lines. ``is_formatted`` is true of dumps, whose entries are no text of the input."""
+
+    claim: str
+    place: str
+    is_formatted: bool
+    lines: tuple[ProofLine, ...]
+
+
+def all_quoted(diagnosis: Diagnosis) -> tuple[QuotedProof, ...]:
+    """The exhibits of the verdict that have lines; one of an undetermined verdict, which proves nothing."""
+    shown = tuple(proof for proof in map(quoted, diagnosis.proof) if any(row.text for row in proof.lines))
+    return shown[:1] if diagnosis.verdict.family is Family.UNDETERMINED else shown
+
+
+def quoted(exhibit: Exhibit) -> QuotedProof:
+    """The lines of an exhibit that decide."""
+    claim = prose.full_sentence(line(exhibit.claim, 240))
+    if exhibit.lines is not None:
+        found = exhibit.lines
+        return QuotedProof(claim, _line_place(found), is_formatted=False, lines=_text_lines(found, exhibit.cites))
+    if exhibit.calls is not None:
+        return QuotedProof(claim, _table_place(exhibit.calls), is_formatted=True, lines=_table_lines(exhibit.calls))
+    if exhibit.order is not None:
+        return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=_order_lines(exhibit.order))
+    rows = exhibit.records[:LINES]
+    return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=tuple(_record_line(row) for row in rows))
+
+
+def _line_place(found: QuotedLines) -> str:
+    marked = [row.number for row in found.shown if row.number in found.marked]
+    number = marked[0] if marked else found.shown[0].number
+    return f"{line(found.path, 200)}:{number}"
+
+
+def _text_lines(found: QuotedLines, cites: tuple[str, ...]) -> tuple[ProofLine, ...]:
+    """The first marked lines, with the line before where there is room: the head of a stack names its thread."""
+    deciding = [row for row in found.shown if row.number in found.marked] or list(found.shown)
+    at = found.shown.index(deciding[0])
+    rows = deciding[:LINES] if len(deciding) >= LINES else found.shown[max(at - 1, 0) : at + 1]
+    return tuple(
+        ProofLine(str(row.number), text, _found(text, cites) if row in deciding else (0, 0))
+        for row in rows
+        for text in (sanitize(row.text.expandtabs(4).strip(), TEXT),)
+    )
+
+
+def _found(text: str, values: tuple[str, ...]) -> tuple[int, int]:
+    """The stretch of the longest value in the text; a single digit is too little to point at."""
+    for value in sorted(values, key=len, reverse=True):
+        match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) if len(value) > 1 else None
+        if match:
+            return match.span()
+    return 0, 0
+
+
+def _table_place(table: CallsTable) -> str:
+    row = _deciding(table)
+    return ", ".join(
+        line(side.path, 160) if cell is None else entry_place(cell.where)
+        for side, cell in zip(table.sides, table.rows[row].cells, strict=True)
+    )
+
+
+def entry_place(where: Place) -> str:
+    """``dumps/fr_trace_0 entry 22``: the file and the number that ``inspect --entry`` takes."""
+    return line(where.path, 160) + (f" entry {where.entry}" if where.entry is not None else "")
+
+
+def _deciding(table: CallsTable) -> int:
+    """The last row in which the sides differ, else the last row."""
+    differing = [number for number, row in enumerate(table.rows) if row.differs]
+    return differing[-1] if differing else len(table.rows) - 1
+
+
+def _table_lines(table: CallsTable) -> tuple[ProofLine, ...]:
+    row = table.rows[_deciding(table)]
+    group = names.group_title(table.group) if table.group else ""
+    out = []
+    for side, cell in zip(table.sides, row.cells, strict=True):
+        start = f"{group} #{row.seq}: ".lstrip()
+        if cell is None:
+            out.append(ProofLine(f"rank {side.rank}", f"{start}no entry", (len(start), len(start) + len("no entry"))))
+            continue
+        fields = {"op": names.op_name(cell.op), "sizes": cell.sizes, "dtype": cell.dtype, "state": cell.state}
+        text, mark = start, (0, 0)
+        for name, value in fields.items():
+            if value:
+                text += value + (", " if name == "dtype" else " ")
+                stretch = (len(text.rstrip(", ")) - len(value), len(text.rstrip(", ")))
+                mark = stretch if name in row.differs else mark
+        shown = f"{text.rstrip(', ')}{f' at {cell.site}' if cell.site else ''}"
+        out.append(ProofLine(f"rank {side.rank}", line(shown, TEXT), mark))
+    return tuple(out)
+
+
+def _order_lines(diff: CallDiff) -> tuple[ProofLine, ...]:
+    """The calls of both ranks from the first difference on, each in its own order."""
+    first = next((number for number, row in enumerate(diff.rows) if row.kind != "same"), 0)
+    rows = diff.rows[first : first + 3]
+    return tuple(
+        ProofLine(f"rank {rank}", line(" then ".join(_call(call) for call in calls if call is not None), TEXT))
+        for rank, calls in ((diff.left, [row.left for row in rows]), (diff.right, [row.right for row in rows]))
+    )
+
+
+def _call(call: IssuedCall) -> str:
+    return f"{names.call_title(call.op, call.seq)} ({names.group_title(call.group)})"
+
+
+def _record_line(row: FormattedRow) -> ProofLine:
+    return ProofLine("", line(row.text, TEXT))
+
+
+def _dumps(exhibit: Exhibit) -> str:
+    return ", ".join(dict.fromkeys(entry_place(row.where) for row in exhibit.records[:LINES])) or "the dumps"

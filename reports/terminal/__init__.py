@@ -1,0 +1,1 @@
+"""The terminal summary, block by block: verdict with its proof, ranks, help."""

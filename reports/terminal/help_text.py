@@ -1,0 +1,54 @@
+"""The last block of the terminal summary: what to do, what not, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.model import Diagnosis, Family
+from nccldoctor.reports.parts import advice, prose
+from nccldoctor.reports.parts.steps_in_parts import Command, parts
+from nccldoctor.reports.terminal.layout import COMMAND, DIM, KEY, Line, Span, paragraph
+from nccldoctor.words.sanitize import line
+
+DONTS = 2
+_HELP = "bold cyan"
+
+
+def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    """The numbered steps; each command on a line of its own, whole, to be copied."""
+    chosen = _chosen(diagnosis)
+    for number, step in enumerate(chosen, 1):
+        count = f"{number}. " if len(chosen) > 1 else ""
+        head: Line = (Span("help: ", _HELP) if number == 1 else Span("      "), Span(count, KEY))
+        indent = sum(len(span.text) for span in head)
+        for part in parts(step):
+            if isinstance(part, Command):
+                yield from ((Span(" " * indent + "$ ", DIM), Span(row, COMMAND)) for row in part.text.splitlines())
+            else:
+                yield from paragraph(part, width, head=head, indent=indent)
+                head = (Span(" " * indent),)
+
+
+def _chosen(diagnosis: Diagnosis) -> tuple[advice.Step, ...]:
+    """The first steps; of an undetermined verdict without settings, which one command prints."""
+    steps = advice.first_steps(diagnosis)
+    if diagnosis.verdict.family is not Family.UNDETERMINED:
+        return steps
+    wanted = tuple(step for step in steps if step.label not in ("Capture", "Restart"))
+    return (
+        *wanted,
+        advice.Step("Capture", "To record more next time, set what this prints:\n```\nnccldoctor env LOGS\n```"),
+    )
+
+
+def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+    """What not to do, and the remedy with the command that explains it."""
+    for item in advice.donts(diagnosis)[:DONTS]:
+        where = f" ({line(item.where, 200)})" if item.where else ""
+        text = f"{prose.full_sentence(prose.plain(item.what))} {prose.full_sentence(prose.plain(item.why))}{where}"
+        yield from paragraph(text, width, head=(Span("don't: ", "bold yellow"),), indent=6)
+    if diagnosis.remedies:
+        best = diagnosis.remedies[0]
+        whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"
+        head = (Span(f"remedy{whose}: ", KEY),)
+        yield from paragraph(f"nccldoctor explain {line(best.id, 80)}", width, head=head, indent=2, style=COMMAND)
