@@ -14,7 +14,7 @@ _PLAIN = str.maketrans({"\u2014": "-", "\u2013": "-", "…": "...", "→": "->",
 
 BLOCKS = (
     (verdict.headline, verdict.notices, verdict.proof, verdict.facts, verdict.checked),
-    (verdict.others,),
+    (verdict.also_found,),
     (rank_table,),
     (help_text.steps, help_text.warnings),
 )

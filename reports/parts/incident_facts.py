@@ -36,7 +36,7 @@ def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
         ("call", stalled_call(diagnosis)),
         ("blocked", blocked(diagnosis)),
         ("class", "" if diagnosis.verdict.family is Family.NONE else class_words(diagnosis)),
-        ("confidence", confidence(diagnosis)),
+        ("confidence", confidence_line(diagnosis)),
         ("not higher", doubts(diagnosis, 3)),
         ("or else", wording.runner_up_words(diagnosis.verdict)),
         ("job", job(diagnosis)),
@@ -56,7 +56,7 @@ def where(diagnosis: Diagnosis) -> str:
         return ""
     who = names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis)
     states = [state for state in diagnosis.ranks if state.rank in named]
-    place = _of_one(states[0]) if len(named) == 1 and states else _hosts(states)
+    place = _of_one(states[0]) if len(named) == 1 and states else _culprit_hosts(states)
     is_suspect = "suspects: " if not finding.ranks and len(named) > 1 else "suspect: " if not finding.ranks else ""
     return f"{is_suspect}{who}{place}"
 
@@ -72,7 +72,7 @@ def _gpu(device: str) -> str:
     return line(device if "gpu" in device.lower() else f"GPU {device}", 40)
 
 
-def _hosts(states: list[RankState]) -> str:
+def _culprit_hosts(states: list[RankState]) -> str:
     hosts = list(dict.fromkeys(line(state.host, 60) for state in states if state.host))
     more = f" and {len(hosts) - HOSTS} more hosts" if len(hosts) > HOSTS else ""
     return f" on {', '.join(hosts[:HOSTS])}{more}" if hosts else ""
@@ -117,7 +117,7 @@ def class_words(diagnosis: Diagnosis) -> str:
     return f"{title} ({situation[:1].lower()}{situation[1:]})" if situation else title
 
 
-def confidence(diagnosis: Diagnosis) -> str:
+def confidence_line(diagnosis: Diagnosis) -> str:
     """The confidence in words; "" of an undetermined verdict, whose class says so."""
     finding = diagnosis.verdict
     if finding.family is Family.UNDETERMINED or finding.confidence is Confidence.CANNOT_TELL:

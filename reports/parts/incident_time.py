@@ -33,10 +33,10 @@ def _began(diagnosis: Diagnosis) -> str:
     cause = next((row for row in diagnosis.story if row.cause and row.time is not None), None)
     if cause is not None and cause.time is not None:
         return times.instant(cause.time)
-    rows = [row for row in diagnosis.story if _belongs(row)]
+    rows = [row for row in diagnosis.story if _is_early_sign(row)]
     first = alarm.time if alarm is not None and alarm.time is not None else rows[0].time if rows else None
     return f"first error {times.instant(first)}" if first is not None else ""
 
 
-def _belongs(row: IncidentEvent) -> bool:
+def _is_early_sign(row: IncidentEvent) -> bool:
     return row.time is not None and row.role in (EventRole.INITIATING, EventRole.CASCADE)

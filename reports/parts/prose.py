@@ -54,7 +54,7 @@ def as_command(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class InlinePiece:
     """A stretch of a text of the catalogue: words as a reader sees them, or code."""
 
     text: str
@@ -64,15 +64,15 @@ class Piece:
 _CODE = lazy(r"(`{1,3})(?!`)(.{1,1200}?)(?<!`)\1(?!`)")
 
 
-def pieces(text: str) -> tuple[Piece, ...]:
+def inline_pieces(text: str) -> tuple[InlinePiece, ...]:
     """The words and the code spans of CommonMark, without its marks; a fence counts as code."""
     shown = sanitize(re.sub(r"```\w{0,12}\n(.{0,1200}?)\n?```", r"```\1```", text.strip(), flags=re.DOTALL), LIMIT)
-    out: list[Piece] = []
+    out: list[InlinePiece] = []
     at = 0
     for match in _CODE.finditer(shown):
-        out += [Piece(_unmarked(shown[at : match.start()]), is_code=False), Piece(match[2], is_code=True)]
+        out += [InlinePiece(_unmarked(shown[at : match.start()]), is_code=False), InlinePiece(match[2], is_code=True)]
         at = match.end()
-    out.append(Piece(_unmarked(shown[at:]), is_code=False))
+    out.append(InlinePiece(_unmarked(shown[at:]), is_code=False))
     return tuple(piece for piece in out if piece.text)
 
 
@@ -84,7 +84,7 @@ def _unmarked(text: str) -> str:
 
 def plain(text: str) -> str:
     """The text for a terminal: words and code without any marks."""
-    return "".join(piece.text for piece in pieces(text)).strip()
+    return "".join(piece.text for piece in inline_pieces(text)).strip()
 
 
 def sentence(text: str) -> str:

@@ -21,7 +21,10 @@ FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its head, the fewest characters it is cut to (0: never cut), and when it gives way (1 first, 0 never)."""
+    """A column of the table.
+
+    It is cut to ``least`` characters at most (0: never), and gives way in the order of ``yields`` (1 first, 0 never).
+    """
 
     head: str
     least: int = 0
@@ -48,9 +51,9 @@ def rank_table(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         return
     cells = [_cells(row, diagnosis) for row in rows[:ROWS]]
     widths = _fitting(cells, width)
-    yield (Span(cut(_joined([column.head for column in COLUMNS], widths), width), DIM),)
+    yield (Span(cut(_row_text([column.head for column in COLUMNS], widths), width), DIM),)
     for row, texts in zip(rows, cells, strict=False):
-        yield (Span(cut(_joined(texts, widths), width), STYLES.get(row.involvement, "")),)
+        yield (Span(cut(_row_text(texts, widths), width), STYLES.get(row.involvement, "")),)
     if len(rows) > ROWS:
         yield (Span(f"and {numbers.plural(sum(len(row.ranks) for row in rows[ROWS:]), 'rank')} more", DIM),)
 
@@ -90,5 +93,5 @@ def _fitting(cells: list[list[str]], room: int) -> list[int]:
     return widths
 
 
-def _joined(texts: list[str], widths: list[int]) -> str:
+def _row_text(texts: list[str], widths: list[int]) -> str:
     return "  ".join(cut(text, w).ljust(w) for text, w in zip(texts, widths, strict=True) if w).rstrip()

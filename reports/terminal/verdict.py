@@ -45,15 +45,15 @@ def _source(exhibit: QuotedProof, gutter: int, width: int) -> Iterator[Line]:
     yield from paragraph(f"{exhibit.place}{note}".strip(), width, head=arrow, indent=gutter + 3)
     room = max(width - gutter - 3, 16)
     for row in exhibit.lines:
-        text, start = _window(row, room)
+        text, start = _marked_part(row, room)
         yield Span(f"{row.gutter:>{gutter - 1}} ", POINTER), Span("| ", POINTER), Span(text)
         begin, end = row.mark[0] - start, min(row.mark[1] - start, len(text))
         if end > begin:
             yield Span(" " * gutter, POINTER), Span("| ", POINTER), Span(" " * begin + "^" * (end - begin), CARET)
 
 
-def _window(row: ProofLine, room: int) -> tuple[str, int]:
-    """The part of a long line that holds its mark, and the number of characters that are left out before it."""
+def _marked_part(row: ProofLine, room: int) -> tuple[str, int]:
+    """The part of a long line that holds its mark, and how many characters were cut before it."""
     if row.mark[1] <= room - 1 or len(row.text) <= room:
         return cut(row.text, room), 0
     start = max(min(row.mark[0] - room // 3, len(row.text) - room), 0)
@@ -73,7 +73,7 @@ def notices(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         yield from paragraph(line(notice, 300), width, head=(Span("warning: ", "bold yellow"),), indent=2)
 
 
-def others(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
+def also_found(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """The other findings, a line each."""
     found = wording.others(diagnosis)
     for other in found[: incident_facts.OTHERS]:
