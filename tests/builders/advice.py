@@ -45,3 +45,4 @@ def stalled(op="ALLREDUCE", seq=5000, numel=4096, missing=(5,), group="default_p
 
 
 LOADER = "_try_get_data (torch/utils/data/dataloader.py:1251)"
+BUSY = "refresh_expert_table (/app/train.py:121)"

@@ -172,8 +172,8 @@ class Remedy(Strict):
     """One cause and what to do about it."""
 
     id: Identifier
-    title: Line = Field(description="The cause in a few words, as a headline.")
-    summary: Line = Field(description="What happens and how one knows, in one or two sentences.")
+    title: Line = Field(description="The cause, in words an engineer would search for.")
+    summary: Line = Field(description="What happens and why it hangs the job, in one to three short sentences.")
     status: Literal["established", "common", "suspected"] = Field(
         description="established: it stands in source or manual; common: well reported; suspected: rarely seen."
     )

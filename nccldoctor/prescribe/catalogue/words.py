@@ -23,8 +23,8 @@ PLACEHOLDERS = {
     "group": "the group",
     "op": "the stalled call",
     "seq": "the stalled call",
-    "frame": "the function it was in",
-    "frame_at": "that line",
+    "frame": "your code",
+    "frame_at": "the innermost line of your code",
     "unreached_host": "the host that was not reached",
     "unreached_port": "its port",
     "waiting_rank": "a waiting rank",
@@ -33,7 +33,7 @@ PLACEHOLDERS = {
 """Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
 SHOWS_NODE = "kubectl get pod {} -o wide"
 """The command that shows on which node a pod runs."""
-_NAMED = re.compile(r"(?:\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
+_NAMED = re.compile(r"(?: #|\b(?:rank|host|pid|call|group) )?\{\{\s*([a-z_]{1,40})\s*\}\}")
 
 
 def _blank(name: str) -> str:
@@ -51,12 +51,15 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 def fill_in_words(text: str, values: Mapping[str, str]) -> str:
     """A sentence for a report: as :func:`fill`, but a value that is not known is put in words.
 
-    ``host {{ host }}`` becomes *the host at fault*, its noun included. A page of the catalogue keeps ``<host>``, which
-    shows what is filled in. ``values`` may put a name that is not known in better words: under those of :data:`PLACEHOLDERS`.
+    ``host {{ host }}`` becomes *the host at fault*, its noun included, and `` #{{ seq }}`` is left out. A page of the
+    catalogue keeps ``<host>``, which shows what is filled in. ``values`` may put a name that is not known in better words:
+    under those of :data:`PLACEHOLDERS`.
     """
     known = {name for name in values if values[name]}
 
     def worded(m: re.Match[str]) -> str:
+        if m[1] not in known and m[0].startswith(" #"):
+            return ""
         words = m[0] if m[1] in known else PLACEHOLDERS.get(m[1], m[0])
         return values.get(words, words)
 

@@ -216,6 +216,7 @@ def test_a_sentence_of_a_report_has_no_blanks():
     assert fill_in_words("drain {{ host }} and ask call {{ seq }} of {{ group }}", {"group": "dp"}) == (
         "drain the host at fault and ask the stalled call of dp"
     )
+    assert fill_in_words("before {{ op }} #{{ seq }}", {}) == "before the stalled call"
     assert (
         fill_in_words("see rank {{ rank }} on host {{ host }}", {"rank": "5", "host": "n1"}) == "see rank 5 on host n1"
     )

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from builders import fixtures_conditions
-from builders.advice import BOTH, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
+from builders.advice import BOTH, BUSY, CATALOGUE, LOADER, ask, event, kernel, raised, stalled
 
 from nccldoctor.events import (
     GpuError,
@@ -293,11 +293,11 @@ def test_what_is_not_known_is_told_in_words():
         fixtures_conditions.case([raised("ValueError", rank=None)]), fixtures_conditions.finding("raised", ranks=[])
     )
     assert unknown.remedies[0].id == "rank-crash-first"
-    assert unknown.remedies[0].confirm[0].startswith("Read the first traceback of the rank at fault")
-    nameless = ask(fixtures_conditions.case(), fixtures_conditions.finding("op-mismatch", stalled=stalled(group="")))
+    assert "the error that the rank at fault raised" in unknown.remedies[0].fix[0]
+    nameless = ask(fixtures_conditions.case(), fixtures_conditions.finding("op-mismatch", stalled=stalled(seq=None)))
     assert nameless.remedies[0].id == "control-flow-divergence"
-    assert "of the group on rank 5" in nameless.remedies[0].confirm[0]
-    nowhere = ask(fixtures_conditions.case([fixtures_conditions.stack(5, LOADER)], rank_host={}, rank_pid={}))
+    assert "before ALLREDUCE that rank 5 took" in nameless.remedies[0].fix[0]
+    nowhere = ask(fixtures_conditions.case([fixtures_conditions.stack(5, BUSY)], rank_host={}, rank_pid={}))
     step = nowhere.remedies[0].confirm[0]
     assert "--pid <pid>" in step
     assert "fill in <pid> first" in step, "a command keeps its blanks"
@@ -350,9 +350,10 @@ def test_a_healthy_job_gets_no_remedy_and_no_restart():
 
 
 def test_placeholders_are_filled_from_the_culprit():
-    answer = ask(fixtures_conditions.case([fixtures_conditions.stack(5, LOADER)]))
+    answer = ask(fixtures_conditions.case([fixtures_conditions.stack(5, BUSY)]))
     assert "py-spy dump --pid 1005" in answer.remedies[0].confirm[0]
     assert "node1" in answer.remedies[0].confirm[0]
+    assert answer.remedies[0].fix[0].startswith("Open /app/train.py:121.")
 
 
 @pytest.mark.parametrize(("ranks", "said"), [([3], "rank 3"), ([1, 2, 3, 6], "ranks 1-3, 6")])
