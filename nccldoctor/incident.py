@@ -44,9 +44,19 @@ class Incident:
 
     def to_markdown(self) -> str:
         """The ticket text: Markdown of at most 1,500 characters."""
-        from nccldoctor.reports import markdown
+        return self.to_ticket("md")
 
-        return markdown.ticket(self.diagnosis)
+    def to_ticket(self, dialect: str = "github") -> str:
+        """The ticket text for ``github``, ``jira``, ``slack`` or ``md``: at most 1,500 characters.
+
+        Raises :class:`~nccldoctor.model.errors.NccldoctorError` for any other word.
+        """
+        from nccldoctor.model.errors import NccldoctorError
+        from nccldoctor.reports import dialects, ticket
+
+        if dialect not in dialects.DIALECTS:
+            raise NccldoctorError(f"there is no dialect {dialect!r}", f"choose one of {', '.join(dialects.DIALECTS)}")
+        return ticket.written(self.diagnosis, dialects.DIALECTS[dialect])
 
     def to_full_markdown(self) -> str:
         """The whole report as Markdown."""

@@ -11,10 +11,16 @@ import click
 from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.incident import Incident
-from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.model.errors import NccldoctorError, OutputError
 from nccldoctor.reports import json_document
 from nccldoctor.reports.parts import redact
 from nccldoctor.words.sanitize import line
+
+TICKETS = ("md", "github", "jira", "slack")
+"""The formats that print the ticket text."""
+
+PAGES = (".html", ".zip")
+"""The suffixes of reports that hold a page."""
 
 SHOWN = 12
 """At most so many findings, and quotes of each, are printed by --verbose."""
@@ -44,6 +50,8 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     Raises :class:`NccldoctorError` where nothing can be analysed or the report cannot be written.
     """
     redacted = redact.wanted(options.redact or "")
+    if options.interactive and (options.output is None or options.output.suffix.lower() not in PAGES):
+        raise OutputError("--interactive needs a page to write", "add -o report.html")
     if options.output is not None:
         report_file.check_target(options.output, options.force)
     incident = _diagnose(paths, options)
@@ -82,8 +90,8 @@ def _print(incident: Incident, options: Options) -> None:
     verdict = incident.verdict
     if options.form == "json":
         terminal.out(incident.to_json(), encoding="utf-8")
-    elif options.form == "md":
-        terminal.out(incident.to_markdown())
+    elif options.form in TICKETS:
+        terminal.out(incident.to_ticket(options.form))
     elif options.quiet:
         terminal.out(f"{verdict.headline} [{verdict.cause}, confidence {verdict.confidence}]\n")
     else:

@@ -17,10 +17,10 @@ from nccldoctor.version import __version__
 
 EXIT_CODES = """\b
 Exit codes:
-  0  the job is shown to be well
-  1  a stall or failure was diagnosed
+  0  the job ended well
+  1  a hang or failure was diagnosed
   2  usage error, or nothing readable
-  3  not enough to judge, or the cause is open"""
+  3  not enough to judge, or the cause is unknown"""
 
 
 @click.group(
@@ -40,7 +40,9 @@ def cli() -> None:
 
 @cli.command(epilog=EXIT_CODES)
 @paths_argument
-@format_option("text", "json", "md")
+@format_option(
+    "text", "json", "github", "jira", "slack", "md", help="What goes to stdout: the summary, JSON, or a ticket text."
+)
 @click.option(
     "-o",
     "--output",
@@ -51,20 +53,18 @@ def cli() -> None:
 @click.option(
     "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
 )
-@click.option(
-    "--redact", metavar="WHAT,...", help="Leave out hosts, users, paths, addresses: stand-ins take their place."
-)
+@click.option("--redact", metavar="WHAT,...", help="Replace hosts, users, paths and addresses by stand-ins.")
 @rank_from_option
 @click.option(
     "--catalogue",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    help="Folder of your own remedies.",
+    help="Folder of remedies for your site.",
 )
 @workers_option
 @click.option("--exit-zero", is_flag=True, help="End with 0 where the exit code would be 1 or 3.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the verdict line alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the evidence too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict line.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all evidence too.")
 @choice_option("--color", "auto", "always", "never", help="Colours on stdout.")
 def analyze(paths: tuple[str, ...], **options: Any) -> None:
     """Name the rank at fault, who waited for it, why, and what to do.
@@ -77,7 +77,7 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
       nccldoctor analyze logs/
       nccldoctor analyze slurm-4711.out /scratch/nccl_trace_rank_* -o report.html
       nccldoctor analyze logs/ -o report.zip --redact hosts,users,paths
-      kubectl logs -l job=train --prefix | nccldoctor analyze - --format md
+      kubectl logs -l job=train --prefix | nccldoctor analyze - --format slack
     """
     from nccldoctor.cli.analyze import Options, analyze_paths
 

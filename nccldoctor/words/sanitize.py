@@ -45,12 +45,17 @@ def sanitize(text: str, limit: int = QUOTE) -> str:
     Line ends and tabs stay as they are.
     """
     out = _UNSEEN.sub(_shown, masked(text[: limit + 1].replace("\r\n", "\n")))
-    return out if len(out) <= limit else out[: max(limit - 1, 0)].rstrip() + "…"
+    return shortened(out, limit)
 
 
 def line(text: str, limit: int = QUOTE) -> str:
     """:func:`sanitize` on one line: line ends and runs of blanks become one blank."""
     return sanitize(" ".join(text[: 4 * limit].split()) if text else "", limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Clean text in at most ``limit`` characters; an ellipsis stands for the rest."""
+    return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + "…"
 
 
 def masked(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.exhibits import Exhibit, LastLines
 from nccldoctor.model.standings import Involvement, Standing
-from nccldoctor.reports import markdown
+from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import chain, crossed, rank_map, stall
 from nccldoctor.reports.page import facts, tables
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
@@ -141,7 +141,7 @@ def build(diagnosis: Diagnosis) -> View:
         remedy=f"From remedy {best.id}; nccldoctor explain {best.id} tells the rest." if best is not None else "",
         donts=advice.donts(diagnosis)[:DONTS],
         ruled_out=diagnosis.ruled_out[:HYPOTHESES],
-        ticket="" if is_open else markdown.ticket(diagnosis),
+        ticket="" if is_open else ticket.written(diagnosis, dialects.GITHUB),
         coverage=tables.coverage(diagnosis),
         input_line=missing_inputs.input_line(diagnosis),
         capture=diagnosis.capture[:SETTINGS],

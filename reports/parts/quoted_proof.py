@@ -10,7 +10,7 @@ from nccldoctor.model.exhibits import CallsTable, Exhibit, FormattedRow, QuotedL
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports.parts import prose
 from nccldoctor.words import names
-from nccldoctor.words.sanitize import line, sanitize
+from nccldoctor.words.sanitize import line, sanitize, shortened
 
 LINES = 2
 """Lines of one exhibit."""
@@ -41,6 +41,24 @@ def all_quoted(diagnosis: Diagnosis) -> tuple[QuotedProof, ...]:
     """The exhibits of the verdict that have lines; one of an undetermined verdict, which proves nothing."""
     shown = tuple(proof for proof in map(quoted, diagnosis.proof) if any(row.text for row in proof.lines))
     return shown[:1] if diagnosis.verdict.family is Family.UNDETERMINED else shown
+
+
+def marked_part(row: ProofLine, room: int) -> tuple[str, int]:
+    """The part of a long line that holds its mark, and how many characters were cut before it."""
+    if row.mark[1] <= room - 1 or len(row.text) <= room:
+        return shortened(row.text, room), 0
+    start = max(min(row.mark[0] - room // 3, len(row.text) - room), 0)
+    return "…" + shortened(row.text[start + 1 :], room - 1), start
+
+
+def decisive_lines(proof: QuotedProof, room: int) -> tuple[str, ...]:
+    """The lines for a place without gutter: of a dump those of both ranks, of a text the one that decides."""
+    if proof.is_formatted:
+        return tuple(
+            (f"{row.gutter}: " if row.gutter else "") + marked_part(row, room)[0] for row in proof.lines if row.text
+        )
+    marked = [row for row in proof.lines if row.mark[1]] or list(proof.lines)
+    return (marked[-1].text if len(marked[-1].text) <= room else marked_part(marked[-1], room)[0],)
 
 
 def quoted(exhibit: Exhibit) -> QuotedProof:

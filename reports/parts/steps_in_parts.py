@@ -17,12 +17,26 @@ class Command:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words and inline code, without marks."""
+
+    pieces: tuple[prose.InlinePiece, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it as plain text."""
+        return "".join(piece.text for piece in self.pieces).strip()
+
+
+StepPart = Sentence | Command
+
 _FENCE = lazy(r"```\w{0,12}\n(.{1,1200}?)\n?```", re.DOTALL)
 
 
-def parts(step: Step) -> tuple[str | Command, ...]:
-    """The sentences (plain text) and the commands of a step, in order."""
-    out: list[str | Command] = []
+def parts(step: Step) -> tuple[StepPart, ...]:
+    """The sentences and the commands of a step, in order."""
+    out: list[StepPart] = []
     at = 0
     for match in _FENCE.finditer(step.text):
         out += _sentences(step.text[at : match.start()])
@@ -31,6 +45,6 @@ def parts(step: Step) -> tuple[str | Command, ...]:
     return (*out, *_sentences(step.text[at:]))
 
 
-def _sentences(text: str) -> list[str]:
-    shown = prose.plain(text)
-    return [shown] if shown else []
+def _sentences(text: str) -> list[StepPart]:
+    pieces = prose.inline_pieces(text)
+    return [Sentence(pieces)] if pieces else []

@@ -25,7 +25,7 @@ def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
             if isinstance(part, Command):
                 yield from ((Span(" " * indent + "$ ", DIM), Span(row, COMMAND)) for row in part.text.splitlines())
             else:
-                yield from paragraph(part, width, head=head, indent=indent)
+                yield from paragraph(part.text, width, head=head, indent=indent)
                 head = (Span(" " * indent),)
 
 
@@ -46,7 +46,9 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     for item in advice.donts(diagnosis)[:DONTS]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.full_sentence(prose.plain(item.what))} {prose.full_sentence(prose.plain(item.why))}{where}"
-        yield from paragraph(text, width, head=(Span("don't: ", "bold yellow"),), indent=6)
+        rest = text.removeprefix("Don't ")
+        head = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
+        yield from paragraph(rest, width, head=(Span(" " * 6), head), indent=6)
     if diagnosis.remedies:
         best = diagnosis.remedies[0]
         whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"

@@ -47,8 +47,3 @@ def _pieces(text: str, width: int, start: int, indent: int) -> list[str]:
         bound, room, initial_indent=_HARD * start, subsequent_indent=_HARD * indent, break_on_hyphens=False
     )
     return [line.replace(_HARD, " ") for line in lines] or [" " * start]
-
-
-def cut(text: str, width: int) -> str:
-    """``text`` in at most ``width`` characters."""
-    return text if len(text) <= width else text[: max(width - 1, 0)].rstrip() + "…"

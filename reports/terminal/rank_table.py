@@ -9,9 +9,9 @@ from nccldoctor.model import Diagnosis, Family, Role
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.reports.parts import wording
 from nccldoctor.reports.parts.standing_titles import waited_title
-from nccldoctor.reports.terminal.layout import DIM, Line, Span, cut
+from nccldoctor.reports.terminal.layout import DIM, Line, Span
 from nccldoctor.words import names, numbers
-from nccldoctor.words.sanitize import line
+from nccldoctor.words.sanitize import line, shortened
 
 ROWS = 12
 """Rows of the table; the ranks of more are counted."""
@@ -51,9 +51,9 @@ def rank_table(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         return
     cells = [_cells(row, diagnosis) for row in rows[:ROWS]]
     widths = _fitting(cells, width)
-    yield (Span(cut(_row_text([column.head for column in COLUMNS], widths), width), DIM),)
+    yield (Span(shortened(_row_text([column.head for column in COLUMNS], widths), width), DIM),)
     for row, texts in zip(rows, cells, strict=False):
-        yield (Span(cut(_row_text(texts, widths), width), STYLES.get(row.involvement, "")),)
+        yield (Span(shortened(_row_text(texts, widths), width), STYLES.get(row.involvement, "")),)
     if len(rows) > ROWS:
         yield (Span(f"and {numbers.plural(sum(len(row.ranks) for row in rows[ROWS:]), 'rank')} more", DIM),)
 
@@ -94,4 +94,4 @@ def _fitting(cells: list[list[str]], room: int) -> list[int]:
 
 
 def _row_text(texts: list[str], widths: list[int]) -> str:
-    return "  ".join(cut(text, w).ljust(w) for text, w in zip(texts, widths, strict=True) if w).rstrip()
+    return "  ".join(shortened(text, w).ljust(w) for text, w in zip(texts, widths, strict=True) if w).rstrip()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.reports.parts import incident_facts, missing_inputs, prose, wording
-from nccldoctor.reports.parts.quoted_proof import ProofLine, QuotedProof, all_quoted
-from nccldoctor.reports.terminal.layout import DIM, KEY, POINTER, Line, Span, cut, paragraph
+from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, marked_part
+from nccldoctor.reports.terminal.layout import DIM, KEY, POINTER, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
 
 CARET = "bold red"
@@ -45,19 +45,11 @@ def _source(exhibit: QuotedProof, gutter: int, width: int) -> Iterator[Line]:
     yield from paragraph(f"{exhibit.place}{note}".strip(), width, head=arrow, indent=gutter + 3)
     room = max(width - gutter - 3, 16)
     for row in exhibit.lines:
-        text, start = _marked_part(row, room)
+        text, start = marked_part(row, room)
         yield Span(f"{row.gutter:>{gutter - 1}} ", POINTER), Span("| ", POINTER), Span(text)
         begin, end = row.mark[0] - start, min(row.mark[1] - start, len(text))
         if end > begin:
             yield Span(" " * gutter, POINTER), Span("| ", POINTER), Span(" " * begin + "^" * (end - begin), CARET)
-
-
-def _marked_part(row: ProofLine, room: int) -> tuple[str, int]:
-    """The part of a long line that holds its mark, and how many characters were cut before it."""
-    if row.mark[1] <= room - 1 or len(row.text) <= room:
-        return cut(row.text, room), 0
-    start = max(min(row.mark[0] - room // 3, len(row.text) - room), 0)
-    return "…" + cut(row.text[start + 1 :], room - 1), start
 
 
 def facts(diagnosis: Diagnosis, width: int) -> Iterator[Line]:

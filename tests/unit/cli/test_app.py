@@ -64,7 +64,7 @@ def test_two_runs_write_the_same_bytes(hung: Path, tmp_path: Path, monkeypatch: 
     assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
 
 
-@pytest.mark.parametrize("form", ["text", "json", "md"])
+@pytest.mark.parametrize("form", ["text", "json", "md", "jira"])
 def test_nothing_readable_is_two_with_a_clear_word(form: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "missing", tmp_path / "empty"):
@@ -160,6 +160,21 @@ def test_a_report_that_cannot_be_written_costs_the_report_alone(
     assert "No space left on device" in result.stderr
     assert "rank 1" in result.stdout.lower()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["github", "jira", "slack", "md"])
+def test_a_ticket_goes_to_stdout_in_the_markup_asked_for(hung: Path, form: str) -> None:
+    printed = run("analyze", hung, "--format", form).stdout
+    assert printed == nccldoctor.analyze(hung).to_ticket(form)
+    assert {"jira": "h3. ", "slack": "*"}.get(form, "### ") == printed[: printed.index("Rank 1")]
+
+
+@pytest.mark.parametrize("more", [[], ["-o", "report.json"], ["-o", "report.md"]])
+def test_interactive_needs_a_page(hung: Path, more: list[str]) -> None:
+    refused = run("analyze", hung, "--interactive", *more)
+    assert refused.exit_code == 2
+    assert "-o report.html" in refused.stderr
+    assert refused.stdout == ""
 
 
 def test_quiet_is_one_line_and_verbose_has_places(hung: Path) -> None:

@@ -13,7 +13,6 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html
 from nccldoctor.reports.page import facts, tables
 from nccldoctor.reports.parts import prose, wording
-from nccldoctor.reports.parts.quotes import Quote, pieces, reasons
 
 
 class Seen(HTMLParser):
@@ -87,16 +86,6 @@ def test_the_same_diagnosis_gives_the_same_bytes():
     assert html.page(fixtures_diagnoses.lagging()) == html.page(fixtures_diagnoses.lagging())
 
 
-def test_ranks_of_which_the_same_was_seen_are_one_reason():
-    says = [f"the newest call of rank {n}" for n in (0, 1, 5)] + ["the last line of rank 2: no complaint"]
-    shown = tuple(Quote(f"E{n}", text, "", (), "agrees", "F1") for n, text in enumerate(says, 1))
-
-    assert [reason.says for reason in reasons(shown)] == [
-        "the newest call of ranks 0-1, 5",
-        "the last line of rank 2: no complaint",
-    ]
-
-
 def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
     base = fixtures_diagnoses.lagging()
     call = base.verdict.stalled
@@ -118,15 +107,6 @@ def test_input_that_was_not_there_is_not_complete():
     base = fixtures_diagnoses.undetermined()
     shown = tables.coverage(replace(base, coverage=(Coverage("logs", Ranks(), Ranks()),)))
     assert [(row.is_complete, row.missing) for row in shown] == [(False, "none of a known rank")]
-
-
-def test_a_small_number_is_marked_only_where_it_is_the_calls():
-    verdict = fixtures_diagnoses.lagging().verdict
-    finding = replace(verdict, stalled=replace(verdict.stalled, seq=7))
-
-    marked = [p.text for p in pieces("the 7 others wait in #7, SeqNum=7, for rank 5", finding) if p.key]
-
-    assert marked == ["#7", "7", "rank 5"]
 
 
 def test_shapes_carry_their_colours():

@@ -7,7 +7,8 @@ from builders import fixtures_diagnoses
 
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Coverage, Evidence, Group
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports import html, json_document, markdown, text
+from nccldoctor.reports import html, json_document, text, ticket
+from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import advice, missing_inputs, wording
 from nccldoctor.words import names
@@ -50,7 +51,9 @@ def test_nothing_is_asked_for_where_all_is_there_or_the_answer_is_known():
     assert missing_inputs.wanted(fixtures_diagnoses.healthy()) == ()
 
 
-@pytest.mark.parametrize("render", [lambda d: text.plain(d, width=120, ascii_only=False), html.page, markdown.ticket])
+@pytest.mark.parametrize(
+    "render", [lambda d: text.plain(d, width=120, ascii_only=False), html.page, lambda d: ticket.written(d, MD)]
+)
 def test_every_report_says_what_is_missing_before_anything_else(render):
     found = cannot_tell(Coverage("flight recorder", EIGHT, Ranks([0])), Coverage("logs", EIGHT, Ranks([0])))
 
@@ -133,7 +136,7 @@ def test_the_parts_of_a_verdict_are_not_told_again():
         lambda d: text.plain(d, width=200, ascii_only=False),
         html.page,
         html.card,
-        markdown.ticket,
+        lambda d: ticket.written(d, MD),
         json_document.to_json,
     ],
 )

@@ -1,0 +1,118 @@
+"""The ticket text: one model of what a ticket holds, written in the dialect of a tracker or chat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.reports.dialects import Dialect
+from nccldoctor.reports.parts import advice, incident_facts, prose
+from nccldoctor.reports.parts.incident_facts import FactLine
+from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, decisive_lines
+from nccldoctor.reports.parts.steps_in_parts import Command, StepPart, parts
+from nccldoctor.words.sanitize import line
+
+LIMIT = 1_500
+"""Characters of the ticket; Slack cuts text blocks off at 3,000."""
+
+QUOTED = 110
+"""Characters of one quoted line."""
+
+STEPS, EVIDENCE, DONTS = 4, 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a ticket holds: the headline, the fields, the steps with their commands, the proof, what not to do, and the remedy."""
+
+    headline: str
+    fields: tuple[FactLine, ...]
+    steps: tuple[tuple[StepPart, ...], ...]
+    evidence: tuple[QuotedProof, ...]
+    donts: tuple[str, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the ticket: the title it stands under, its text, and how gladly it goes when room is short (0 never)."""
+
+    title: str
+    text: str
+    goes: int
+
+
+def ticket_of(diagnosis: Diagnosis) -> Ticket:
+    """The values of the ticket of a diagnosis."""
+    steps = advice.first_steps(diagnosis)[:STEPS]
+    donts = advice.donts(diagnosis)[:DONTS]
+    finding = diagnosis.verdict
+    cause = (FactLine("class", finding.cause.value),)
+    notices = tuple(FactLine("note", notice) for notice in diagnosis.notices)
+    return Ticket(
+        headline=prose.full_sentence(line(finding.headline, 360)),
+        fields=(*cause, *(fact for fact in incident_facts.facts(diagnosis) if fact.label != "class"), *notices),
+        steps=tuple(parts(step) for step in steps),
+        evidence=all_quoted(diagnosis)[:EVIDENCE],
+        donts=tuple(f"{prose.full_sentence(d.what)} {prose.full_sentence(d.why)}" for d in donts),
+        remedy=diagnosis.remedies[0].id if diagnosis.remedies else "",
+    )
+
+
+def written(diagnosis: Diagnosis, dialect: Dialect) -> str:
+    """The ticket of a diagnosis in a dialect, at most :data:`LIMIT` characters: what matters least goes first."""
+    made = ticket_of(diagnosis)
+    before, after = dialect.heading
+    head = f"{before}{dialect.words(made.headline, 360)}{after}\n"
+    blocks = [*_fields(made, dialect), *_steps(made, dialect), *_proof(made, dialect), *_last(made, dialect)]
+    for goes in sorted({block.goes for block in blocks}, reverse=True):
+        text = head + _assembled(blocks, dialect)
+        if len(text) <= LIMIT:
+            return text
+        blocks = [block for block in blocks if block.goes < goes]
+    return (head + _assembled(blocks, dialect))[:LIMIT]
+
+
+def _assembled(blocks: list[Block], dialect: Dialect) -> str:
+    out, title = "", None
+    for block in blocks:
+        if block.title != title:
+            out += "\n" + (dialect.strong(block.title) + "\n" if block.title else "")
+            title = block.title
+        out += block.text + "\n"
+    return out
+
+
+_GOES = {"job": 6, "or else": 8, "not higher": 2, "note": 1}
+"""The fields that may go; the others stay."""
+
+
+def _fields(made: Ticket, dialect: Dialect) -> Iterator[Block]:
+    for fact in made.fields:
+        text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(fact.text, 200)
+        label = dialect.strong(f"{prose.sentence(fact.label)}:")
+        yield Block("", f"{dialect.bullet}{label} {text}", _GOES.get(fact.label, 0))
+
+
+def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:
+    for number, step in enumerate(made.steps, 1):
+        rows = [
+            dialect.block(part.text, 400) if isinstance(part, Command) else dialect.prose(part.pieces, 240)
+            for part in step
+        ]
+        yield Block("Do now", dialect.step.format(number) + "\n".join(rows), 1 if number <= 2 else 5)
+
+
+def _proof(made: Ticket, dialect: Dialect) -> Iterator[Block]:
+    for number, proof in enumerate(made.evidence):
+        says = f"{dialect.bullet}{dialect.words(proof.claim, 120)} {dialect.code(proof.place, 100)}"
+        lines = "\n".join(decisive_lines(proof, QUOTED))
+        yield Block("Evidence", f"{says}\n{dialect.block(lines, 3 * QUOTED)}", (3, 7, 9)[number])
+
+
+def _last(made: Ticket, dialect: Dialect) -> Iterator[Block]:
+    for number, dont in enumerate(made.donts):
+        yield Block("Don't", dialect.bullet + dialect.prose(prose.inline_pieces(dont), 200), (4, 10)[number])
+    if made.remedy:
+        yield Block("", f"{dialect.strong('More:')} {dialect.code(f'nccldoctor explain {made.remedy}', 120)}", 11)
