@@ -56,7 +56,7 @@ class Incident:
 
         if dialect not in dialects.DIALECTS:
             raise NccldoctorError(f"there is no dialect {dialect!r}", f"choose one of {', '.join(dialects.DIALECTS)}")
-        return ticket.written(self.diagnosis, dialects.DIALECTS[dialect])
+        return ticket.in_dialect(self.diagnosis, dialects.DIALECTS[dialect])
 
     def to_full_markdown(self) -> str:
         """The whole report as Markdown."""

@@ -23,7 +23,7 @@ QUOTED = 300
 def full(diagnosis: Diagnosis) -> str:
     """The whole report as Markdown."""
     blocks = [
-        ticket.written(diagnosis, MD).rstrip("\n"),
+        ticket.in_dialect(diagnosis, MD).rstrip("\n"),
         _other_findings(diagnosis),
         _chain(diagnosis),
         _ranks(diagnosis),

@@ -24,7 +24,7 @@ STEPS, EVIDENCE, DONTS = 4, 3, 2
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a ticket holds: the headline, the fields, the steps with their commands, the proof, what not to do, and the remedy."""
+    """The values of a ticket: headline, fields, steps with commands, proof, what not to do, and the remedy."""
 
     headline: str
     fields: tuple[FactLine, ...]
@@ -36,7 +36,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the ticket: the title it stands under, its text, and how gladly it goes when room is short (0 never)."""
+    """A part of the ticket under a title; ``goes`` says how early it is dropped (0 never)."""
 
     title: str
     text: str
@@ -60,7 +60,7 @@ def ticket_of(diagnosis: Diagnosis) -> Ticket:
     )
 
 
-def written(diagnosis: Diagnosis, dialect: Dialect) -> str:
+def in_dialect(diagnosis: Diagnosis, dialect: Dialect) -> str:
     """The ticket of a diagnosis in a dialect, at most :data:`LIMIT` characters: what matters least goes first."""
     made = ticket_of(diagnosis)
     before, after = dialect.heading

@@ -141,7 +141,7 @@ def build(diagnosis: Diagnosis) -> View:
         remedy=f"From remedy {best.id}; nccldoctor explain {best.id} tells the rest." if best is not None else "",
         donts=advice.donts(diagnosis)[:DONTS],
         ruled_out=diagnosis.ruled_out[:HYPOTHESES],
-        ticket="" if is_open else ticket.written(diagnosis, dialects.GITHUB),
+        ticket="" if is_open else ticket.in_dialect(diagnosis, dialects.GITHUB),
         coverage=tables.coverage(diagnosis),
         input_line=missing_inputs.input_line(diagnosis),
         capture=diagnosis.capture[:SETTINGS],

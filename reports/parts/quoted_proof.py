@@ -52,7 +52,7 @@ def marked_part(row: ProofLine, room: int) -> tuple[str, int]:
 
 
 def decisive_lines(proof: QuotedProof, room: int) -> tuple[str, ...]:
-    """The lines for a place without gutter: of a dump those of both ranks, of a text the one that decides."""
+    """The lines that decide, for a place without gutter: of a dump those of both ranks."""
     if proof.is_formatted:
         return tuple(
             (f"{row.gutter}: " if row.gutter else "") + marked_part(row, room)[0] for row in proof.lines if row.text

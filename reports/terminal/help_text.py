@@ -47,8 +47,8 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.full_sentence(prose.plain(item.what))} {prose.full_sentence(prose.plain(item.why))}{where}"
         rest = text.removeprefix("Don't ")
-        head = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
-        yield from paragraph(rest, width, head=(Span(" " * 6), head), indent=6)
+        word = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
+        yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
     if diagnosis.remedies:
         best = diagnosis.remedies[0]
         whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"

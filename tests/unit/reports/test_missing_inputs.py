@@ -52,7 +52,7 @@ def test_nothing_is_asked_for_where_all_is_there_or_the_answer_is_known():
 
 
 @pytest.mark.parametrize(
-    "render", [lambda d: text.plain(d, width=120, ascii_only=False), html.page, lambda d: ticket.written(d, MD)]
+    "render", [lambda d: text.plain(d, width=120, ascii_only=False), html.page, lambda d: ticket.in_dialect(d, MD)]
 )
 def test_every_report_says_what_is_missing_before_anything_else(render):
     found = cannot_tell(Coverage("flight recorder", EIGHT, Ranks([0])), Coverage("logs", EIGHT, Ranks([0])))
@@ -136,7 +136,7 @@ def test_the_parts_of_a_verdict_are_not_told_again():
         lambda d: text.plain(d, width=200, ascii_only=False),
         html.page,
         html.card,
-        lambda d: ticket.written(d, MD),
+        lambda d: ticket.in_dialect(d, MD),
         json_document.to_json,
     ],
 )

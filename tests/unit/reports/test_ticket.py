@@ -19,7 +19,7 @@ BAIT = "see #123 @admin <!everyone> [~anna] [y](http://z.example) !i.png! *x* _y
 @pytest.mark.parametrize("make", EVERY)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_ticket_fits_everywhere(make, dialect):
-    text = ticket.written(make(), DIALECTS[dialect])
+    text = ticket.in_dialect(make(), DIALECTS[dialect])
 
     assert 0 < len(text) <= ticket.LIMIT
     assert text.split("\n")[1] == "", "a blank line keeps the headline apart from the fields"
@@ -28,7 +28,7 @@ def test_a_ticket_fits_everywhere(make, dialect):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_holds_what_a_ticket_needs(dialect):
-    text = re.sub(r"[\\`{}]", "", ticket.written(fixtures_diagnoses.lagging(), DIALECTS[dialect]))
+    text = re.sub(r"[\\`{}]", "", ticket.in_dialect(fixtures_diagnoses.lagging(), DIALECTS[dialect]))
 
     for fact in (
         "Rank 5 (gpu-a018, GPU 1) never entered ALLREDUCE #18723",
@@ -48,7 +48,7 @@ def test_every_dialect_holds_what_a_ticket_needs(dialect):
 
 @pytest.mark.parametrize("dialect", [MD, GITHUB])
 def test_commonmark_shows_a_heading_lists_and_fences(dialect):
-    tokens = MarkdownIt("commonmark").parse(ticket.written(fixtures_diagnoses.lagging(), dialect))
+    tokens = MarkdownIt("commonmark").parse(ticket.in_dialect(fixtures_diagnoses.lagging(), dialect))
     kinds = [token.type for token in tokens]
 
     assert kinds[0] == "heading_open"
@@ -59,7 +59,7 @@ def test_commonmark_shows_a_heading_lists_and_fences(dialect):
 
 
 def test_steps_in_an_issue_can_be_ticked_off():
-    assert "\n- [ ] " in ticket.written(fixtures_diagnoses.lagging(), GITHUB)
+    assert "\n- [ ] " in ticket.in_dialect(fixtures_diagnoses.lagging(), GITHUB)
 
 
 @pytest.mark.parametrize("dialect", [MD, GITHUB])
@@ -105,7 +105,7 @@ def test_nothing_ends_a_fence_or_a_code_span(name):
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_hostile_log_stays_text_in_every_dialect(name):
-    text = ticket.written(fixtures_diagnoses.hostile(), DIALECTS[name])
+    text = ticket.in_dialect(fixtures_diagnoses.hostile(), DIALECTS[name])
 
     assert "hf_verysecret" not in text
     if name in ("md", "github"):
@@ -132,7 +132,7 @@ def test_a_doubt_is_in_the_ticket_and_a_long_one_does_not_cost_the_command():
         confidence_in=ConfidenceIn.same(Confidence.MEDIUM),
         doubts=(Doubt("No log shows whether rank 5 was alive"), Doubt("many words " * 60)),
     )
-    text = ticket.written(replace(made, findings=(verdict,), avoid=(Avoid("x " * 300, "y " * 300),)), MD)
+    text = ticket.in_dialect(replace(made, findings=(verdict,), avoid=(Avoid("x " * 300, "y " * 300),)), MD)
 
     assert "No log shows whether rank 5 was alive." in text
     assert "ssh gpu-a018" in text
