@@ -1,4 +1,4 @@
-"""The commands about environment variables: what to set for the next run, and what is the matter with those set."""
+"""The commands about environment variables: what to set for the next run, and what is wrong with those set."""
 
 # click keeps the lines of a paragraph that begins with a real backspace; in a raw docstring it is two characters.
 # ruff: noqa: D301
@@ -11,7 +11,7 @@ from nccldoctor.cli import terminal
 from nccldoctor.cli.options import format_option
 
 FIX = 1
-"""Exit code of ``env check`` where a setting has no effect, harms, or cannot be meant so."""
+"""Exit code of ``env check`` where a setting has no effect, does harm, or has a value that makes no sense."""
 
 
 class Defaulting(click.Group):
@@ -26,7 +26,7 @@ class Defaulting(click.Group):
 
 @click.group(cls=Defaulting)
 def env() -> None:
-    """Variables: what to set for the next run, and what those set really do.
+    """Variables to set for the next run, and what the variables you set really do.
 
     \b
     Examples:
@@ -41,19 +41,19 @@ def _checked_version(text: str | None) -> str | None:
     from nccldoctor.prescribe.conditions.environment import version_tuple
 
     if text is not None and version_tuple(text) == (0, 0, 0):
-        raise InputError(f"{text!r} is no version", hint="for example 2.9.1")
+        raise InputError(f"{text!r} isn't a version", hint="write it like 2.9.1")
     return text
 
 
 @env.command("show")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
-@click.option("--torch", metavar="VERSION", help="Release of PyTorch (default: the one seen in PATH, else any).")
-@click.option("--nccl", metavar="VERSION", help="Release of NCCL (default: the one seen in PATH, else any).")
-@format_option("shell", "slurm", "kubernetes", help="Whom the variables are for.")
+@click.option("--torch", metavar="VERSION", help="PyTorch release (default: the one found in PATH, else any).")
+@click.option("--nccl", metavar="VERSION", help="NCCL release (default: the one found in PATH, else any).")
+@format_option("shell", "slurm", "kubernetes", help="Where the variables go.")
 def show_exports(paths: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
-    """Print the variables that leave the best evidence of the next hang.
+    """Print the variables that record the most about the next hang.
 
-    With PATH, logs or dumps of a run, the recorder is sized by its rate of calls.
+    With PATH (logs or dumps of a run) the flight recorder is sized by that run's rate of calls.
 
     \b
     Examples:
@@ -63,31 +63,31 @@ def show_exports(paths: tuple[str, ...], torch: str | None, nccl: str | None, fo
     from nccldoctor.prescribe.capture import DEFAULT, SPAN_S, buffer_size, call_rate, render
 
     torch, nccl = _checked_version(torch), _checked_version(nccl)
-    entries, because = DEFAULT, "PyTorch's default; give PATH to size it by a run"
+    entries, because = DEFAULT, "PyTorch's default; pass PATH to size it by a run"
     if paths:
         from nccldoctor.pipeline import read
 
         case = read(paths)
         torch, nccl, entries = torch or case.torch, nccl or case.nccl, buffer_size(case)
         rate = call_rate(case)
-        because = "the run left no dump that tells its rate"
+        because = "default; no dump in PATH shows the rate of calls"
         if rate:
-            because = f"{SPAN_S} s of this run, {rate:.1f} calls a second"
+            because = f"{SPAN_S} s of this run at {rate:.1f} calls per second"
         if any(head.wrapped for head in case.dumps):
-            because += "; its ring had dropped older calls"
+            because += "; the last run's ring had dropped older calls"
     terminal.out(render(form, torch, nccl, entries, because))
 
 
 @env.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--torch", metavar="VERSION", help="Judge for this release of PyTorch.")
-@click.option("--nccl", metavar="VERSION", help="Judge for this release of NCCL.")
+@click.option("--torch", metavar="VERSION", help="Check against this PyTorch release.")
+@click.option("--nccl", metavar="VERSION", help="Check against this NCCL release.")
 @format_option("text", "json")
 def check(files: tuple[str, ...], torch: str | None, nccl: str | None, form: str) -> None:
-    """Judge each NCCL_*, TORCH_* and GLOO_* variable, and timeouts in code.
+    """Check each NCCL_*, TORCH_* and GLOO_* variable, and timeouts in code.
 
-    FILE is the output of env, a shell or sbatch script, a pod, Python, a log.
-    Ends with 1 where a setting should go, with 0 where none must.
+    FILE is the output of env, a shell or sbatch script, a pod, Python code or a log.
+    Exits with 1 if a setting needs a fix, else with 0.
 
     \b
     Examples:

@@ -56,7 +56,7 @@ def _discouraged(survey: Survey) -> dict[str, str]:
         "F0",
         CauseClass.UNDETERMINED,
         ConfidenceIn.same(Confidence.CANNOT_TELL),
-        "no job was looked at",
+        "settings only, no job",
         (Evidence(Place(0, ""), "", "settings alone"),),
     )
     return {advice.what: advice.why for advice in advice_against([Context(nothing, survey)], in_use().catalogue, ())}
@@ -70,7 +70,7 @@ def _verdict_row(setting: Setting, remarks: list[Judgement], against: str | None
     verdict = "fix" if loud else "note" if says else "fine"
     if not says:
         row = look_up(setting.name)
-        says = [row.meaning] if row is not None else ["not a name we know; it may belong to the program"]
+        says = [row.meaning] if row is not None else ["unknown name; your program may read it"]
         verdict = "fine" if row is not None else "note"
     return Row(setting.name, setting.value, str(setting.place), verdict, tuple(says))
 
@@ -82,6 +82,7 @@ def settings_text(rows: Sequence[Row]) -> str:
 
 def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
     from nccldoctor.reports.parts import prose
+    from nccldoctor.words.numbers import plural
     from nccldoctor.words.sanitize import line
 
     order = ("fix", "note", "fine")
@@ -89,8 +90,7 @@ def _text_lines(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{row.verdict:<5} {line(assignment(row.name, row.value))}  ({line(row.place)})\n"
         yield from (f"      {line(prose.plain(text))}\n" for text in row.says)
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in order)
-    summary = f"{len(rows)} setting{'' if len(rows) == 1 else 's'}: {counts}\n"
-    yield summary if rows else "no NCCL_*, TORCH_* or GLOO_* setting was found\n"
+    yield f"{plural(len(rows), 'setting')}: {counts}\n" if rows else "no NCCL_*, TORCH_* or GLOO_* settings found\n"
 
 
 def settings_json(rows: Sequence[Row]) -> str:

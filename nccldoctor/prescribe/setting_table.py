@@ -76,4 +76,4 @@ def describe_setting(name: str) -> str | None:
     )
     lines = [f"# {name}", "", row.meaning[:1].upper() + row.meaning[1:] + ".", ""]
     lines += [f"- {label}: {text}" for label, text in rows if text or label in ("status", "read by")]
-    return "\n".join([*lines, *(["- must be equal on all ranks"] if row.is_same_on_all_ranks else []), ""])
+    return "\n".join([*lines, *(["- all ranks must have the same value"] if row.is_same_on_all_ranks else []), ""])

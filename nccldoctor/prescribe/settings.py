@@ -20,6 +20,8 @@ from nccldoctor.model import Place
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.prescribe.conditions.environment import version_tuple
 from nccldoctor.prescribe.setting_table import BLOCKING_WAIT, Known, look_up, nearest
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.names import ranks_phrase
 
 _MOST = 10_000
 """Settings judged at most: an INFO log of thousands of ranks repeats some dozens."""
@@ -95,14 +97,14 @@ def _unknown(setting: Setting) -> Iterator[Judgement]:
     """A name of the libraries that is not in the table, with the nearest one that is; never called useless."""
     if setting.name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
         near = nearest(setting.name)
-        hint = f"; the nearest known name is {near}" if near else ""
-        yield _remark(Kind.UNKNOWN, setting, f"not a name we know; it may belong to a plug-in or to the program{hint}")
+        hint = f"; did you mean {near}?" if near else ""
+        yield _remark(Kind.UNKNOWN, setting, f"unknown name; a plugin or your program may read it{hint}")
 
 
 def _not_read(setting: Setting, row: Known, reader: Place | None) -> Judgement:
     """A name that no library reads: without effect, unless the program itself reads it at ``reader``."""
     if reader is not None:
-        return _remark(Kind.OWN, setting, f"neither NCCL nor PyTorch reads it; the program itself does ({reader})")
+        return _remark(Kind.OWN, setting, f"neither NCCL nor PyTorch reads it, but your program does ({reader})")
     private = "a program may" in row.read_by and row.name != "NCCL_TIMEOUT"
     says = f"no effect: {row.meaning}" + (f"; {row.notes}" if row.notes else "")
     return _remark(Kind.NOT_READ, setting, says, avoid=not private)
@@ -118,16 +120,16 @@ def _outside_version(setting: Setting, row: Known, torch: str | None, nccl: str 
     says = ""
     # Torch's first releases are approximate in the table, so only the exact ones are held against a setting.
     if first[:1].isdigit() and not row.first_seen.startswith("~") and version_tuple(used) < version_tuple(first):
-        says = f"no effect: {reader} reads it from {first} on, this is {used}"
+        says = f"no effect: {reader} reads it from {first} on, and this is {used}"
     elif row.status == "removed" and row.last_seen and version_tuple(used) > version_tuple(row.last_seen):
-        says = f"no effect: {reader} read it up to {row.last_seen}, this is {used}"
+        says = f"no effect: {reader} read it up to {row.last_seen}, and this is {used}"
     return _remark(Kind.VERSION, setting, says, avoid=True) if says else None
 
 
 def _renamed(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
     if row.status != "renamed, still read":
         return None
-    return _remark(Kind.RENAMED, setting, f"PyTorch reads it under its old name: {row.meaning}")
+    return _remark(Kind.RENAMED, setting, f"old name, still read by PyTorch: {row.meaning}")
 
 
 def number(text: str) -> int | None:
@@ -176,7 +178,7 @@ def _harmful(setting: Setting, row: Known, torch: str | None, nccl: str | None) 
 def _needless(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
     default = _tables()["defaults"].get(setting.name)
     is_default = default is not None and number(setting.value) == default
-    return _remark(Kind.NEEDLESS, setting, "that is the default") if is_default else None
+    return _remark(Kind.NEEDLESS, setting, "already the default") if is_default else None
 
 
 Check = Callable[[Setting, Known, str | None, str | None], Judgement | None]
@@ -197,17 +199,17 @@ def _contradictions(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]
         cause = f"{blocking.name}={blocking.value} ({blocking.place})"
         for name in tables["needs_watchdog"]:
             if (other := first(_is_not_zero, name)) is not None:
-                says = f"the watchdog acts on it, and {cause} leaves no watchdog"
+                says = f"no effect without the watchdog, and {cause} turns the watchdog off"
                 yield _remark(Kind.CONTRADICTING, other, says)
     monitor = first(lambda value: number(value) == 0, "TORCH_NCCL_ENABLE_MONITORING")
     dump = first(is_on, "TORCH_NCCL_DUMP_ON_TIMEOUT")
     if monitor is not None and dump is not None:
-        says = f"the monitor writes the dump, and {monitor.name}=0 ({monitor.place}) turns it off"
+        says = f"no effect without the heartbeat monitor, and {monitor.name}=0 ({monitor.place}) turns it off"
         yield _remark(Kind.CONTRADICTING, dump, says)
     for names in tables["same_setting"]:
         new, old = (first(bool, name) for name in names)
         if new is not None and old is not None and new.value != old.value:
-            says = f"{old.name}={old.value} ({old.place}) is the same setting under its old name, with another value"
+            says = f"{old.name}={old.value} ({old.place}) is the old name of the same setting, with a different value"
             yield _remark(Kind.CONTRADICTING, new, says)
     if no_infiniband is not None:
         for name in tables["needs_infiniband"]:
@@ -228,7 +230,7 @@ def _differences(by_name: Mapping[str, list[Setting]]) -> Iterator[Judgement]:
             continue
         groups = {value: Ranks(r for r, s in last.items() if s.value == value) for value in values}
         minority = min(values, key=lambda value: (len(groups[value]), value))
-        says = "must be equal on all ranks, and is "
-        says += ", ".join(f"{value} on ranks {groups[value]}" for value in values[:5])
+        says = "must be equal on all ranks, but is "
+        says += and_list([f"{value} on {ranks_phrase(groups[value])}" for value in values[:5]])
         place = last[next(iter(groups[minority]))].place
         yield Judgement(Kind.DIFFERS, name, minority, says, place, True, groups[minority])

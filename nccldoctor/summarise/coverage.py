@@ -23,6 +23,9 @@ from nccldoctor.events import (
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Condition, Confidence, Coverage, Family, Finding, SourceKind
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.numbers import plural
 
 MOST_PROBLEMS = 12
 """Problems listed in one row; the rest are counted."""
@@ -94,25 +97,63 @@ def _unparsed(case: Case) -> tuple[str, ...]:
 def ruled_out(facts: Facts, verdict: Finding) -> tuple[Condition, ...]:
     """The hypotheses that the input rules out, and those that it lacks the files to check."""
     case = facts.case
-    kernel = _has_all_kernel_logs(case)
-    nccl = _has_warnings_of_nccl(facts)
+    kernel, no_kernel = _has_all_kernel_logs(case), _missing_kernel_logs(case)
+    kernels = plural(sum(s.kind is SourceKind.KERNEL_LOG for s in case.sources), "kernel log")
+    logs = plural(sum(s.kind is SourceKind.LOG for s in case.sources), "log")
     explained = verdict.confidence_in.cause in (Confidence.HIGH, Confidence.MEDIUM)
     dumps = explained and _has_comparable_dumps(facts)
     has_gpu_fault = any(e.is_of_board for e in case.of(GpuError))
     is_storage_slow = any(e.what in ("nfs", "blocked-task") for e in case.of(KernelEvent))
     rows = [
-        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), nccl,
-             "no transport error in the logs, where NCCL prints its warnings", "logs of all ranks with NCCL_DEBUG=WARN would tell"),
+        _hypothesis("network", CauseClass.NETWORK, verdict, _has_transport_error(case), _has_warnings_of_nccl(facts),
+             f"no transport error in {logs}", _missing_warnings(facts)),
         _hypothesis("GPU fault", CauseClass.HARDWARE, verdict, has_gpu_fault, kernel,
-             "no device error in the kernel logs of all hosts", "the kernel log of each host would tell (dmesg -T)"),
+             f"no GPU error in {kernels}", no_kernel),
         _hypothesis("out of memory", CauseClass.DIED, verdict, _has_memory_kill(case), kernel or _has_all_exits(facts),
-             "no process was killed for memory", "the kernel log or the launcher's exit table would tell"),
+             f"no OOM kill in {kernels}" if kernel else "no rank was killed for memory, by the exit records of all ranks",
+             f"{no_kernel}, and no exit record of {ranks_phrase(case.world - facts.liveness.exited) if case.world else 'any rank'}"),
         _hypothesis("mismatched calls", CauseClass.SIZE_MISMATCH, verdict, any(case.of(CollectiveMismatch)), dumps,
-             "the calls that all ranks recorded agree", "flight-recorder dumps of the ranks would tell"),
+             f"op, size and dtype agree in the dumps of all {len(case.world)} ranks", _missing_dumps(facts)),
         _hypothesis("storage stall", CauseClass.NOT_ARRIVED, verdict, is_storage_slow, kernel,
-             "no blocked task or file server in the kernel logs of all hosts", "the kernel log of each host would tell"),
+             f"no blocked task or file server error in {kernels}", no_kernel),
     ]  # fmt: skip
     return tuple(r for r in rows if r is not None)
+
+
+def _missing_kernel_logs(case: Case) -> str:
+    """The kernel logs that are not in the input."""
+    read = {s.host for s in case.sources if s.kind is SourceKind.KERNEL_LOG}
+    files = plural(len(case.sources), "file")
+    if not read:
+        return f"no kernel log among the {files}" if len(case.sources) > 1 else "no kernel log in the input"
+    hosts = sorted({case.pods.place(case.rank_host[r]) for r in case.world if r in case.rank_host} - read)
+    return (
+        f"no kernel log from {and_list(hosts if len(hosts) < 4 else [*hosts[:2], f'{len(hosts) - 2} more hosts'])}"
+        if hosts
+        else ("the kernel logs don't name the host of every rank")
+    )
+
+
+def _missing_warnings(facts: Facts) -> str:
+    """The logs of NCCL's warnings that are not in the input: with them off silence proves nothing."""
+    world, logged = facts.case.world, facts.liveness.logged
+    if not logged & world:
+        return "no rank logs in the input"
+    if silent := world - logged:
+        return f"no logs from {ranks_phrase(silent)}"
+    prints = Ranks(e.rank for e in facts.case.of(CommInit) if e.rank is not None)
+    if silent := world - prints:
+        return f"no NCCL output in the log of {ranks_phrase(silent)}"
+    return "unknown world size"
+
+
+def _missing_dumps(facts: Facts) -> str:
+    """The flight recorder dumps that are not in the input, or what they lack."""
+    if not facts.progress.recorded_ranks:
+        return "no flight recorder dumps in the input"
+    if silent := facts.case.world - facts.progress.recorded_ranks:
+        return f"no flight recorder dump from {ranks_phrase(silent)}"
+    return "the flight recorder dumps don't settle it"
 
 
 def _has_all_kernel_logs(case: Case) -> bool:

@@ -90,7 +90,7 @@ def load_catalogue(folders: Sequence[Path] = ()) -> Catalogue:
     if mistakes := collected.mistakes:
         more = [f"and {len(mistakes) - _MISTAKES_SHOWN} more"] if len(mistakes) > _MISTAKES_SHOWN else []
         listed = "\n".join((*mistakes[:_MISTAKES_SHOWN], *more))
-        raise CatalogueError(f"the catalogue has mistakes:\n{listed}", hint="see docs/catalogue.md for the fields")
+        raise CatalogueError(f"the catalogue has mistakes:\n{listed}", hint="docs/catalogue.md describes the fields")
     return collected.catalogue
 
 
@@ -137,12 +137,12 @@ def _remedy_files(folder: Folder, mistakes: list[str]) -> list[Path]:
     if flat:
         more = f" and {len(flat) - 1} more" if len(flat) > 1 else ""
         mistakes.append(
-            f"{one_line(flat[0])}{more}: a remedy stands in the folder of its topic, such as lateness/{one_line(flat[0])}"
+            f"{one_line(flat[0])}{more}: move each remedy into the folder of its topic, such as lateness/{one_line(flat[0])}"
         )
     elif not paths:
-        mistakes.append(f"{one_line(folder.name)}: holds no remedy")
+        mistakes.append(f"{one_line(folder.name)}: no remedy files (<topic>/<id>.toml)")
     if len(paths) > MOST_FILES:
-        mistakes.append(f"{one_line(folder.name)}: more than {MOST_FILES} files; the rest is not read")
+        mistakes.append(f"{one_line(folder.name)}: more than {MOST_FILES} files; the rest were skipped")
     return paths[:MOST_FILES]
 
 
@@ -153,7 +153,7 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
         text = _read_text(path)
         data = tomllib.loads(text)
     except RecursionError:
-        return [f"{name}:1: nested too deep"]
+        return [f"{name}:1: nested too deeply"]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         line = re.search(r"at line (\d+)", str(error))
@@ -163,7 +163,7 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     merged.pop("disabled", None)
     mistakes = list(_wrong_place(data, path, topic, text, name))
     if disabled is not True and disabled is not False:
-        mistakes.append(f"{name}:{line_of(text, ('disabled',))}: disabled is true or false")
+        mistakes.append(f"{name}:{line_of(text, ('disabled',))}: disabled must be true or false")
     remedy, refused = (None, []) if disabled is True else _read_remedy(merged, text, name, released=released)
     mistakes += refused
     if not mistakes:
@@ -179,7 +179,7 @@ def _read_text(path: Path) -> str:
     """
     state = path.stat()
     if not stat.S_ISREG(state.st_mode):
-        raise ValueError("no plain file")
+        raise ValueError("not a regular file")
     if state.st_size > LARGEST:
         raise ValueError(f"larger than {LARGEST} bytes")
     return path.read_text(encoding="utf-8")
@@ -196,7 +196,7 @@ def _read_remedy(data: dict[str, Any], text: str, name: str, *, released: bool) 
     try:
         return remedy_of(data), []
     except (KeyError, TypeError, ValueError, AttributeError):
-        return None, _refused(data, text, name) or [f"{name}:1: not a remedy"]
+        return None, _refused(data, text, name) or [f"{name}:1: not a remedy file"]
 
 
 def _refused(data: dict[str, Any], text: str, name: str) -> list[str]:
@@ -221,7 +221,7 @@ def _wrong_place(data: dict[str, Any], path: Path, topic: str, text: str, name: 
     """The file must be called by its id, in the folder of a topic."""
     if data.get("id") != path.stem:
         given = one_line(repr(data.get("id")))
-        yield f"{name}:{line_of(text, ('id',))}: id is {given}, the file is called {one_line(repr(path.stem))}"
+        yield f"{name}:{line_of(text, ('id',))}: id is {given}, but the file is named {one_line(repr(path.stem))}"
     if topic not in TOPICS:
         yield f"{name}:1: unknown topic {one_line(repr(topic))}; known are {', '.join(TOPICS)}"
 

@@ -60,12 +60,12 @@ def _from_settings(mistakes: list[str]) -> Iterator[Folder]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         names = data.get("catalogue", {}).get("folders", [])
         if not isinstance(names, list) or len(names) > MOST or not all(isinstance(n, str) and n for n in names):
-            raise ValueError(f"catalogue.folders is a list of at most {MOST} paths")
+            raise ValueError(f"catalogue.folders must be a list of at most {MOST} paths")
         unknown = sorted({*data} - {"catalogue"}) + sorted({*data.get("catalogue", {})} - {"folders"})
         if unknown:
             raise ValueError(f"unknown keys: {', '.join(unknown)}")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        mistakes.append(f"{SETTINGS_FILE}:1: {one_line(str(error) or 'cannot be read')}")
+        mistakes.append(f"{SETTINGS_FILE}:1: {one_line(str(error) or 'unreadable')}")
         return
     for name in names:
         yield Folder(Path(name).name or name, path.parent / Path(name).expanduser())
@@ -81,7 +81,7 @@ def _from_packages(mistakes: list[str]) -> Iterator[Folder]:
             places = [str(offered)] if isinstance(offered, str | Path) else [str(part) for part in offered.__path__]
         except Exception as error:  # a stranger's package may fail in any way
             mistakes.append(
-                f"{one_line(point.name)}: entry point {one_line(point.value)} failed: {one_line(repr(error))}"
+                f"{one_line(point.name)}: entry point {one_line(point.value)} failed with {one_line(repr(error))}"
             )
             continue
         yield from (Folder(point.name, Path(place)) for place in places[:MOST])

@@ -76,9 +76,7 @@ def write_pages(folder: Path, catalogue: Catalogue) -> int:
     texts = pages(catalogue)
     try:
         if (folder / INDEX).exists() and not (folder / INDEX).read_text("utf-8", "replace").startswith(TITLE):
-            raise OutputError(
-                f"{folder / INDEX} is there already, and is no index of remedies", "choose another folder"
-            )
+            raise OutputError(f"{folder / INDEX} exists and isn't an index of remedies", "choose another folder")
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")

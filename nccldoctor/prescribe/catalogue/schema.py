@@ -48,7 +48,7 @@ class Strict(BaseModel):
             for name in _PLACEHOLDER.findall(text) if isinstance(text, str) else ():
                 if name.strip() not in PLACEHOLDERS:
                     known = ", ".join(PLACEHOLDERS)
-                    raise ValueError(f"unknown placeholder {{{{ {name.strip()} }}}}; known are {known}")
+                    raise ValueError(f"unknown placeholder {{{{ {name.strip()} }}}}; use one of {known}")
         return value
 
 
@@ -56,9 +56,9 @@ class Step(Strict):
     """One thing to do: a sentence, a command, or both. A command is read-only unless it says otherwise."""
 
     text: Line | None = None
-    command: Line | None = Field(None, description="A shell command; values are put in shell-quoted.")
+    command: Line | None = Field(None, description="A shell command. Values are filled in quoted for the shell.")
     where: Line | None = Field(None, description="Where to run it, in words: on the host of a rank, on a login node.")
-    expect: Line | None = Field(None, description="What its output shows if this is the cause.")
+    expect: Line | None = Field(None, description="What the output shows if this is the cause.")
     read_only: bool = Field(True, description="Whether the command changes nothing.")
     while_: Literal["running", "ended"] | None = Field(
         None,
@@ -139,7 +139,9 @@ class Clause(BaseModel):
         """Exactly one predicate, with at least one argument: a condition that asks nothing is always met."""
         given = self.model_fields_set
         if len(given) != 1:
-            raise ValueError(f"a condition holds one predicate, this holds {len(given)}: split it into several tables")
+            raise ValueError(
+                f"a condition takes one predicate, but this one has {len(given)}: split it into several tables"
+            )
         if not getattr(self, next(iter(given))).model_fields_set:
             raise ValueError("the predicate has no arguments")
         return self
@@ -175,16 +177,14 @@ class Remedy(Strict):
     title: Line = Field(description="The cause, in words an engineer would search for.")
     summary: Line = Field(description="What happens and why it hangs the job, in one to three short sentences.")
     status: Literal["established", "common", "suspected"] = Field(
-        description="established: it stands in source or manual; common: well reported; suspected: rarely seen."
+        description="established (in source code or a manual), common (well reported) or suspected (rarely seen)."
     )
-    prior: float = Field(gt=0, le=1, description="How often this is the cause where its conditions are met.")
+    prior: float = Field(gt=0, le=1, description="How often this is the cause when its conditions are met.")
     frequency: Literal["often", "sometimes", "rarely"] = Field(
         "sometimes",
-        description="How often it is met at all: the order of guesses, where nothing telling is in the input.",
+        description="How often this cause occurs at all. Orders guesses when no specific sign is in the input.",
     )
-    general: bool = Field(
-        False, description="A fallback: listed behind every remedy that knows more of the same finding."
-    )
+    general: bool = Field(False, description="A fallback, listed after every more specific remedy of the same finding.")
     conditions: Any
     confirm: tuple[Step, ...] = ()
     fix: tuple[Step, ...] = ()
@@ -205,7 +205,7 @@ def _remedy_model(_predicates: frozenset[str]) -> type[Remedy]:
     clauses: Any = tuple[kind, ...]
     blocks: dict[str, Any] = {f"{name}_": (clauses, Field((), alias=name)) for name in ("all", "any", "none")}
     conditions: Any = create_model("Conditions", __base__=_Conditions, **blocks)
-    told = "The step is for findings that meet this condition, and left out for others."
+    told = "The step is for findings that meet this condition and left out for others."
     step: Any = create_model(
         "Step", __base__=Step, __doc__=Step.__doc__, when=(kind | None, Field(None, description=told))
     )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from nccldoctor.events import Event
 from nccldoctor.model import Finding
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.lists import or_list
+from nccldoctor.words.names import ranks_phrase
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.conditions.survey import Survey
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 Who = Literal["culprit", "suspects", "victims", "culprit-host", "anyone", "named-culprit", "possible-culprit"]
 """Whom a predicate asks about. *culprit* falls back to the suspects, and to lines whose rank is not known; *named-culprit* does not.
 *possible-culprit* is a culprit, a rank that is not known, and any rank where nobody is named."""
+
+_UNNAMED = {
+    "culprit": "the rank at fault",
+    "named-culprit": "the rank at fault",
+    "possible-culprit": "the rank at fault",
+    "suspects": "a suspect",
+    "victims": "a waiting rank",
+}
+"""Whom a predicate asks about, where the ranks are unknown or many."""
 
 When = Literal["timeout"]
 """The event that others must precede: the first timeout, after which everything may be tear-down."""
@@ -88,10 +99,10 @@ class Context:
         ranks = self.ranks_of(who)
         if who == "culprit-host":
             hosts = self.survey.hosts_of(ranks)
-            return f"host {', '.join(hosts[:3])}" if hosts else "the culprit's host"
+            return f"host {or_list(hosts[:3])}" if hosts else "the host at fault"
         if not ranks or len(ranks) > 8:
-            return {"culprit": "the culprit", "suspects": "a suspect", "victims": "a waiting rank"}.get(who, "anyone")
-        return f"rank {ranks}" if len(ranks) == 1 else f"ranks {ranks}"
+            return _UNNAMED.get(who, "any rank")
+        return ranks_phrase(ranks)
 
 
 Function = Callable[..., Answer]
@@ -148,9 +159,7 @@ def ask(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
 def listed(words: Iterable[str], limit: int = 5) -> str:
     """``a, b or c``, cut after ``limit``."""
     items = list(words)
-    if len(items) > limit:
-        items = [*items[:limit], f"{len(items) - limit} more"]
-    return " or ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
+    return or_list([*items[:limit], f"{len(items) - limit} more"] if len(items) > limit else items)
 
 
 def excerpt(text: str) -> str:

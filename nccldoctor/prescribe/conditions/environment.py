@@ -36,7 +36,7 @@ def version(context: Context, *, of: Literal["torch", "nccl"], from_: str = "0",
     span = " and ".join(
         p for p in (f"{from_} or newer" if from_ != "0" else "", f"older than {below}" if below != "9999" else "") if p
     )
-    asked = f"{label} is {span or 'known'}"
+    asked = f"the version of {label} is {span or 'known'}"
     seen = context.survey.case.torch if of == "torch" else context.survey.case.nccl
     if not seen:
         return NotCheckable(asked, f"the version of {label}")
@@ -53,31 +53,31 @@ def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] =
     asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")
     settings = context.survey.events_of(Setting)
     if not settings:
-        return NotCheckable(asked, "the environment: NCCL INFO lines, the launch script or an env dump")
+        return NotCheckable(asked, "the job's environment (NCCL INFO lines, the launch script or the output of env)")
     for seen in settings:
         if is_assigned(seen, name, value):
             return Met(asked, f"{seen.name}={excerpt(seen.value)}", str(seen.place))
-    return Unmet(asked, "not among the settings seen")
+    return Unmet(asked, "none of the settings found")
 
 
 @predicate(weight=0.85)
 def setting_differs(context: Context, *, name: tuple[str, ...]) -> Answer:
     """Two ranks show different values of one of these variables, by the last value that each shows."""
-    asked = f"ranks differ in {listed(name)}"
+    asked = f"{listed(name)} differs between ranks"
     last: dict[tuple[str, int], Setting] = {}
     for surveyed in context.survey.surveyed(Setting):
         assigned = surveyed.event
         if isinstance(assigned, Setting) and assigned.name in name and surveyed.rank is not None:
             last[assigned.name, surveyed.rank] = assigned
     if len({rank for _, rank in last}) < 2:
-        return NotCheckable(asked, "these variables on two ranks: NCCL INFO lines or an env dump of each")
+        return NotCheckable(asked, "these variables on two ranks (NCCL INFO lines or the output of env of each)")
     first: dict[str, tuple[int, str]] = {}
     for (variable, rank), seen in sorted(last.items(), key=lambda pair: pair[0]):
         other, value = first.setdefault(variable, (rank, seen.value))
         if value != seen.value:
             says = f"{variable} is {excerpt(value)} on rank {other} and {excerpt(seen.value)} on rank {rank}"
             return Met(asked, says, str(seen.place))
-    return Unmet(asked, "all ranks that show them agree")
+    return Unmet(asked, "all ranks that show it have the same value")
 
 
 def is_assigned(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) -> bool:
@@ -91,11 +91,11 @@ def is_assigned(seen: Setting, name: tuple[str, ...], value: tuple[str, ...]) ->
 @predicate(weight=0.8)
 def advice(context: Context, *, about: tuple[str, ...]) -> Answer:
     """A note in the input recommends this: barrier, copy, nccl-version, try-except or smaller-batch."""
-    asked = f"a note advises {listed(about)}"
+    asked = f"a note in the input recommends {listed(about)}"
     for note in context.survey.events_of(Note):
         if note.what == "advice" and note.detail in about:
             return Met(asked, quoted(note), str(note.place))
-    return Unmet(asked, "no file says so")
+    return Unmet(asked, "no note recommends it")
 
 
 @predicate(weight=0.15)

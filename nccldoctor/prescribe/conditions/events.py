@@ -42,7 +42,33 @@ from nccldoctor.prescribe.conditions.survey import SurveyedEvent
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
 
-_NO_LINE = "no file has such a line"
+_NO_LINE = "no such line in the logs"
+
+_LINES = {
+    "absence-report": "a report of missing ranks",
+    "absence-warning": "a warning about missing ranks",
+    "collective-mismatch": "a report of mismatched calls",
+    "collective-timeout": "a collective timeout",
+    "cuda-error": "a CUDA error",
+    "dump-note": "a note about the flight recorder",
+    "exception": "an exception",
+    "gpu-error": "a GPU error of the driver",
+    "heartbeat-stuck": "a stuck watchdog",
+    "ib-error": "an InfiniBand error",
+    "kernel": "a kernel message",
+    "nccl-error": "an NCCL error",
+    "nccl-warn": "an NCCL warning",
+    "note": "a line",
+    "out-of-memory": "memory that ran out",
+    "peer-timeout": "a timeout on one peer",
+    "process-exit": "an exit of a process",
+    "rendezvous-error": "a rendezvous error",
+    "scheduler": "a message of the scheduler",
+    "socket-error": "a socket error",
+    "store-error": "a store error",
+    "tear-down": "a shutdown message",
+}
+"""Kinds of events that remedies ask for, in words; another kind is a line of its name."""
 
 
 def _is_about(context: Context, who: Who) -> Callable[[SurveyedEvent], bool]:
@@ -93,12 +119,12 @@ def _missing_input(context: Context, kind: str, who: Who) -> str:
         is_there = survey.has_source(SourceKind.KERNEL_LOG) or kind in survey.by_kind
         return "" if is_there else f"the kernel log of {context.in_words(who)}"
     if KINDS[kind].writer is Writer.SCHEDULER:
-        return "" if kind in survey.by_kind else "what the scheduler says of the job (sacct, kubectl describe)"
+        return "" if kind in survey.by_kind else "the scheduler's record of the job (sacct, kubectl describe)"
     if who in ("culprit", "named-culprit", "suspects", "victims"):
         if not ranks:
-            return "which rank this is about"
+            return "the name of the rank at fault"
         return "" if set(ranks) & set(survey.logged) else f"a log of {context.in_words(who)}"
-    return "" if survey.has_source(SourceKind.LOG) or survey.logged else "a log"
+    return "" if survey.has_source(SourceKind.LOG) or survey.logged else "any log"
 
 
 _TOPIC = ("what", "scope", "topic", "how")
@@ -119,7 +145,8 @@ def event(
     ``what``: its ``what``, ``scope``, ``topic`` or ``how`` is one of these; ``before``: it comes before the first timeout.
     """
     detail = listed((*what, *(f"“{t}”" for t in text)), 4)
-    asked = f"{kind}{f' ({detail})' if detail else ''} on {context.in_words(of)}"
+    about = "" if of == "anyone" else f" from {context.in_words(of)}"
+    asked = f"the input shows {_LINES.get(kind, f'a {kind} line')}{f' ({detail})' if detail else ''}{about}"
     wanted = tuple(t.lower() for t in text)
     for candidate in _matching(context, KINDS[kind], of, before):
         topic = next(filter(None, (getattr(candidate, name, None) for name in _TOPIC)), None)
@@ -159,39 +186,39 @@ def exception(
         if message and not any(part.lower() in f"{raised.message}\n{raised.text}".lower() for part in message):
             continue
         return Met(asked, excerpt(f"{raised.type}: {raised.message}"), str(raised.place))
-    return _not_met(context, asked, "exception", of, "no file shows such an exception")
+    return _not_met(context, asked, "exception", of, "no such exception in the logs")
 
 
 @predicate(weight=0.7)
 def exit_(context: Context, *, of: Who = "culprit", code: tuple[int, ...] = (), signal: tuple[str, ...] = ()) -> Answer:
     """The launcher saw such a rank end with one of these codes or signals (``SIGKILL`` is also -9 and 137)."""
-    asked = f"{context.in_words(of)} ended with {listed((*map(str, code), *signal))}"
+    asked = f"{context.in_words(of)} exited with {listed((*map(str, code), *signal))}"
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode in code or (end.signal or "") in signal:
             return Met(asked, quoted(end), str(end.place))
     if not ends:
-        return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
+        return NotCheckable(asked, "an exit record (the output of the launcher or the scheduler)")
     return Unmet(asked, quoted(ends[0]))
 
 
 @predicate(weight=0.7)
 def exit_by_itself(context: Context, *, of: Who = "culprit") -> Answer:
     """The launcher saw such a rank end with an exit code above 0 that is not that of a signal."""
-    asked = f"{context.in_words(of)} ended with an exit code of its own"
+    asked = f"{context.in_words(of)} exited with an error code and no signal killed it"
     ends = list(_matching(context, ProcessExit, of))
     for end in ends:
         if end.exitcode is not None and 0 < end.exitcode < 128 and not end.signal:
             return Met(asked, quoted(end), str(end.place))
     if not ends:
-        return NotCheckable(asked, "an exit record: the launcher's or scheduler's output")
+        return NotCheckable(asked, "an exit record (the output of the launcher or the scheduler)")
     return Unmet(asked, quoted(ends[0]))
 
 
 @predicate(weight=0.55)
 def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
     """The log of such a rank ends without an exception, and no launcher says how it ended."""
-    asked = f"the log of {context.in_words(of)} ends without a word on its end"
+    asked = f"the log of {context.in_words(of)} stops without an error or an exit"
     ranks = context.ranks_of(of)
     read = sorted(set(ranks) & set(context.survey.logged))
     if not read:
@@ -199,7 +226,7 @@ def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
     for told in (*_matching(context, ExceptionRaised, of), *_matching(context, ProcessExit, of)):
         if not isinstance(told, ExceptionRaised) or not told.logged:
             return Unmet(asked, quoted(told))
-    return Met(asked, f"nothing that rank {read[0]} wrote tells of an error")
+    return Met(asked, f"the log of rank {read[0]} shows no error")
 
 
 @predicate(weight=0.9)
@@ -209,7 +236,7 @@ def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...
     for fault in _matching(context, GpuError, of):
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, quoted(fault), str(fault.place))
-    return _not_met(context, asked, "gpu-error", of, "no such line in the kernel log")
+    return _not_met(context, asked, "gpu-error", of, "no such Xid in the kernel log")
 
 
 @predicate(weight=0.85)
@@ -217,7 +244,7 @@ def wrong_address(context: Context, *, of: Who = "anyone") -> Answer:
     """An address that such a rank offers, or fails to reach, is out of reach for other hosts. It is that of a single link,
     the loopback address or Docker's bridge.
     """
-    asked = f"an address on {context.in_words(of)} tells that the wrong interface was chosen"
+    asked = f"an address of {context.in_words(of)} belongs to an interface that peers can't reach"
     reasons = {id(event): why for event, why in wrong_addresses(context.survey.case)}
     for event in (e for kind in (SocketError, CommInit, StoreError) for e in _matching(context, kind, of)):
         if why := reasons.get(id(event)):
@@ -230,7 +257,7 @@ def ib_error(context: Context, *, status: tuple[int, ...], of: Who = "anyone") -
     """A work completion of InfiniBand or RoCE failed with one of these status numbers (12: the peer does not
     answer).
     """
-    asked = f"InfiniBand completion status {listed(map(str, status))} on {context.in_words(of)}"
+    asked = f"the input shows InfiniBand completion status {listed(map(str, status))}"
     for error in _matching(context, IbError, of):
         if error.status in status:
             return Met(asked, quoted(error), str(error.place))
@@ -243,16 +270,16 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
     They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank
     0, which prints for all in most jobs.
     """
-    asked = f"{context.in_words(of)} was last seen in {listed(what)}"
+    asked = f"the last log line of {context.in_words(of)} begins {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {context.in_words(of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
     for last in activity:
         begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
         if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
             return Met(asked, quoted(last), str(last.place))
-    kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "another phase")
-    return Unmet(asked, f"its last line is {kind}: {quoted(activity[0])}")
+    kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "a different phase")
+    return Unmet(asked, f"the last line is {kind}, {quoted(activity[0])}")
 
 
 @predicate(weight=0.6)
@@ -260,14 +287,14 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
     """The last log line of such a rank before the first timeout ends one of these phases. It has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
-    asked = f"{context.in_words(of)} was just out of {listed(what)}"
+    asked = f"the last log line of {context.in_words(of)} ends {listed(what)}"
     activity = _last_activity(context, of)
     if not activity:
-        return NotCheckable(asked, f"a log of {context.in_words(of)} that tells its phases")
+        return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
     for last in activity:
         if isinstance(last, Phase) and last.what in what and last.detail.startswith("done"):
             return Met(asked, quoted(last), str(last.place))
-    return Unmet(asked, f"its last line is: {quoted(activity[0])}")
+    return Unmet(asked, f"the last line is {quoted(activity[0])}")
 
 
 def _last_activity(context: Context, of: Who) -> list[Event]:

@@ -18,6 +18,9 @@ from nccldoctor.prescribe.conditions.base import (
     predicate,
     quoted,
 )
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.names import call_title, op_name, ranks_phrase, verb
+from nccldoctor.words.numbers import plural
 
 ClassName = Annotated[str, OneOf(tuple(c.value for c in CauseClass))]
 FamilyName = Annotated[str, OneOf(tuple(f.value for f in Family))]
@@ -39,7 +42,7 @@ def finding(context: Context, *, class_: tuple[ClassName, ...] = (), family: tup
 
 
 def operation(name: str) -> str:
-    """One spelling of an operation: ``_ALLGATHER_BASE``, ``all_gather_into_tensor`` and ``ALLGATHER`` are alike."""
+    """One spelling of an operation: ``_ALLGATHER_BASE``, ``all_gather_into_tensor`` and ``ALLGATHER`` are the same."""
     plain = name.upper().replace("_", "").removesuffix("BASE").removesuffix("INTOTENSOR").removesuffix("TENSOR")
     return {"ALLTOALLSINGLE": "ALLTOALL", "ALLREDUCEBARRIER": "ALLREDUCE"}.get(plain, plain)
 
@@ -59,19 +62,21 @@ def stalled_call(
 ) -> Answer:
     """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
     size = f" of {listed(_NUMEL[n][2] for n in numel)}" if numel else ""
-    asked = f"the others wait in {listed(op) or 'a call'}{size}" + (f", {listed(kind)}" if kind else "")
+    asked = f"the waiting ranks are in {listed(map(op_name, op)) or 'a call'}{size}" + (
+        f", {listed(kind)}" if kind else ""
+    )
     call = context.finding.stalled
     if call is None:
-        return NotCheckable(asked, "no stalled call is seen in the input")
+        return NotCheckable(asked, "the stalled call (a watchdog line or a flight recorder dump)")
     count = call.numel_in
-    elements = "elements not told" if count is None else f"{count:,} element{'' if count == 1 else 's'}"
-    says = f"{call.op or 'a call'} #{call.seq}, {elements}"
+    elements = "unknown size" if count is None else plural(count, "element")
+    says = f"{call_title(call.op, call.seq)}, {elements}"
     if op and call.op is None:
-        return NotCheckable(asked, "the operation of the stalled call is not known")
+        return NotCheckable(asked, "the operation of the stalled call")
     if (op and operation(call.op or "") not in map(operation, op)) or (kind and call.kind not in kind):
         return Unmet(asked, says)
     if numel and count is None:
-        return NotCheckable(asked, "the number of elements is not printed: old PyTorch, or a cut line")
+        return NotCheckable(asked, "the number of elements (old PyTorch doesn't print it, or the line is cut)")
     if numel and not any(_NUMEL[n][0] <= (count or 0) <= _NUMEL[n][1] for n in numel):
         return Unmet(asked, says)
     return Met(asked, says, _first_place(context.finding.evidence))
@@ -80,10 +85,10 @@ def stalled_call(
 @predicate(weight=0.25)
 def group(context: Context, *, description: tuple[str, ...]) -> Answer:
     """The description or name of the stalled call's group holds one of these words (``dp``, ``expert`` …)."""
-    asked = f"the stalled call's group is called {listed(description)}"
+    asked = f"the group of the stalled call is named {listed(description)}"
     call = context.finding.stalled
     if call is None or not call.group:
-        return NotCheckable(asked, "the name of the group: a flight-recorder dump or a watchdog line with its PG")
+        return NotCheckable(asked, "the name of the group (a flight recorder dump or a watchdog line with its PG)")
     if any(word.lower() in call.group.lower() for word in description):
         return Met(asked, f"the group is {excerpt(call.group)}", _first_place(context.finding.evidence))
     return Unmet(asked, f"the group is {excerpt(call.group)}")
@@ -92,42 +97,42 @@ def group(context: Context, *, description: tuple[str, ...]) -> Answer:
 @predicate(weight=0.2)
 def waiting(context: Context, *, are: Literal["all-but-one", "some", "all"]) -> Answer:
     """The number of members that wait: all but one, some (two or more are missing), or all of them."""
-    asked = {"all-but-one": "all members but one wait", "some": "two or more members are missing"}.get(
+    asked = {"all-but-one": "all members but one wait", "some": "two or more members never entered the call"}.get(
         are, "all members are in the call"
     )
     call = context.finding.stalled
     is_known = bool(context.finding.ranks) or context.finding.family is Family.INSIDE
     if call is None or not call.entered or not is_known:
-        return NotCheckable(asked, "who is in the stalled call and who is not: dumps or logs of all ranks")
+        return NotCheckable(asked, "the ranks that entered the stalled call (dumps or logs of all ranks)")
     absent = call.missing | call.unseen
     seen = "all-but-one" if len(absent) == 1 else "some" if absent else "all"
-    unseen = f"; not seen: {call.unseen}" if call.unseen else ""
-    says = f"in it: {call.entered}; missing: {call.missing or 'nobody'}{unseen}"
+    unseen = f"; no data from {ranks_phrase(call.unseen)}" if call.unseen else ""
+    says = f"in the call: {ranks_phrase(call.entered)}; missing: {ranks_phrase(call.missing)}{unseen}"
     return Met(asked, says) if seen == are else Unmet(asked, says)
 
 
 @predicate(weight=0.2)
 def culprit_rank(context: Context, *, is_: Literal["zero", "not-zero"]) -> Answer:
     """The culprit is rank 0, or is not. Work for one rank alone is nearly always rank 0's."""
-    asked = "the culprit is rank 0" if is_ == "zero" else "the culprit is not rank 0"
+    asked = "the rank at fault is rank 0" if is_ == "zero" else "the rank at fault isn't rank 0"
     culprits = context.ranks_of("culprit")
     open_ = not context.finding.ranks and len(culprits) > 1 and 0 in culprits
     if not culprits or open_:
-        return NotCheckable(asked, "which rank is missing: dumps or logs of all ranks")
+        return NotCheckable(asked, "the name of the missing rank (dumps or logs of all ranks)")
     zero = set(culprits) == {0}
-    says = f"{context.in_words('culprit')} is named"
+    says = f"{context.in_words('culprit')} {verb(culprits, 'is', 'are')} at fault"
     return Met(asked, says) if zero == (is_ == "zero") and (zero or 0 not in culprits) else Unmet(asked, says)
 
 
 @predicate(weight=0.4)
 def culprit_hosts(context: Context, *, are: Literal["one-host", "several-hosts"]) -> Answer:
     """Two or more culprits that are exactly the ranks of one host, or culprits on several hosts."""
-    asked = "all ranks of one host lag" if are == "one-host" else "ranks of several hosts lag"
+    asked = "all ranks of one host are late" if are == "one-host" else "ranks on several hosts are late"
     survey, culprits = context.survey, context.finding.ranks or context.finding.suspects
     if not culprits and are == "several-hosts":
         culprits = Ranks(survey.case.rank_host)
     if not culprits or not set(culprits) <= set(survey.case.rank_host):
-        return NotCheckable(asked, "which rank ran on which host: launcher or NCCL INFO lines")
+        return NotCheckable(asked, "the host of each rank (launcher or NCCL INFO lines)")
     hosts = survey.hosts_of(culprits)
     met = len(hosts) > 1
     if are == "one-host":
@@ -144,16 +149,16 @@ def world_size(context: Context, *, at_least: int = 0, at_most: int = 2**31) -> 
     asked = f"the job has {at_least} {'ranks or more' if at_most == 2**31 else f'to {at_most} ranks'}"
     size = context.survey.case.world_size
     if size is None:
-        return NotCheckable(asked, "the number of ranks")
+        return NotCheckable(asked, "the world size")
     return (Met if at_least <= size <= at_most else Unmet)(asked, f"it has {size}")
 
 
 Moment = Literal["first-call", "first-steps", "late", "epoch-end"]
 _MOMENTS = {
-    "first-call": "the stall is at the first call of its group",
-    "first-steps": "the stall is within the first steps",
-    "late": "the job had run well for many steps",
-    "epoch-end": "the stall is at the end of an epoch",
+    "first-call": "the job stalled at the first call of a group",
+    "first-steps": "the job stalled within its first steps",
+    "late": "the job had run for many steps",
+    "epoch-end": "the job stalled at the end of an epoch",
 }
 
 
@@ -168,11 +173,14 @@ def moment(context: Context, *, is_: Moment) -> Answer:
     call = context.finding.stalled
     seq = call.seq if call is not None else None
     step, end, place = _progress(context)
-    says = f"sequence {'?' if seq is None else seq}, step {'?' if step is None else step}"
+    says = (
+        and_list([f"call #{seq}"] * (seq is not None) + [f"step {step}"] * (step is not None))
+        or "no step or call number"
+    )
     if is_ == "epoch-end":
         if step is None and not end:
-            return NotCheckable(asked, "progress lines of any rank")
-        return Met(asked, f"last progress before it: {end}", place) if end else Unmet(asked, says)
+            return NotCheckable(asked, "a progress line of any rank")
+        return Met(asked, f"the last progress line is {end}", place) if end else Unmet(asked, says)
     if seq is None and step is None:
         return NotCheckable(asked, "the sequence number of the stalled call, or progress lines")
     met = {
@@ -208,8 +216,8 @@ def _progress(context: Context) -> tuple[int | None, str, str | None]:
 @predicate(weight=0.6)
 def also(context: Context, *, class_: tuple[ClassName, ...]) -> Answer:
     """Another finding of one of these classes names one of the same ranks."""
-    asked = f"{context.in_words('culprit')} is also named for {listed(class_)}"
+    asked = f"a finding of {listed(class_)} also names {context.in_words('culprit')}"
     for other in context.findings:
         if other.id != context.finding.id and other.cause.value in class_ and other.ranks & context.finding.ranks:
             return Met(asked, f"{other.id} is {other.cause.value}", _first_place(other.evidence))
-    return Unmet(asked, "no other finding names it")
+    return Unmet(asked, "no other finding names that rank")

@@ -63,7 +63,7 @@ _LINES = 2_000
 
 @predicate(weight=0.1)
 def not_read(context: Context, *, source: tuple[SourceName, ...], of: Who = "anyone") -> Answer:
-    """The input holds no file of these kinds for the host of such a rank. *anyone* asks for every host of the job.
+    """The input holds no file of these kinds for the host of such a rank. For *anyone* that is every host of the job.
     A step with this condition asks for nothing that was read.
     """
     survey = context.survey

@@ -56,7 +56,7 @@ def _asked(who: str, function: tuple[str, ...], file: tuple[str, ...], verb: str
 
 
 def _main_threads(stacks: tuple[Stack, ...]) -> list[Stack]:
-    """The main threads, or all where the tool does not tell.
+    """The main threads, or all where the tool doesn't say.
 
     Helper threads of a healthy rank wait for data, too.
     """
@@ -71,7 +71,9 @@ def _stacks_of(context: Context, who: Who) -> list[Stack]:
 
 
 def _no_stack(context: Context, asked: str, who: Who) -> NotCheckable:
-    return NotCheckable(asked, f"a stack of {context.in_words(who)}: py-spy dump, faulthandler or gdb while it hangs")
+    return NotCheckable(
+        asked, f"a stack of {context.in_words(who)} (py-spy, faulthandler or gdb, taken while it hangs)"
+    )
 
 
 @predicate(weight=0.85)
@@ -82,7 +84,7 @@ def stack_frame(
 
     Where main threads are known, only those count.
     """
-    asked = _asked(context.in_words(of), function, file, "has in its stack")
+    asked = _asked(f"a stack of {context.in_words(of)}", function, file, "shows")
     survey = context.survey
     if of == "culprit-host":
         hosts = survey.hosts_of(context.ranks_of(of))
@@ -98,7 +100,9 @@ def stack_frame(
         for frame in stack.frames[:DEPTH]:
             if is_frame_of(frame, function, file):
                 return Met(asked, excerpt(frame), str(stack.place))
-    return Unmet(asked, f"its stack shows {excerpt(stacks[0].frames[0]) if stacks[0].frames else 'nothing'}")
+    return Unmet(
+        asked, f"the innermost frame is {excerpt(stacks[0].frames[0])}" if stacks[0].frames else "the stack is empty"
+    )
 
 
 @predicate(weight=0.85)
@@ -111,19 +115,19 @@ def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
             return Met(asked, excerpt(f"rank {stack.rank} {activity}: {stack.frames[0]}"), str(stack.place))
     if not activities:
         return _no_stack(context, asked, of)
-    return Unmet(asked, f"it {activities[0][0] or 'does something else'}")
+    return Unmet(asked, f"the rank {activities[0][0] or 'was doing something else'}")
 
 
 @predicate(weight=0.55)
 def stack_outside(context: Context, *, of: Who = "culprit") -> Answer:
     """Such a rank's stack is there and does not wait for a peer: it works, or waits for something else."""
-    asked = f"{context.in_words(of)} is in code of its own"
+    asked = f"a stack of {context.in_words(of)} shows no wait for a peer"
     stacks = [] if of == "anyone" else _stacks_of(context, of)
     for stack in stacks:
         if stack.frames and not is_waiting(stack.frames):
-            says = activity_of(stack.frames) or f"stands in {user_frame(stack.frames) or stack.frames[0]}"
+            says = activity_of(stack.frames) or f"was in {user_frame(stack.frames) or stack.frames[0]}"
             return Met(asked, excerpt(f"rank {stack.rank} {says}"), str(stack.place))
-    return Unmet(asked, "it waits for a peer") if stacks else _no_stack(context, asked, of)
+    return Unmet(asked, "the rank waits for a peer") if stacks else _no_stack(context, asked, of)
 
 
 @predicate(weight=0.95)
@@ -136,8 +140,8 @@ def process_state(context: Context, *, state: tuple[str, ...], of: Who = "culpri
         if event.state in state:
             return Met(asked, quoted(event), str(event.place))
     if not seen:
-        return NotCheckable(asked, "the state of its process: ps -o pid,stat,wchan,cmd while it hangs")
-    return Unmet(asked, f"it is {seen[0].state}")
+        return NotCheckable(asked, "the state of the process (ps -o pid,stat,wchan,cmd, taken while it hangs)")
+    return Unmet(asked, f"the process is {seen[0].state}")
 
 
 @predicate(weight=0.6)
@@ -149,13 +153,15 @@ def call_site(context: Context, *, function: tuple[str, ...] = (), file: tuple[s
     stacks += [(failed.frames, str(failed.place)) for failed in survey.events_of(FailedStack)]
     stacks += [(s.frames, str(s.place)) for r in context.finding.victims for s in survey.stacks.get(r, ()) if s.main]
     if not stacks:
-        return NotCheckable(asked, "the stack of the stalled call: a flight-recorder dump with frames")
+        return NotCheckable(asked, "the stack of the stalled call (a flight recorder dump with frames)")
     for frames, place in stacks:
         for frame in frames[:DEPTH]:
             if is_frame_of(frame, function, file):
                 return Met(asked, excerpt(frame), place)
     innermost = stacks[0][0]
-    return Unmet(asked, f"it was made in {excerpt(innermost[0]) if innermost else 'a place that is not recorded'}")
+    return Unmet(
+        asked, f"the call was made in {excerpt(innermost[0])}" if innermost else "the dump has no frames for the call"
+    )
 
 
 @predicate(weight=0.75)
@@ -163,10 +169,10 @@ def misdirected(context: Context, *, of: Who = "suspects") -> Answer:
     """Such a rank waits in another group, in a call made at the line of the stalled one.
     Operation and size are the same: the call was handed the wrong group.
     """
-    asked = f"{context.in_words(of)} made the stalled call in another group"
+    asked = f"{context.in_words(of)} made the stalled call in a different group"
     case, call = context.survey.case, context.finding.stalled
     if call is None or call.seq is None or not len(case.calls):
-        return NotCheckable(asked, "flight-recorder dumps with frames")
+        return NotCheckable(asked, "flight recorder dumps with frames")
     calls = case.calls
     is_open = ~calls.retired & ~calls.is_p2p & (calls.stack > 0)
     of_group = np.array([g >= 0 and _is_named(case.groups[g], call.group) for g in case.call_group.tolist()])

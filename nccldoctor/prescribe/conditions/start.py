@@ -11,30 +11,34 @@ from nccldoctor.prescribe.conditions.base import Answer, Context, Met, NotChecka
 @predicate(weight=0.6)
 def restarted(context: Context, *, least: int = 1) -> Answer:
     """The input shows this many earlier attempts of the job; one, where it gives no number."""
-    asked = "the job had been restarted"
+    asked = "this run is a restart"
     case = context.survey.case
     again = max((s.attempt for s in case.sources if s.attempt is not None), default=0)
     if again >= least:
-        return Met(asked, f"files of attempt {again} are in the input")
+        return Met(asked, f"the input holds files of attempt {again}")
     earlier = next((gap for gap in case.gaps if gap.apart), None)
     if earlier is not None and least <= 1:
         return Met(asked, f"{earlier.what}: {earlier.why}")
-    return Unmet(asked, "no line of an earlier attempt")
+    return Unmet(asked, "no sign of an earlier attempt")
 
 
 @predicate(weight=0.6)
 def started_apart(context: Context, *, seconds: int) -> Answer:
     """The first signs of life of two ranks, or of two files of unknown rank, are this far apart.
 
-    A line of a rank that gives up is none: it may be the first that a rank prints at all.
+    A timeout line is none: it may be the first that a rank prints at all.
     """
-    asked = f"ranks started {seconds} s apart or more"
+    asked = f"ranks started {seconds} s or more apart"
     first = _first_signs(context)
     if len(first) < 2:
-        return NotCheckable(asked, "the first lines of two ranks, with times")
+        return NotCheckable(asked, "first lines of two ranks with times")
     (soon, early), (late, last) = min(first, key=_second), max(first, key=_second)
-    says = f"{quoted(early)} comes {late - soon:,.0f} s before {quoted(last)}"
-    return Met(asked, says, str(last.place)) if late - soon >= seconds else Unmet(asked, f"{late - soon:,.0f} s apart")
+    says = f"{quoted(early)} is {late - soon:,.0f} s earlier than {quoted(last)}"
+    return (
+        Met(asked, says, str(last.place))
+        if late - soon >= seconds
+        else Unmet(asked, f"the ranks started {late - soon:,.0f} s apart")
+    )
 
 
 def _second(sign: tuple[float, Event]) -> float:

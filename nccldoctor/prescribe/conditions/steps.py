@@ -41,23 +41,23 @@ def between_steps(context: Context, *, of: Who = "culprit") -> Answer:
     asked = f"{context.in_words(of)} stopped between two steps"
     ranks = context.ranks_of(of)
     if context.finding.confidence not in (Confidence.HIGH, Confidence.MEDIUM):
-        return NotCheckable(asked, "that the rank is late, and did not leave the call out")
+        return NotCheckable(asked, "proof that the rank was late and didn't skip the call")
     if context.finding.cause is CauseClass.FROZEN:
-        return NotCheckable(asked, "that its process still runs")
+        return NotCheckable(asked, "proof that the process still runs")
     pauses = _pauses(context, ranks)
     if pauses is not None:
         if by_hand := _made_by_hand(context):
-            return Unmet(asked, f"the others wait in a call that the program makes itself, in {excerpt(by_hand)}")
+            return Unmet(asked, f"the waiting ranks are in a call that the program makes in {excerpt(by_hand)}")
         before, others = pauses
-        says = f"the pause before this call was {before:.3g} s in earlier steps, other pauses {others:.3g} s"
+        says = f"in earlier steps the pause before this call was {before:.3g} s, other pauses were {others:.3g} s"
         return Met(asked, says) if before > LONGEST_PAUSE * others else Unmet(asked, says)
     last = next((event for (rank, _), event in context.survey.last_activity.items() if rank in ranks), None)
     if last is None:
-        return NotCheckable(asked, "flight-recorder dumps, or a log of the steps of each rank")
+        return NotCheckable(asked, "flight recorder dumps, or a log of each rank's steps")
     place = _backward_of_others(context, ranks)
     if place is None or not (isinstance(last, Progress | Heartbeat) and last.is_step):
-        return Unmet(asked, f"its last line is: {quoted(last)}")
-    return Met(asked, f"the others wait in the backward pass; its last line is: {quoted(last)}", place)
+        return Unmet(asked, f"the last line is {quoted(last)}")
+    return Met(asked, f"the waiting ranks are in the backward pass; the last line is {quoted(last)}", place)
 
 
 def _made_by_hand(context: Context) -> str:

@@ -63,7 +63,7 @@ def test_the_ring_is_sized_by_the_run(tmp_path):
         made = [dumps.entry(i, time_created_ns=1_780_000_000_000_000_000 + i * 10_000_000) for i in range(1, 601)]
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(dumps.dump(*made))
     text = run(tmp_path).stdout
-    assert "100.0 calls a second" in text
+    assert "100.0 calls per second" in text
     assert "export TORCH_FR_BUFFER_SIZE=12000" in text
 
 
@@ -100,7 +100,7 @@ def judged(tmp_path) -> dict[str, dict]:
     [
         ("NCCL_TIMEOUT", "fix", "no effect"),
         ("TORCH_NCCL_BLOCKING_WAIT", "fix", "watchdog"),
-        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "fix", "leaves no watchdog"),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "fix", "turns the watchdog off"),
         ("NCCL_IB_TIMEOUT", "fix", "exponent"),
         ("NCCL_SOCKET_IFNAMES", "note", "NCCL_SOCKET_IFNAME"),
         ("GLOO_SOCKET_IFNAM", "note", "GLOO_SOCKET_IFNAME"),
@@ -154,4 +154,4 @@ def test_ranks_that_differ_are_told_by_their_files(tmp_path):
         (tmp_path / f"rank_{rank}.log").write_text(line)
     rows = json.loads(run("check", tmp_path, "--format", "json").stdout)["settings"]
     told = [says for row in rows for says in row["says"] if "must be equal" in says]
-    assert told == ["must be equal on all ranks, and is Ring on ranks 2, Tree on ranks 0-1,3"]
+    assert told == ["must be equal on all ranks, but is Ring on rank 2 and Tree on ranks 0-1, 3"]

@@ -201,7 +201,7 @@ def test_lint_lists_every_mistake_by_file_and_line(hostile):
         "lateness/dataloader-stall.toml:2: prior",
         "gardening/rose.toml:1: unknown topic",
         "lateness/link.toml:14:",
-        "lateness/pipe.toml:1: no plain file",
+        "lateness/pipe.toml:1: not a regular file",
         "lateness/loop.toml:1:",
     ):
         assert f"hostile/{expected}" in result.stderr, expected
@@ -272,7 +272,7 @@ def test_a_remedy_outside_a_topic_folder_is_a_mistake_and_so_is_an_empty_folder(
     (tmp_path / "empty").mkdir()
     held = in_use([tmp_path / "flat", tmp_path / "empty"])
     assert held.mistakes == (
-        "shard-cache.toml: a remedy stands in the folder of its topic, such as lateness/shard-cache.toml",
-        "empty: holds no remedy",
+        "shard-cache.toml: move each remedy into the folder of its topic, such as lateness/shard-cache.toml",
+        "empty: no remedy files (<topic>/<id>.toml)",
     )
     assert run("catalogue", "lint", tmp_path / "flat").exit_code == 2

@@ -162,3 +162,19 @@ def test_memory_is_not_ruled_out_where_a_process_was_killed(tmp_path: Path) -> N
     )
     said = {c.text for c in analyze(tmp_path).diagnosis.ruled_out if c.met is False}
     assert "out of memory" not in said
+
+
+def test_a_hypothesis_that_was_not_checked_names_the_missing_input() -> None:
+    def says(*logs: Log) -> dict[str, str]:
+        found = stalled(*logs)
+        return {c.text: c.says for c in ruled_out(found, diagnose(found).findings[0])}
+
+    talks = [
+        Log(f"r{r}.log", [said(Heartbeat, r, 1, host=f"n{r}"), said(CommInit, r, nranks=4)], rank=r) for r in range(4)
+    ]
+    kernel = Log("n0.dmesg", [said(KernelEvent, what="link-up")], host="n0", kind=SourceKind.KERNEL_LOG)
+    assert says(*talks[:2])["GPU fault"].startswith("no kernel log among the ")
+    assert says(*talks[:2])["network"] == "no logs from ranks 2-3"
+    assert says(*talks)["network"] == "no transport error in 4 logs"
+    assert says(*talks, kernel)["GPU fault"] == "no kernel log from n1, n2 and n3"
+    assert says(*talks)["out of memory"].endswith("no exit record of ranks 0-3")
