@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,13 +10,7 @@ from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import json_document, json_names
-from nccldoctor.words import numbers
-from nccldoctor.words.sanitize import is_secret, line
-
-TEXT_ROWS = 200
-"""Files listed in the terminal; the JSON lists all."""
-
-TEXT_GAPS = 24
+from nccldoctor.words.sanitize import is_secret
 
 
 class Inspected(Protocol):
@@ -86,7 +79,7 @@ def document(case: Inspected) -> dict[str, Any]:
         "schema_version": json_document.SCHEMA_VERSION,
         "sources": [
             json_names.json_value(source) | (json_names.row(reading, Understood) if reading else _UNREAD)
-            for source, reading in _read(case)
+            for source, reading in read_files(case)
         ],
         "events": list(_events(case)),
         "gaps": [
@@ -95,55 +88,11 @@ def document(case: Inspected) -> dict[str, Any]:
     }
 
 
-def to_text(case: Inspected) -> str:
-    """One line for each file: kind, rank, host, how much of it was understood; then what was not."""
-    files = list(_read(case))[:TEXT_ROWS]
-    lines = _table(case, files)
-    if len(case.sources) > TEXT_ROWS:
-        lines.append(f"and {numbers.plural(len(case.sources) - TEXT_ROWS, 'file')} more")
-    kinds = Counter(event.kind for event in case.events) + Counter({"recorder-dump": len(case.dumps)})
-    lines += ["", *([f"{name}  {kinds[name]:,}" for name in sorted(kinds)] or ["no events"])]
-    unknown = [reading for _, reading in files if reading is not None and reading.first_unknown]
-    lines += [f"not understood  {line(r.first_unknown_at, 80)}  {line(r.first_unknown, 120)}" for r in unknown]
-    events = _events_by_file(case)
-    silent = [source for source, reading in files if reading is not None and reading.lines and not events[source.id]]
-    lines += [f"nothing known in {line(source.path, 80)}" for source in silent]
-    lines += [f"gap  {line(gap.what, 120)}: {line(gap.why, 160)}" for gap in case.gaps[:TEXT_GAPS]]
-    if len(case.gaps) > TEXT_GAPS:
-        lines.append(f"and {numbers.plural(len(case.gaps) - TEXT_GAPS, 'gap')} more")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _table(case: Inspected, files: Sequence[tuple[Source, Any]]) -> list[str]:
-    """The files as aligned lines; those of dumps count calls, others lines."""
-    events = _events_by_file(case)
-    calls = {dump.source: 0 for dump in case.dumps}
-    for dump in case.dumps:
-        calls[dump.source] += dump.entries
-    rows = [["file", "kind", "rank", "host", "lines", "understood", "events", "from", "to", "known by"]]
-    for source, reading in files:
-        understood = ["", ""]
-        if source.id in calls:
-            understood = ["", numbers.plural(calls[source.id], "call")]
-        elif reading:
-            understood = [f"{reading.lines:,}", f"{reading.understood:,}/{reading.candidates:,}"]
-        times = [line(reading.first_time or "", 32), line(reading.last_time or "", 32)] if reading else ["", ""]
-        rank = "" if source.rank is None else str(source.rank)
-        what = [line(source.path, 60), source.kind.value, rank, line(source.host or "", 30)]
-        rows.append([*what, *understood, f"{events[source.id]:,}", *times, line(source.why, 60)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _read(case: Inspected) -> Iterator[tuple[Source, Any]]:
+def read_files(case: Inspected) -> Iterator[tuple[Source, Any]]:
+    """Each file with its Reading, None where it has none."""
     readings = {reading.source: reading for reading in case.readings}
     for source in case.sources:
         yield source, readings.get(source.id)
-
-
-def _events_by_file(case: Inspected) -> Counter[int]:
-    """The number of events of each file; a dump is one."""
-    return Counter([*(event.place.source for event in case.events), *(dump.source for dump in case.dumps)])
 
 
 def _events(case: Inspected) -> Iterator[dict[str, Any]]:

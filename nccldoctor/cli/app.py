@@ -90,10 +90,10 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
 @rank_from_option
 @workers_option
 def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None) -> None:
-    """Show what was recognised in the input, without judging it.
+    """Show what was recognised in the input, without a verdict.
 
-    One row per file: its kind, its rank and how that is known, lines understood,
-    the time it covers, and the first line that was not understood.
+    One row per file: its kind, rank and host, the events and relevant lines parsed,
+    the time it covers; then the first line of each file that was not parsed.
 
     \b
     Examples:
@@ -103,13 +103,14 @@ def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: i
     """
     from nccldoctor import pipeline
     from nccldoctor.reports import inspect
+    from nccldoctor.reports.terminal.inspected import inspected_text
 
     with terminal.Waiting() as waiting:
         case = pipeline.read(paths, rank_from=rank_from, workers=workers, on_progress=waiting)
     if form == "json":
         terminal.out(inspect.to_json(case), encoding="utf-8")
     else:
-        terminal.out(inspect.to_text(case))
+        terminal.out(inspected_text(case, terminal.width()))
 
 
 @cli.command()

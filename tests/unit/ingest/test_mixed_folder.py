@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import nccldoctor as nd
 from nccldoctor import pipeline
 from nccldoctor.parsers.line_prefix.prefixes import read_mark
 from nccldoctor.reports import inspect
+from nccldoctor.reports.terminal.inspected import inspected_text
 
 
 def caught(rank: int, prefix: str = "") -> str:
@@ -136,12 +138,12 @@ def test_the_text_names_every_file_with_something_not_understood(tmp_path: Path)
     for number in range(12):
         (tmp_path / f"rank_{number}.log").write_text(caught(number) + f"NCCL WARN NET/IB : something new {number}\n")
     (tmp_path / "notes.txt").write_text("nothing of interest\n")
-    text = inspect.to_text(pipeline.read([tmp_path]))
-    told = [row for row in text.splitlines() if row.startswith("not understood")]
+    text = inspected_text(pipeline.read([tmp_path]), 200)
+    told = re.findall(r"^  rank_\d+\.log:\d+: ", text, re.MULTILINE)
     case = pipeline.read([tmp_path])
     unknown = [r for r in case.readings if r.first_unknown]
     assert len(told) == len(unknown) >= 9 or not unknown
-    assert "nothing known in notes.txt" in text
+    assert "notes.txt: no line of it is of a known kind" in " ".join(text.split())
 
 
 def test_ranks_of_a_host_in_names_are_no_global_ones(tmp_path: Path) -> None:

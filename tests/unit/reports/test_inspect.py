@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import files
 
@@ -13,6 +14,7 @@ from nccldoctor.model import Gap, Place, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, GroupConfig, Vocabulary
 from nccldoctor.reports import inspect
+from nccldoctor.reports.terminal.inspected import inspected_text
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def test_values_are_those_of_the_contract(case):
 
 
 def test_the_text_lists_files_and_what_was_not_understood(case):
-    text = inspect.to_text(case)
+    text = inspected_text(case, 120)
 
     assert "a.log  log" in text
     assert "2/3" in text
@@ -102,3 +104,32 @@ def test_the_text_lists_files_and_what_was_not_understood(case):
     assert "fr_3: no entries" in text
     assert "\x1b" not in text
     text.encode("utf-8")
+
+
+def timed(case, width, times):
+    sources = tuple(
+        Source(n, f"logs/some/long/folder/rank_{n}.log", SourceKind.LOG, 1, rank=n, host="node0")
+        for n in range(len(times))
+    )
+    readings = tuple(Reading(n, 10, 3, 2, None, None, first, last) for n, (first, last) in enumerate(times))
+    empty = Batch((), Calls.empty(), Vocabulary())
+    made = replace(case, sources=sources, readings=readings, events=(), batch=empty, dump_rank=(), gaps=())
+    return inspected_text(made, width).splitlines()
+
+
+def test_a_date_stands_once_and_utc_is_marked(case):
+    day = "2026-11-20T11:32:44+00:00"
+    rows = timed(case, 160, [(day, "2026-11-20T12:32:50.5+01:00"), (day, day), ("2026-11-21T00:00:01", None)])
+
+    assert "2026-11-20 11:32:44Z  11:32:50Z" in rows[1]
+    assert "  11:32:44Z             11:32:44Z" in rows[2]
+    assert "2026-11-21 00:00:01" in rows[3]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_table_of_files_fits_and_keeps_the_end_of_a_path(case, width):
+    rows = timed(case, width, [("2026-11-20T11:32:44+00:00", "2026-11-20T11:32:50+00:00")] * 12)
+
+    assert all(len(row) <= width for row in rows)
+    assert any("rank_11.log" in row for row in rows)
+    assert "rank" in rows[0] and "kind" in rows[0]
