@@ -49,7 +49,7 @@ STEPS = {
         "cuda-oom-one-rank",
         "leftover process",
     ),
-    "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "fix the error"),
+    "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Fix the error"),
     "an exit code alone": (lambda: Job().ends({5: 3}, 1), "rank-crash-first", "os._exit"),
     "a stopped process": (lambda: in_state("T"), "process-stopped", "kill -CONT"),
     "a process held by a debugger": (lambda: in_state("t"), "process-stopped", "debugger"),
