@@ -118,6 +118,7 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
         sources=facts.case.sources,
         ruled_out=ruled_out(facts, findings[0]),
         capture=prescription.capture,
+        job_end=prescription.job_end,
         alarm=alarm(facts),
         catalogue=f"{len(known.catalogue.entries)} remedies",
         run_up=lateness(facts, findings),

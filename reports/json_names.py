@@ -25,10 +25,10 @@ from nccldoctor.reports.parts import rank_rows
 from nccldoctor.words.sanitize import text
 
 FIELDS: dict[type, str] = {
-    diagnosis.Action: "restart cordon why",
+    diagnosis.Action: "restart cordon why steps",
     diagnosis.Alarm: "rank time where",
     findings.Condition: "condition=text met says where",
-    Diagnosis: "verdict findings remedies avoid job notices coverage action ranks ruled_out capture alarm story "
+    Diagnosis: "verdict findings remedies avoid job job_end notices coverage action ranks ruled_out capture alarm story "
     "input=sources run_up timeline stacks streams",
     DumpHead: "entries version wrapped groups=config form backend problem",
     Event: "kind rank group_rank group time where=place host pod pid text",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis
+from nccldoctor.model.steps import Step
 from nccldoctor.reports.dialects import Dialect
 from nccldoctor.reports.parts import advice, incident_facts, prose
 from nccldoctor.reports.parts.incident_facts import FactLine
 from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, decisive_lines
-from nccldoctor.reports.parts.steps_in_parts import Command, StepPart, parts
 from nccldoctor.words.sanitize import line
 
 LIMIT = 1_500
@@ -19,7 +19,7 @@ LIMIT = 1_500
 QUOTED = 110
 """Characters of one quoted line."""
 
-STEPS, EVIDENCE, DONTS = 4, 3, 2
+EVIDENCE, DONTS = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Ticket:
 
     headline: str
     fields: tuple[FactLine, ...]
-    steps: tuple[tuple[StepPart, ...], ...]
+    steps: tuple[Step, ...]
     evidence: tuple[QuotedProof, ...]
     donts: tuple[str, ...]
     remedy: str
@@ -45,15 +45,14 @@ class Block:
 
 def ticket_of(diagnosis: Diagnosis) -> Ticket:
     """The values of the ticket of a diagnosis."""
-    steps = advice.first_steps(diagnosis)[:STEPS]
-    donts = advice.donts(diagnosis)[:DONTS]
+    donts = (*advice.idle_settings(diagnosis), *advice.donts(diagnosis))[:DONTS]
     finding = diagnosis.verdict
     cause = (FactLine("class", finding.cause.value),)
     notices = tuple(FactLine("note", notice) for notice in diagnosis.notices)
     return Ticket(
         headline=prose.full_sentence(line(finding.headline, 360)),
         fields=(*cause, *(fact for fact in incident_facts.facts(diagnosis) if fact.label != "class"), *notices),
-        steps=tuple(parts(step) for step in steps),
+        steps=diagnosis.action.steps,
         evidence=all_quoted(diagnosis)[:EVIDENCE],
         donts=tuple(f"{prose.full_sentence(d.what)} {prose.full_sentence(d.why)}" for d in donts),
         remedy=diagnosis.remedies[0].id if diagnosis.remedies else "",
@@ -97,10 +96,8 @@ def _fields(made: Ticket, dialect: Dialect) -> Iterator[Block]:
 
 def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for number, step in enumerate(made.steps, 1):
-        rows = [
-            dialect.block(part.text, 400) if isinstance(part, Command) else dialect.prose(part.pieces, 240)
-            for part in step
-        ]
+        rows = [dialect.prose(prose.inline_pieces(advice.sentence_of(step)), 240)]
+        rows += [dialect.block(step.command, 400)] if step.command else []
         yield Block("Do now", dialect.step.format(number) + "\n".join(rows), 1 if number <= 2 else 5)
 
 

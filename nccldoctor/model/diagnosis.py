@@ -13,6 +13,7 @@ from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, R
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing
+from nccldoctor.model.steps import UNKNOWN_END, JobEnd, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,15 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``."""
+    """When the job may be restarted: ``now``, ``after-fix``, ``after-replacing-node`` or ``unknown``, and what to do first.
+
+    ``steps`` are at most three, the answer about the restart among them.
+    """
 
     restart: str
     why: str
     cordon: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
 
 
 class Role(StrEnum):
@@ -149,7 +154,7 @@ class Diagnosis:
     them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
     other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
     ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``last_lines`` the logs of a culprit
-    and of a waiting peer around the silence.
+    and of a waiting peer around the silence. ``job_end`` says whether the job still ran.
     """
 
     findings: tuple[Finding, ...]
@@ -174,6 +179,7 @@ class Diagnosis:
     standings: tuple[Standing, ...] = ()
     proof: tuple[Exhibit, ...] = ()
     last_lines: tuple[LastLines, ...] = ()
+    job_end: JobEnd = UNKNOWN_END
 
     @property
     def verdict(self) -> Finding:

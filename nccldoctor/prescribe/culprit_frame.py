@@ -16,6 +16,9 @@ from nccldoctor.prescribe.conditions.survey import Survey
 _NAMED = 8
 """Culprits whose frames are sought; more of them share no line that is worth opening first."""
 
+DIFFERS_AT_CALL = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH, CauseClass.EXTRA_CALL)
+"""Classes where the culprit made the wrong call under the stalled number; of the others it lacks the right one."""
+
 
 @dataclass(frozen=True, slots=True)
 class CulpritFrame:
@@ -33,9 +36,9 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
     if finding.cause is CauseClass.RAISED:
         found = _raised_in(ranks, survey)
-    elif finding.family is Family.DISAGREE:
+    elif finding.cause in DIFFERS_AT_CALL:
         found = _called_in(finding, ranks, survey)
-    elif finding.family in (Family.ABSENT, Family.SLOW):
+    elif finding.family in (Family.ABSENT, Family.SLOW, Family.SETUP):
         found = _stood_in(ranks, survey)
     else:
         return None
@@ -61,6 +64,11 @@ def _called_in(finding: Finding, ranks: Iterable[int], survey: Survey) -> Iterat
         if group >= 0 and call.group in (None, case.groups[group].label, case.groups[group].uid):
             stack = case.vocabulary.stacks[int(case.calls.stack[row])]
             yield tuple(f"{name} ({file}:{line})" for name, file, line in stack)
+
+
+def frame_of_rank(rank: int, survey: Survey) -> CulpritFrame | None:
+    """The innermost user frame of any rank that left a stack."""
+    return next(filter(None, map(_user_frame, _stood_in((rank,), survey))), None)
 
 
 def _stood_in(ranks: Iterable[int], survey: Survey) -> Iterator[tuple[str, ...]]:

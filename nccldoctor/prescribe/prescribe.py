@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nccldoctor.events import SocketError, StoreError
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
+from nccldoctor.model.steps import UNKNOWN_END, JobEnd
 from nccldoctor.prescribe.capture import capture
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, one_line
-from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, fill_in_words, node_of_pod, step_line
+from nccldoctor.prescribe.catalogue.words import fill_in_words, step_line
 from nccldoctor.prescribe.conditions import (
     PREDICATES,
     Answer,
@@ -25,10 +25,11 @@ from nccldoctor.prescribe.conditions import (
     survey_case,
 )
 from nccldoctor.prescribe.conditions.base import SPECIFIC
-from nccldoctor.prescribe.culprit_frame import culprit_frame
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
-from nccldoctor.prescribe.restart import decide, fault_hosts
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.prescribe.job_end import job_end
+from nccldoctor.prescribe.next_steps import next_steps
+from nccldoctor.prescribe.restart import decide
+from nccldoctor.prescribe.values import placeholder_values, values_inside
 
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.load import Catalogue, Entry
@@ -54,6 +55,7 @@ class Prescription:
     avoid: tuple[Avoid, ...]
     action: Action
     capture: tuple[str, ...]
+    job_end: JobEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,28 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
     survey = survey_case(case)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
+    shown = _worth_showing(_fits(contexts, catalogue))
+    end = job_end(case, findings[0]) if findings else UNKNOWN_END
     return Prescription(
-        tuple(_advice(fit, findings, survey) for fit in _worth_showing(_fits(contexts, catalogue))),
+        tuple(_advice(fit, findings, survey) for fit in shown),
         advice_against(contexts, catalogue, judgements)[:_AVOID_SHOWN],
-        decide(findings, survey),
+        _action(findings, survey, end, shown),
         capture(findings, case),
+        end,
     )
+
+
+def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: list[Fit]) -> Action:
+    """The answer about the restart, with the steps that the best remedy for the verdict asks for."""
+    action = decide(findings, survey)
+    if not findings:
+        return action
+    verdict = findings[0]
+    best = next((fit for fit in shown if fit.fit != "weak" and fit.finding.id == verdict.id), None)
+    context = Context(verdict, survey, findings)
+    confirm = _steps_for(best.entry.remedy.confirm, context) if best is not None else ()
+    fix = _steps_for(best.entry.remedy.fix, context) if best is not None else ()
+    return replace(action, steps=next_steps(verdict, survey, end, action, confirm, fix))
 
 
 def weigh(entry: Entry, context: Context) -> Fit | None:
@@ -213,73 +231,16 @@ def _any_condition(answers: list[tuple[Answer, float]]) -> Condition:
     return Condition(asked, None if open_ else False, ("not in the input: " if open_ else "") + says)
 
 
-def _unreached(survey: Survey) -> dict[str, object]:
-    """The host and the port of the first store, or the host of the first peer, out of reach."""
-    printed = next((e.address for e in survey.events_of(StoreError) if e.address and ":" in e.address), "")
-    host, _, port = printed.rpartition(":")
-    peer = next((e.peer for e in survey.events_of(SocketError) if e.peer and "localRank" not in e.peer), None)
-    return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
-
-
-def _frame(finding: Finding, survey: Survey) -> dict[str, object]:
-    """The function, and the file with the line, of the user's code that the culprit was in."""
-    frame = culprit_frame(finding, survey)
-    return {"frame": frame.function, "frame_at": frame.place} if frame is not None else {}
-
-
-def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
-    """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
-    if hosts := survey.machines_of(ranks):
-        return hosts
-    return tuple(host for host in fault_hosts(finding, survey) if not survey.case.pods.is_pod(host))
-
-
-def _one_rank(finding: Finding) -> int:
-    """The first of the ranks that remedies are for; -1 where they are many, or not known."""
-    culprits = finding.ranks or finding.suspects
-    return next(iter(culprits), -1) if len(culprits) <= 8 else -1
-
-
-def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
-    """The values of the placeholders of a remedy in this finding; only those that are known."""
-    case = survey.case
-    culprits = finding.ranks or finding.suspects
-    rank = _one_rank(finding)
-    waiting = next(iter(finding.victims), -1)
-    stalled = finding.stalled
-    values: dict[str, object] = {
-        "rank": rank if rank >= 0 else None,
-        "ranks": ranks_phrase(culprits) if culprits else None,
-        "host": next(iter(_machines(finding, [rank], survey)), None),
-        "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
-        "pid": case.rank_pid.get(rank),
-        "device": case.rank_device.get(rank),
-        **_unreached(survey),
-        **_frame(finding, survey),
-        "waiting_rank": waiting if waiting >= 0 else None,
-        "waiting_host": next(iter(survey.machines_of([waiting])), None),
-        "group": stalled.group if stalled else None,
-        "op": stalled.op if stalled else None,
-        "seq": stalled.seq if stalled else None,
-    }
-    if (place := case.rank_host.get(rank)) is not None and values["host"] is None:
-        values[PLACEHOLDERS["host"]] = node_of_pod(place)
-    return {name: str(value) for name, value in values.items() if value is not None}
+def _steps_for(steps: Iterable[Step], context: Context) -> tuple[Step, ...]:
+    """The steps that are for this finding."""
+    return tuple(step for step in steps if step.when is None or _is_met(context, step.when))
 
 
 def _step_lines(steps: Iterable[Step], context: Context, known: Mapping[str, str]) -> tuple[str, ...]:
     """The steps that are for this finding, as lines."""
-    fitting = [step for step in steps if step.when is None or _is_met(context, step.when)]
-    inside = _values_inside(known, context.finding, context.survey)
+    fitting = _steps_for(steps, context)
+    inside = values_inside(known, context.finding, context.survey)
     return tuple(step_line(s, inside if _is_inside_pod(s) else known, in_words=True) for s in fitting)
-
-
-def _values_inside(known: Mapping[str, str], finding: Finding, survey: Survey) -> Mapping[str, str]:
-    """The values for steps beside a process: in its pod, whose process ids are not the node's."""
-    pod = survey.case.rank_host.get(_one_rank(finding), "")
-    if not survey.case.pods.is_pod(pod):
-        return known
-    return {**known, "host": "", PLACEHOLDERS["host"]: f"pod {as_text(pod)} (kubectl exec)"}
 
 
 def _is_inside_pod(step: Step) -> bool:

@@ -11,23 +11,70 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import cast
 
-from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
+from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.events import (
+    ExceptionRaised,
+    GpuError,
+    IbError,
+    KernelEvent,
+    Note,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    ProcessState,
+    SchedulerEvent,
+    SocketError,
+    StoreError,
+)
 from nccldoctor.model import Action, CauseClass, Confidence, Finding
 from nccldoctor.model.hosts import host_key
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
-from nccldoctor.prescribe.catalogue.words import SHOWS_NODE
+from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
+from nccldoctor.prescribe.values import fault_hosts, placeholder_values
 
 REPEATED = 2
 """Link faults of one host from which the host, and not a passing flap, is taken for the cause."""
-TRANSIENT = ("preempted", "node-failure", "requeue")
+TRANSIENT = ("preempted", "node-failure", "requeue", "time-limit")
+SCARCE = ("disk-full", "shm-exhausted", "fd-exhausted", "process-limit")
+PASSING = (
+    "ConnectionResetError",
+    "ConnectTimeout",
+    "ConnectTimeoutError",
+    "EndpointConnectionError",
+    "GatewayTimeout",
+    "IncompleteRead",
+    "ReadTimeout",
+    "ReadTimeoutError",
+    "RemoteDisconnected",
+    "ServiceUnavailable",
+    "SlowDown",
+)
+"""Exceptions that clients of remote services raise when the service is busy or gone for a moment."""
+SLOW_WORK = frozenset(
+    {
+        "writes a checkpoint",
+        "loads a checkpoint",
+        "evaluates",
+        "generates samples",
+        "prepares data",
+        "compiles",
+        "builds an extension",
+        "downloads from the Hugging Face hub",
+        "writes a file",
+    }
+)
+"""What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
+SLOW_PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")
 _CORDON_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row: it fits by class, by family, by sign, or any finding where it has none of them."""
+    """One row: it fits where its class, its family and its sign do, those that it has."""
 
     restart: str
     why: str
@@ -38,15 +85,14 @@ class _Row:
 
     def is_for(self, finding: Finding, survey: Survey) -> bool:
         """True where the row fits a finding."""
-        if self.sign:
-            return _SIGNS[self.sign](finding, survey)
-        if self.family:
-            return finding.family == self.family
-        return not self.class_ or finding.cause in self.class_
+        if (self.family and finding.family != self.family) or (self.class_ and finding.cause not in self.class_):
+            return False
+        return not self.sign or _SIGNS[self.sign](finding, survey)
 
 
 @cache
-def _restart_rows() -> tuple[_Row, ...]:
+def restart_rows() -> tuple[_Row, ...]:
+    """The rows of ``restart.toml`` in their order."""
     rows = tomllib.loads((files("nccldoctor.prescribe") / "restart.toml").read_text(encoding="utf-8"))["row"]
     return tuple(_Row(class_=tuple(row.pop("class", ())), **row) for row in rows)
 
@@ -54,14 +100,14 @@ def _restart_rows() -> tuple[_Row, ...]:
 def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     """The action for the whole job: the most restrictive row of the verdict and of all other sure findings."""
     if not findings:
-        return Action("unknown", "nothing was found")
+        return Action("unknown", "Nothing was found.")
     sure = [finding for finding in findings[1:] if not _is_unsure(finding, survey)]
     rows = [(_row_for(finding, survey), finding) for finding in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
     hosts = sorted({host for each, about in rows if each.cordon for host in _cordoned(about, survey)})
     machines = [host for host in hosts if not survey.case.pods.is_pod(host)]
-    why = f"{row.why} ({finding.id})" if len(findings) > 1 else row.why
+    why = fill_in_words(row.why, placeholder_values(finding, survey))
     return Action(row.restart, why + _unknown_nodes(hosts, survey), tuple(machines[:_CORDON_SHOWN]))
 
 
@@ -71,11 +117,11 @@ def _unknown_nodes(hosts: Sequence[str], survey: Survey) -> str:
     if not pods:
         return ""
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"; take out the node of pod {pods[0]}{more}, which {SHOWS_NODE.format(pods[0])} shows"
+    return f" {SHOWS_NODE.format(pods[0])} shows the node of pod {pods[0]}{more}."
 
 
 def _row_for(finding: Finding, survey: Survey) -> _Row:
-    return next(row for row in _restart_rows() if row.is_for(finding, survey))
+    return next(row for row in restart_rows() if row.is_for(finding, survey))
 
 
 def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -83,13 +129,6 @@ def _cordoned(finding: Finding, survey: Survey) -> tuple[str, ...]:
     if finding.cause is CauseClass.NETWORK:
         return _link_hosts(finding, survey)
     return fault_hosts(finding, survey) or survey.hosts_of(finding.ranks)
-
-
-def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
-    """The hosts whose device faults the finding quotes: of a pod's rank the node, where its kernel log is quoted."""
-    quoted = {evidence.where for evidence in finding.evidence}
-    faults = (e for e in survey.events_of(GpuError) if e.is_of_board and e.place in quoted and e.host is not None)
-    return tuple(sorted({survey.case.pods.place(e.host) for e in faults if e.host is not None}))
 
 
 def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -120,6 +159,10 @@ def _has_device_fault(finding: Finding, survey: Survey) -> bool:
     return any(fault.host in hosts for fault in faults)
 
 
+def _has_failed_board(finding: Finding, survey: Survey) -> bool:
+    return finding.cause is CauseClass.HARDWARE and not _has_hung_board(finding, survey)
+
+
 def _has_hung_board(finding: Finding, survey: Survey) -> bool:
     """True where boards only stopped answering, and no line shows an error of one."""
     weights = {event.weight for event in survey.events_of(GpuError)}
@@ -136,23 +179,154 @@ def _was_evicted_for_usage(finding: Finding, survey: Survey) -> bool:
     return finding.cause is CauseClass.DIED and _was_evicted(survey, was_evicted_for_usage)
 
 
-def _was_preempted(finding: Finding, survey: Survey) -> bool:
-    if finding.cause is not CauseClass.DIED or _has_device_fault(finding, survey):
+def _was_evicted_for_unknown(finding: Finding, survey: Survey) -> bool:
+    return finding.cause is CauseClass.DIED and _was_evicted(survey, lambda _: True)
+
+
+def _was_taken_away(finding: Finding, survey: Survey) -> bool:
+    """True of a job that the scheduler preempted, moved, or ended at its time limit."""
+    if finding.cause is not CauseClass.DIED:
         return False
     transient = any(event.what in TRANSIENT for event in survey.events_of(SchedulerEvent))
     return transient or _was_evicted(survey, was_evicted_for_node)
 
 
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
-    return finding.cause is CauseClass.DIED and bool(survey.events_of(OutOfMemory))
+    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED)
+    return is_end and (bool(survey.events_of(OutOfMemory)) or any(e.what == "oom" for e in _scheduled(survey)))
+
+
+def _scheduled(survey: Survey) -> tuple[SchedulerEvent, ...]:
+    return survey.events_of(SchedulerEvent)
+
+
+def _was_out_of_resource(finding: Finding, survey: Survey) -> bool:
+    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED)
+    return is_end and any(note.what in SCARCE for note in survey.events_of(Note))
+
+
+def _was_stopped_by_person(finding: Finding, survey: Survey) -> bool:
+    ends = (*survey.events_of(ProcessExit), *survey.events_of(ExceptionRaised))
+    return finding.cause in (CauseClass.DIED, CauseClass.RAISED) and any(
+        event.is_stop_by_person and event.rank in finding.ranks for event in ends if event.rank is not None
+    )
+
+
+def _has_passing_error(finding: Finding, survey: Survey) -> bool:
+    """True of an exception about a service outside the job, such as an object store."""
+    if finding.cause is not CauseClass.RAISED:
+        return False
+    raised = [s.event for s in survey.surveyed(ExceptionRaised) if s.rank is not None and s.rank in finding.ranks]
+    own = [e for e in raised if isinstance(e, ExceptionRaised) and e.origin == "own"]
+    return any(event.type.rpartition(".")[2] in PASSING for event in own)
+
+
+def _ends_of(finding: Finding, survey: Survey) -> list[ProcessExit]:
+    """The recorded exits of the culprits."""
+    exits = survey.surveyed(ProcessExit)
+    return [
+        s.event for s in exits if isinstance(s.event, ProcessExit) and s.rank is not None and s.rank in finding.ranks
+    ]
+
+
+def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:
+    """True where all of two or more ranks of a host are gone, while other hosts are left."""
+    case = survey.case
+    keys = {rank: host_key(case.pods.place(host)) for rank, host in case.rank_host.items()}
+    lost = {keys.get(rank) for rank in finding.ranks}
+    on_them = {rank for rank, key in keys.items() if key in lost}
+    return len(lost) == 1 and None not in lost and len(on_them) > 1 and on_them <= set(finding.ranks) < set(keys)
+
+
+def _was_killed(finding: Finding, survey: Survey) -> bool:
+    return any(end.signal in ("SIGKILL", "SIGTERM") for end in _ends_of(finding, survey))
+
+
+def _has_crashed(finding: Finding, survey: Survey) -> bool:
+    return any(end.signal is not None for end in _ends_of(finding, survey))
+
+
+def _has_chosen_to_exit(finding: Finding, survey: Survey) -> bool:
+    return any(end.signal is None and end.exitcode is not None for end in _ends_of(finding, survey))
+
+
+def _is_stopped(finding: Finding, survey: Survey) -> bool:
+    states = survey.surveyed(ProcessState)
+    return any(
+        s.rank in finding.ranks and cast(ProcessState, s.event).state == "stopped" for s in states if s.rank is not None
+    )
+
+
+def _has_known_host(finding: Finding, survey: Survey) -> bool:
+    return bool(survey.hosts_of(finding.ranks))
+
+
+def _has_other_hosts(finding: Finding, survey: Survey) -> bool:
+    return _has_known_host(finding, survey) and not survey.is_single_host()
+
+
+def _has_user_frame(finding: Finding, survey: Survey) -> bool:
+    """True where a culprit stands in a function of the user's code in which no waiting rank stands."""
+    frame = culprit_frame(finding, survey)
+    if frame is None:
+        return False
+    others = (frame_of_rank(rank, survey) for rank in finding.victims)
+    return all(other is None or other.function != frame.function for other in others)
+
+
+def _is_unsure_in_user_code(finding: Finding, survey: Survey) -> bool:
+    return _is_unsure(finding, survey) and _has_user_frame(finding, survey)
+
+
+def _is_unreachable(finding: Finding, survey: Survey) -> bool:
+    return bool(survey.events_of(SocketError)) or any(event.address for event in survey.events_of(StoreError))
+
+
+def _has_slow_work(finding: Finding, survey: Survey) -> bool:
+    """True where a culprit's log or stack shows that it saves, evaluates, samples or prepares data.
+
+    A phase that no rank signs is taken for rank 0's, which most programs let do and print such work.
+    """
+    stacks = (stack.frames for rank in finding.ranks for stack in survey.stacks.get(rank, ()) if stack.main)
+    if any(activity_of(frames) in SLOW_WORK for frames in stacks):
+        return True
+    limit = (finding.stalled.timeout_ms or 0) if finding.stalled is not None else 0
+    last = [survey.last_activity.get((rank, -1)) for rank in finding.ranks]
+    last += [survey.last_phase] if 0 in finding.ranks and survey.last_phase is not None else []
+    is_inside = any(isinstance(e, Phase) and e.what in SLOW_PHASES and not e.is_over for e in last)
+    took = [
+        e.seconds * 1000 for e in survey.events_of(Phase) if e.seconds is not None and e.rank in (*finding.ranks, None)
+    ]
+    return is_inside or any(0 < limit <= ms for ms in took)
+
+
+def _is_waiting_for_person(finding: Finding, survey: Survey) -> bool:
+    return any(note.is_prompt for note in survey.events_of(Note))
 
 
 _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "unsure": _is_unsure,
+    "unsure-in-user-code": _is_unsure_in_user_code,
+    "hardware-fault": _has_failed_board,
     "hung-board": _has_hung_board,
     "failing-link": _has_failing_link,
     "device-fault": _has_device_fault,
     "evicted-for-usage": _was_evicted_for_usage,
-    "preempted": _was_preempted,
+    "taken-away": _was_taken_away,
+    "evicted": _was_evicted_for_unknown,
     "out-of-memory": _was_out_of_memory,
+    "out-of-resource": _was_out_of_resource,
+    "stopped-by-person": _was_stopped_by_person,
+    "passing-error": _has_passing_error,
+    "lost-host": _was_lost_with_host,
+    "killed": _was_killed,
+    "crashed": _has_crashed,
+    "chose-to-exit": _has_chosen_to_exit,
+    "stopped": _is_stopped,
+    "host-known": _has_known_host,
+    "other-hosts": _has_other_hosts,
+    "user-frame": _has_user_frame,
+    "unreachable": _is_unreachable,
+    "slow-work": _has_slow_work,
+    "waits-for-person": _is_waiting_for_person,
 }

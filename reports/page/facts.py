@@ -50,8 +50,8 @@ def _who(diagnosis: Diagnosis) -> Fact:
     label = wording.culprit_label(finding)
     named = finding.ranks or finding.suspects
     if not named:
-        value = "nobody" if finding.family is Family.NONE else "not known"
-        return Fact(label, value, "" if finding.family is Family.NONE else "the evidence names nobody")
+        value = "nobody" if finding.family is Family.NONE else "unknown"
+        return Fact(label, value, "" if finding.family is Family.NONE else "no rank stands out")
     states = [state for state in diagnosis.ranks if state.rank in named]
     return Fact(label, names.ranks_phrase(named, 4) + wording.others_may_be(diagnosis), _where(states, len(named)))
 
@@ -61,40 +61,40 @@ def _where(states: list[RankState], named: int) -> str:
         state = states[0]
         parts = [line(text, 60) for text in (state.host, state.device) if text]
         parts += [f"pid {state.pid}"] if state.pid is not None else []
-        return " · ".join(parts) or "host not known"
+        return " · ".join(parts) or "host unknown"
     hosts = list(dict.fromkeys(line(state.host, 60) for state in states if state.host))
-    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "") or "host not known"
+    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more hosts" if len(hosts) > 3 else "") or "host unknown"
 
 
 def _call(diagnosis: Diagnosis) -> Fact:
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if call is None and finding.cause is CauseClass.INIT:
-        return Fact("Stalled call", "group set-up", "no call can start before it")
+        return Fact("Stalled call", "init", "no call can start before init ends")
     if call is None:
-        return Fact("Stalled call", "none seen", "no call is seen to stall")
+        return Fact("Stalled call", "none seen", "no stalled call found")
     parts = [names.group_title(call.group)] if call.group else []
     parts += [numbers.plural(call.numel_in, "element")] if call.numel_in else []
     parts += [line(call.dtype, 30)] if call.dtype else []
     parts += [arrived] if (arrived := wording.arrived(diagnosis, call)) else []
     label = "Stalled transfer" if call.kind == "p2p" else "Stalled collective"
-    return Fact(label, names.call_title(call.op, call.seq), " · ".join(parts) or "group not known")
+    return Fact(label, names.call_title(call.op, call.seq), " · ".join(parts) or "group unknown")
 
 
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
         return Fact(label, *_no_stall(diagnosis.verdict))
-    limit = f"limit {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
+    limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        unknown = ("not known", limit or "no file has times")
-        return Fact(label, at_least, "the limit ran out") if at_least else Fact(label, *unknown)
+        unknown = ("unknown", limit or "no file has times")
+        return Fact(label, at_least, "the timeout ran out") if at_least else Fact(label, *unknown)
     began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
     if call.until is None and at_least:
         return Fact(label, at_least, f"since {began}{in_brackets}")
     if call.until is None or (call.since.tzinfo is None) != (call.until.tzinfo is None) or call.until < call.since:
-        return Fact(label, "not known", f"since {began}{in_brackets}")
+        return Fact(label, "unknown", f"since {began}{in_brackets}")
     ended = times.instant(call.until)
     is_same_day = began.split(" ")[0] == ended.split(" ")[0]
     span = f"{began} → {ended.split(' ', 1)[1] if is_same_day else ended}".replace(" UTC →", " →")
@@ -104,15 +104,15 @@ def _time(diagnosis: Diagnosis) -> Fact:
 
 def _no_stall(finding: Finding) -> tuple[str, str]:
     if finding.cause is CauseClass.INIT:
-        return "not known", "the set-up leaves no times"
-    return "not known" if finding.family is Family.UNDETERMINED else "no stall", "no call is seen to stall"
+        return "unknown", "init logs no times"
+    return "unknown" if finding.family is Family.UNDETERMINED else "no stall", "no stalled call found"
 
 
 _WAITING = (Involvement.WAITING, Involvement.BLOCKED)
 
 
 def _reach(diagnosis: Diagnosis) -> Fact:
-    label, job = "Blast radius", diagnosis.job
+    label, job = "Blocked", diagnosis.job
     named = {rank for finding in diagnosis.findings for ranks in (finding.ranks, finding.victims) for rank in ranks}
     involved = {rank for s in diagnosis.standings if s.distance is not None for rank in s.ranks}
     hit = len(named | involved)
@@ -123,14 +123,14 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     parts = [f"{direct:,} directly, {behind:,} behind them"] if behind else parts
     parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT:
-        return Fact(label, "the whole group", "all its members wait for the set-up")
+        return Fact(label, "the whole group", "every member is blocked in init")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
-        return Fact(label, "none", "nobody waits") if well else Fact(label, "not known", "no file shows who waits")
+        return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no file shows who waits")
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
     waits = any(finding.victims for finding in diagnosis.findings)
-    return Fact(label, value, " · ".join(parts) or ("at fault or waiting" if waits else "nobody is seen to wait"))
+    return Fact(label, value, " · ".join(parts) or ("at fault or waiting" if waits else "no rank is seen waiting"))
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:

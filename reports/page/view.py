@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import Avoid, Condition, Confidence, Diagnosis, Family, Finding
+from nccldoctor.model import Avoid, Condition, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.exhibits import Exhibit, LastLines
 from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import chain, crossed, rank_map, stall
-from nccldoctor.reports.page import facts, tables
+from nccldoctor.reports.page import answer, facts, open_verdict, tables
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.words import names, numbers, times
@@ -18,27 +19,11 @@ from nccldoctor.words.sanitize import line
 SETTINGS = 24
 OTHERS = 5
 FEWEST_ROWS = 2
-STEPS = 4
 FIXES = 3
-DONTS = 2
 HYPOTHESES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3).
-
-    ``situation`` says what is special about it, such as two stalls that have nothing to do with each other.
-    """
-
-    tone: str
-    kind: str
-    situation: str
-    cause: str
-    class_name: str
-    level: str
-    bars: int
-    sources: str
+_EXHIBITS = {Family.NONE: 0, Family.UNDETERMINED: 1}
+"""Exhibits of a verdict that names nobody: a healthy job's proof stands in the table of what was checked."""
+_COUNTS = ("", "one", "two", "three")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +61,31 @@ class RankRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step: its sentence and why as CommonMark, and its command, which stands alone under ``key``."""
+
+    key: str
+    label: str
+    text: str
+    detail: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The whole report."""
 
     job: tuple[str, ...]
-    status: Status
+    status: answer.Status
     headline: str
     lede: str
     notices: tuple[str, ...]
     facts: tuple[facts.Fact, ...]
-    steps: tuple[advice.Step, ...]
+    act: str
+    steps: tuple[StepRow, ...]
+    restart: str
+    checks: tuple[open_verdict.Check, ...]
+    known: tuple[open_verdict.Known, ...]
     chain: chain.ChainPicture | None
     map: rank_map.RankMap | None
     proof: tuple[ProofStep, ...]
@@ -95,11 +95,12 @@ class View:
     ranks: tuple[RankRow, ...]
     world: str
     doubts: tuple[str, ...]
-    runner_up: str
+    explanations: tuple[answer.Explanation, ...]
     others: Listed[Finding]
     fixes: tuple[str, ...]
     remedy: str
     donts: tuple[Avoid, ...]
+    settings: tuple[Avoid, ...]
     ruled_out: tuple[Condition, ...]
     ticket: str
     coverage: tuple[tables.CoverageRow, ...]
@@ -116,31 +117,34 @@ def build(diagnosis: Diagnosis) -> View:
     rows = tuple(_rank_row(s) for s in diagnosis.standings)
     return View(
         job=facts.job_line(diagnosis),
-        status=_status_line(diagnosis),
+        status=answer.status_line(diagnosis),
         headline=line(verdict.headline, 400),
-        lede=wording.summary(diagnosis),
+        lede=answer.lede(diagnosis),
         notices=diagnosis.notices,
-        facts=() if is_open else facts.four(diagnosis),
-        steps=advice.first_steps(diagnosis)[:STEPS],
-        chain=chain.chain_picture(diagnosis.standings),
+        facts=_facts(diagnosis),
+        act=_heading(diagnosis),
+        steps=tuple(_step_row(n, step) for n, step in enumerate(_numbered(diagnosis), 1)),
+        restart=_restart_alone(diagnosis),
+        checks=open_verdict.checks(diagnosis) if verdict.family is Family.NONE else (),
+        known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
+        chain=chain.chain_picture(diagnosis.standings) if not is_open else None,
         map=rank_map.rank_map(diagnosis),
-        proof=tuple(_proof_step(n, e) for n, e in enumerate(diagnosis.proof, 1)),
+        proof=tuple(_proof_step(n, e) for n, e in enumerate(diagnosis.proof, 1))[: _EXHIBITS.get(verdict.family)],
         refuted_by=missing_inputs.named(diagnosis) or line(verdict.refuted_by, 300),
-        stall=stall.stall_picture(diagnosis),
-        last_lines=tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines),
-        ranks=rows if len(rows) >= FEWEST_ROWS else (),
+        stall=stall.stall_picture(diagnosis) if not is_open else None,
+        last_lines=tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines) if not is_open else (),
+        ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
         world=f"{numbers.plural(len(diagnosis.ranks), 'rank')} in {numbers.plural(len(rows), 'state')}."
         if rows
         else "",
-        doubts=tuple(line(d.says, 240) for d in verdict.doubts[:3])
-        if verdict.confidence is not Confidence.HIGH
-        else (),
-        runner_up=line(wording.runner_up_words(verdict), 300),
+        doubts=answer.why_not_surer(verdict) if not is_open else (),
+        explanations=answer.explanations(verdict) if not is_open else (),
         others=first(wording.others(diagnosis), OTHERS),
-        fixes=best.fix[:FIXES] if best is not None else (),
+        fixes=_fixes(diagnosis, best),
         remedy=f"From remedy {best.id}; nccldoctor explain {best.id} tells the rest." if best is not None else "",
-        donts=advice.donts(diagnosis)[:DONTS],
-        ruled_out=diagnosis.ruled_out[:HYPOTHESES],
+        donts=advice.donts(diagnosis) if not is_open else (),
+        settings=advice.idle_settings(diagnosis),
+        ruled_out=diagnosis.ruled_out[:HYPOTHESES] if not is_open else (),
         ticket="" if is_open else ticket.in_dialect(diagnosis, dialects.GITHUB),
         coverage=tables.coverage(diagnosis),
         input_line=missing_inputs.input_line(diagnosis),
@@ -149,32 +153,43 @@ def build(diagnosis: Diagnosis) -> View:
     )
 
 
-_KINDS = {Family.NONE: "Healthy", Family.UNDETERMINED: "Not enough to judge", Family.SETUP: "Init hang"}
-_LEVELS = {
-    Confidence.HIGH: ("High confidence", 3),
-    Confidence.MEDIUM: ("Medium confidence", 2),
-    Confidence.LOW: ("Low confidence", 1),
-}
+def _facts(diagnosis: Diagnosis) -> tuple[facts.Fact, ...]:
+    family = diagnosis.verdict.family
+    if family is Family.UNDETERMINED:
+        return ()
+    return open_verdict.healthy_facts(diagnosis) if family is Family.NONE else facts.four(diagnosis)
 
 
-def _status_line(diagnosis: Diagnosis) -> Status:
-    finding = diagnosis.verdict
-    situation = wording.situation(diagnosis)
-    is_kind = finding.family in _KINDS or situation.startswith("A crash")
-    level, bars = _LEVELS.get(finding.confidence, ("", 0))
-    agree, _ = wording.agreement(finding)
-    sources = f"{agree} sources agree" if agree > 1 and bars else ""
-    kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
-    return Status(
-        tone=facts.tone(finding),
-        kind=kind,
-        situation="" if is_kind else situation,
-        cause=wording.title(finding),
-        class_name=finding.cause.value,
-        level=level,
-        bars=bars,
-        sources=sources,
-    )
+def _numbered(diagnosis: Diagnosis) -> tuple[Step, ...]:
+    """The steps of the list; where files are asked for, only those."""
+    steps = diagnosis.action.steps
+    return tuple(step for step in steps if step.kind is StepKind.SEND) or steps
+
+
+def _restart_alone(diagnosis: Diagnosis) -> str:
+    """The answer about the restart where the list holds only what to send."""
+    shown = _numbered(diagnosis)
+    left = (step for step in diagnosis.action.steps if step.kind is StepKind.RESTART and step not in shown)
+    return next((advice.sentence_of(step) for step in left), "")
+
+
+def _heading(diagnosis: Diagnosis) -> str:
+    shown = _numbered(diagnosis)
+    if not shown:
+        return ""
+    if shown[0].kind is not StepKind.SEND:
+        return "Do now"
+    return "Send this" if len(shown) == 1 else f"Send these {_COUNTS[len(shown)]} things"
+
+
+def _step_row(number: int, step: Step) -> StepRow:
+    return StepRow(f"c{number}", advice.LABELS[step.kind], step.text, step.detail, line(step.command or "", 600))
+
+
+def _fixes(diagnosis: Diagnosis, best: RemedyAdvice | None) -> tuple[str, ...]:
+    """The fixes of the best remedy, without the one that stands among the steps."""
+    shown = {step.text.rstrip(".") for step in diagnosis.action.steps}
+    return tuple(text for text in (best.fix if best is not None else ()) if text.rstrip(".") not in shown)[:FIXES]
 
 
 def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:

@@ -149,14 +149,6 @@ _AT_FAULT = {
 
 _DIFFERS = ("different call", "Mismatched")
 
-RESTARTS = {
-    "now": "Safe to restart now.",
-    "after-fix": "Fix it before you restart; a plain restart will hang again.",
-    "after-replacing-node": "Replace the node before you restart.",
-    "unknown": "Unclear if a restart will help.",
-}
-"""The sentence for each value of ``Action.restart``."""
-
 
 def role_word(role: Role, cause: CauseClass) -> str:
     """The role of a rank as its row names it: ``missing``, ``suspect``, ``waiting``."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.model import Diagnosis, Family
+from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports.parts import advice, prose
-from nccldoctor.reports.parts.steps_in_parts import Command, parts
 from nccldoctor.reports.terminal.layout import COMMAND, DIM, KEY, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
 
@@ -21,29 +21,25 @@ def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
         count = f"{number}. " if len(chosen) > 1 else ""
         head: Line = (Span("help: ", _HELP) if number == 1 else Span("      "), Span(count, KEY))
         indent = sum(len(span.text) for span in head)
-        for part in parts(step):
-            if isinstance(part, Command):
-                yield from ((Span(" " * indent + "$ ", DIM), Span(row, COMMAND)) for row in part.text.splitlines())
-            else:
-                yield from paragraph(part.text, width, head=head, indent=indent)
-                head = (Span(" " * indent),)
+        yield from paragraph(prose.plain(advice.sentence_of(step)), width, head=head, indent=indent)
+        if step.command:
+            yield (Span(" " * indent + "$ ", DIM), Span(line(step.command, 600), COMMAND))
 
 
-def _chosen(diagnosis: Diagnosis) -> tuple[advice.Step, ...]:
+def _chosen(diagnosis: Diagnosis) -> tuple[Step, ...]:
     """The first steps; of an undetermined verdict without settings, which one command prints."""
-    steps = advice.first_steps(diagnosis)
+    steps = diagnosis.action.steps
+    if diagnosis.verdict.family is Family.NONE:
+        return steps or (Step(StepKind.CHECK, "Nothing to do."),)
     if diagnosis.verdict.family is not Family.UNDETERMINED:
         return steps
-    wanted = tuple(step for step in steps if step.label not in ("Capture", "Restart"))
-    return (
-        *wanted,
-        advice.Step("Capture", "To record more next time, set what this prints:\n```\nnccldoctor env LOGS\n```"),
-    )
+    record = Step(StepKind.CHECK, "To record more next time, set what this prints.", "", "nccldoctor env LOGS")
+    return (*steps, record)
 
 
 def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """What not to do, and the remedy with the command that explains it."""
-    for item in advice.donts(diagnosis)[:DONTS]:
+    for item in (*advice.idle_settings(diagnosis), *advice.donts(diagnosis))[:DONTS]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.full_sentence(prose.plain(item.what))} {prose.full_sentence(prose.plain(item.why))}{where}"
         rest = text.removeprefix("Don't ")

@@ -46,6 +46,7 @@ from nccldoctor.model import (
 )
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement
+from nccldoctor.model.steps import Step, StepKind
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{7*7}}{% raw %}</pre></style>"
@@ -134,7 +135,22 @@ def lagging() -> Diagnosis:
             Coverage("watchdog logs", Ranks(range(8)), Ranks(range(8))),
             Coverage("flight recorder", Ranks(range(8)), Ranks(range(8)) - [6], ("rank 6: cut off at byte 65,536",)),
         ),
-        action=Action("after-replacing-node", "storage hangs on one host", ("gpu-a018",)),
+        action=Action(
+            "after-replacing-node",
+            "Storage hangs on one host.",
+            ("gpu-a018",),
+            (
+                Step(StepKind.DRAIN, "Drain gpu-a018.", "Keep it out of service until checked."),
+                Step(StepKind.RESTART, "Restart on other hosts.", "Storage hangs on one host."),
+                Step(
+                    StepKind.CHECK,
+                    "See what the loader's workers wait for.",
+                    "It fits if you see `D`.",
+                    "ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'",
+                    "gpu-a018",
+                ),
+            ),
+        ),
         ranks=tuple(state(rank, rank == 5) for rank in range(8)),
         sources=logs(8),
         ruled_out=(
@@ -179,7 +195,18 @@ def undetermined() -> Diagnosis:
         avoid=(),
         job=Job(None, (), None, None, ()),
         coverage=(Coverage("watchdog logs", Ranks(range(4)), Ranks([0]), ("ranks 1-3: no log",)),),
-        action=Action("unknown", "the cause is not known"),
+        action=Action(
+            "unknown",
+            "We don't know the cause. The missing logs and dumps would decide it.",
+            (),
+            (
+                Step(
+                    StepKind.SEND, "Send the logs of ranks 1-3.", "", "for h in node0; do scp -r $h:logs logs/$h; done"
+                ),
+                Step(StepKind.SEND, "Send the flight recorder dumps of ranks 0-3."),
+                Step(StepKind.RESTART, "Don't restart yet.", "We don't know the cause."),
+            ),
+        ),
         ranks=(RankState(0, Role.VICTIM), RankState(1, Role.SUSPECT), RankState(2, Role.SUSPECT)),
         sources=logs(1),
         capture=("export TORCH_FR_BUFFER_SIZE=2000",),

@@ -23,11 +23,11 @@ from nccldoctor.model import Action, Diagnosis, Place, RemedyAdvice, Source, Sta
 from nccldoctor.model.figures import CallDiffRow, Mark, RankLateness, Stretch
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
+from nccldoctor.prescribe.next_steps import RESTARTS
 from nccldoctor.reports import json_names
 from nccldoctor.reports.charts import symbols
 from nccldoctor.reports.inspect import GapRow, Understood
 from nccldoctor.reports.json_document import SCHEMA_VERSION
-from nccldoctor.reports.parts import wording
 
 
 class RankSet(RootModel[str]):
@@ -50,7 +50,7 @@ FORMS: dict[type, Any] = {Ranks: RankSet, datetime: Time | None, Place: FilePlac
 """Types that JSON has as text; a time without a year is null."""
 
 CHOICES: dict[tuple[type, str], Iterable[str]] = {
-    (Action, "restart"): wording.RESTARTS,
+    (Action, "restart"): RESTARTS,
     (Mark, "kind"): symbols.FILLS,
     (RemedyAdvice, "fit"): ("strong", "possible", "weak"),
     (Stalled, "kind"): ("collective", "p2p"),

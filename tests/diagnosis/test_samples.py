@@ -15,11 +15,12 @@ from nccldoctor.model.ranks import Ranks
 NAMES = [sample.name for sample in demo.samples()]
 SCALE = [Confidence.CANNOT_TELL, Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 KNOWN = {
-    "": {"about", "origin", "verdict", "must_find", "must_not_find", "remedies", "avoid"},
+    "": {"about", "origin", "verdict", "action", "must_find", "must_not_find", "remedies", "avoid"},
     "origin": {"kind", "how", "versions", "notes"},
     "verdict": {
         "class", "ranks", "suspects", "stalled", "op", "seq", "confidence_at_least", "confidence_at_most",
     },
+    "action": {"restart"},
     "must_find": {"events", "classes"},
     "must_not_find": {"classes", "blamed"},
     "remedies": {"first", "absent"},
@@ -95,6 +96,24 @@ def test_remedies(case: tuple[dict[str, Any], Any]) -> None:
         assert given, "no remedy at all"
         assert given[0] in want["first"], given
     assert not set(want.get("absent", [])) & set(given)
+
+
+def test_restart(case: tuple[dict[str, Any], Any]) -> None:
+    expected, incident = case
+    action = incident.diagnosis.action
+    assert action.restart == expected["action"]["restart"], action.why
+
+
+def test_steps(case: tuple[dict[str, Any], Any]) -> None:
+    """Few, none with a look at a process that is gone, and the restart among them."""
+    _, incident = case
+    steps, verdict = incident.diagnosis.action.steps, incident.diagnosis.verdict
+    assert len(steps) <= 3
+    assert verdict.family == "none" or sum(step.kind == "restart" for step in steps) == 1
+    if incident.diagnosis.job_end.state != "running":
+        pids = {str(state.pid) for state in incident.diagnosis.ranks if state.pid is not None}
+        for step in steps:
+            assert not pids & set((step.command or "").replace("'", " ").split()), step.command
 
 
 def test_what_to_avoid(case: tuple[dict[str, Any], Any]) -> None:

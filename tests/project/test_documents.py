@@ -11,7 +11,18 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from nccldoctor.cli.app import cli
-from nccldoctor.events import GpuError, IbError, OutOfMemory, SchedulerEvent
+from nccldoctor.events import (
+    ExceptionRaised,
+    GpuError,
+    IbError,
+    Note,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    ProcessState,
+    SchedulerEvent,
+    SocketError,
+)
 from nccldoctor.model import SourceKind
 from nccldoctor.prescribe.catalogue.load import load_catalogue
 from nccldoctor.prescribe.catalogue.pages import pages
@@ -66,37 +77,99 @@ def at_work(cls, **fields):
 
 
 PORT = kernel(IbError, rank=5, what="port")
+OWN = (
+    fixtures_conditions.stack(5, "refresh (/opt/train/train.py:121)"),
+    fixtures_conditions.stack(0, "step (/opt/train/train.py:114)"),
+)
 ROWS = {
     "nothing wrong": (fixtures_conditions.finding("none", ranks=()), []),
-    "undetermined, or low confidence": (fixtures_conditions.finding(confidence="low"), []),
-    "a GPU stopped answering, and nothing shows an error of the board": (
-        fixtures_conditions.finding("hardware"),
-        [kernel(GpuError, message="GPU Hang", weight="hang")],
-    ),
     "a device reports errors": (fixtures_conditions.finding("hardware"), []),
     "a host's own port or link failed twice or more": (fixtures_conditions.finding("network"), [PORT, PORT]),
     "any finding whose host shows a device fault in the kernel log": (
         fixtures_conditions.finding("frozen"),
         [kernel(GpuError, xid=79)],
     ),
+    "undetermined": (fixtures_conditions.finding("undetermined", ranks=()), []),
+    "a GPU stopped answering, and nothing shows an error of the board": (
+        fixtures_conditions.finding("hardware"),
+        [kernel(GpuError, message="GPU Hang", weight="hang")],
+    ),
     "a pod was evicted for what it used itself": (
         fixtures_conditions.finding("died"),
         [at_work(SchedulerEvent, what="evicted", detail="Container a was using 212Gi, request is 0")],
     ),
-    "a process died, and the scheduler had preempted it or lost its node": (
+    "the scheduler preempted the job, lost its node, or its time ran out": (
         fixtures_conditions.finding("died"),
         [at_work(SchedulerEvent, what="preempted")],
     ),
-    "a process was killed because memory ran out": (
+    "a pod was evicted, and no line says why": (
+        fixtures_conditions.finding("died"),
+        [at_work(SchedulerEvent, what="evicted", detail="Evicted")],
+    ),
+    "a process died because memory ran out": (
         fixtures_conditions.finding("died"),
         [kernel(OutOfMemory, rank=5, scope="host")],
     ),
-    "the program raised an exception of its own": (fixtures_conditions.finding("raised"), []),
-    "ranks issue different calls": (fixtures_conditions.finding("size-mismatch"), []),
-    "everything else (late, frozen, one GPU stopped, one link error, did not come up)": (
-        fixtures_conditions.finding(),
+    "a process died, and disk, shared memory or file handles had run out": (
+        fixtures_conditions.finding("died"),
+        [at_work(Note, rank=5, what="shm-exhausted")],
+    ),
+    "somebody stopped the process": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, signal="SIGINT", exitcode=-2)],
+    ),
+    "ranks make different calls, with low confidence": (
+        fixtures_conditions.finding("size-mismatch", confidence="low"),
         [],
     ),
+    "a rank is late in a function of its own, with low confidence": (
+        fixtures_conditions.finding(confidence="low"),
+        OWN,
+    ),
+    "anything else with low confidence": (fixtures_conditions.finding(confidence="low"), []),
+    "the program failed on a remote service": (
+        fixtures_conditions.finding("raised"),
+        [at_work(ExceptionRaised, rank=5, type="ReadTimeoutError", origin="own")],
+    ),
+    "the program raised an exception of its own": (fixtures_conditions.finding("raised"), []),
+    "ranks make different calls": (fixtures_conditions.finding("size-mismatch"), []),
+    "a whole host died, and others are left": (fixtures_conditions.finding("died", ranks=(4, 5, 6, 7)), []),
+    "a process was killed, and nothing shows why": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, signal="SIGKILL", exitcode=-9)],
+    ),
+    "a process crashed in native code": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, signal="SIGSEGV", exitcode=-11)],
+    ),
+    "a process exited by itself": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, exitcode=1)],
+    ),
+    "a process died, and nothing shows how": (fixtures_conditions.finding("died"), []),
+    "a process was stopped by a signal": (
+        fixtures_conditions.finding("frozen"),
+        [at_work(ProcessState, rank=5, state="stopped")],
+    ),
+    "a process froze on one of several hosts": (fixtures_conditions.finding("frozen"), []),
+    "a process froze, and its host is unknown or the only one": (fixtures_conditions.finding("frozen", ranks=(9,)), []),
+    "one GPU stopped while its process went on": (fixtures_conditions.finding("device-stalled"), []),
+    "one GPU stopped, and its host is unknown": (fixtures_conditions.finding("device-stalled", ranks=(9,)), []),
+    "one link error": (fixtures_conditions.finding("network"), [PORT]),
+    "a rank never joined, busy in a function of its own": (fixtures_conditions.finding("init"), OWN),
+    "a rank never joined, and an address wasn't reached": (
+        fixtures_conditions.finding("init"),
+        [at_work(SocketError, rank=0, peer="10.0.0.1")],
+    ),
+    "a rank never joined, for no known reason": (fixtures_conditions.finding("init"), []),
+    "all ranks entered and none finished": (fixtures_conditions.finding("unfinished", ranks=()), []),
+    "a rank was late in work that takes longer than the timeout": (
+        fixtures_conditions.finding("straggler"),
+        [at_work(Phase, rank=5, what="checkpoint", detail="done: saved", seconds=700.0)],
+    ),
+    "a rank waits for a person": (fixtures_conditions.finding(), [at_work(Note, rank=5, what="debugger")]),
+    "a rank was late in a function that no waiting rank is in": (fixtures_conditions.finding(), OWN),
+    "a rank was late for no known reason": (fixtures_conditions.finding(), []),
 }
 
 
@@ -118,8 +191,3 @@ def test_the_restart_table_says_what_is_decided(row: str) -> None:
     action = decide((finding,), survey_case(case))
     assert action.restart == restart_table()[row]
     assert bool(action.cordon) is (action.restart == "after-replacing-node")
-
-
-@pytest.mark.parametrize("cause", ["straggler", "frozen", "device-stalled", "network", "init", "unfinished", "died"])
-def test_everything_else_is_unknown(cause: str) -> None:
-    assert decide((fixtures_conditions.finding(cause),), survey_case(fixtures_conditions.case())).restart == "unknown"

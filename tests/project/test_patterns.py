@@ -29,13 +29,11 @@ ALLOWED = {
     "reports/html.py": "addresses in the sources of remedies",
     "reports/json_document.py": "characters that move others about",
     "reports/dialects.py": "characters that a markup gives a meaning",
-    "reports/parts/advice.py": "characters that Markdown gives a meaning",
     "nccldoctor/words/names.py": "names of operations and groups",
     "reports/parts/prose.py": "Markdown of remedies",
     "reports/parts/redact.py": "names of users, hosts and folders in all that is printed",
     "nccldoctor/words/sanitize.py": "characters that a terminal obeys, and secrets, in all that is printed",
     "reports/parts/quoted_proof.py": "values that a claim of ours cites",
-    "reports/parts/steps_in_parts.py": "fences of Markdown",
     "reports/terminal/layout.py": "units that stay with their number",
 }
 """Modules outside the parsers that use patterns, and on what."""

@@ -71,14 +71,18 @@ def node_of_pod(pod: str) -> str:
     return f"the node of pod {as_text(pod)} ({code_span(SHOWS_NODE.format(shlex.quote(_printable(pod))))})"
 
 
-def fill_command(command: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def fill_command(command: str, values: Mapping[str, str], whose: str = "") -> tuple[str, tuple[str, ...]]:
     """A shell command with each value quoted for the shell, and the names that are not known.
 
-    A host name from a log must not become a command.
+    A host name from a log must not become a command. A value that is not known stays as ``<host>``, or as ``<host of rank 4>``
+    where ``whose`` it is is given.
     """
     printable = {name: _printable(value) for name, value in values.items()}
     unknown = [name for name in _PLACEHOLDER.findall(command) if not printable.get(name)]
-    filled = _PLACEHOLDER.sub(lambda m: _blank(m[1]) if m[1] in unknown else shlex.quote(printable[m[1]]), command)
+    of = f" of {whose}>" if whose else ">"
+    filled = _PLACEHOLDER.sub(
+        lambda m: f"{_blank(m[1])[:-1]}{of}" if m[1] in unknown else shlex.quote(printable[m[1]]), command
+    )
     return filled, tuple(dict.fromkeys(unknown))
 
 

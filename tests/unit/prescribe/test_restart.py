@@ -6,10 +6,22 @@ import dataclasses
 
 import pytest
 from builders import fixtures_conditions
-from builders.advice import BOTH, ask, event, kernel
+from builders.advice import BOTH, ask, event, kernel, raised
 
-from nccldoctor.events import GpuError, IbError, KernelEvent, OutOfMemory, SchedulerEvent
+from nccldoctor.events import (
+    GpuError,
+    IbError,
+    KernelEvent,
+    Note,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    ProcessState,
+    SchedulerEvent,
+    SocketError,
+)
 from nccldoctor.model import Confidence, ConfidenceIn
+from nccldoctor.prescribe.restart import restart_rows
 
 
 def action(cause, *events, kinds=BOTH, **more):
@@ -28,10 +40,11 @@ def test_a_faulty_device_takes_its_host_out():
     assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
 
 
-def test_a_board_that_only_hung_may_be_well_after_a_reset():
+def test_a_board_that_only_hung_is_reset_while_the_job_runs_elsewhere():
     hung = kernel(GpuError, "ring sdma0 timeout", message="ring sdma0 timeout", weight="hang")
     got = action("hardware", hung)
-    assert (got.restart, got.cordon) == ("unknown", ())
+    assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
+    assert "reset" in got.why
     failed = kernel(GpuError, "GPU reset(3) failed", message="GPU reset(3) failed")
     assert action("hardware", hung, failed).restart == "after-replacing-node"
 
@@ -44,20 +57,20 @@ def test_a_link_that_fails_again_takes_its_host_out_and_one_flap_does_not():
 
     twice = action("network", down(1), down(2))
     assert (twice.restart, twice.cordon) == ("after-replacing-node", ("node1",))
-    assert action("network", down(1)).restart == "unknown"
+    assert action("network", down(1)).restart == "now"
     assert action("network", down(1)).cordon == ()
 
 
 def test_a_peer_that_does_not_answer_is_no_fault_of_ones_own_port():
     errors = [event(IbError, rank, text="status 12", status=12, what="completion", host="node1") for rank in (4, 5, 6)]
-    assert action("network", *errors).restart == "unknown"
+    assert (action("network", *errors).restart, action("network", *errors).cordon) == ("now", ())
 
 
 def test_preemption_alone_allows_a_restart():
     gone = event(SchedulerEvent, None, text="PREEMPTION", what="preempted")
     assert action("died", gone).restart == "now"
     assert action("died", gone, kernel(GpuError, "Xid 79", xid=79)).restart == "after-replacing-node"
-    assert action("died", gone, confidence="low").restart == "unknown"
+    assert action("died", event(SchedulerEvent, None, text="TIME LIMIT", what="time-limit")).restart == "now"
 
 
 LOW = "The node was low on resource: ephemeral-storage. Container pytorch was using 212Gi, request is 0."
@@ -80,15 +93,100 @@ def test_want_of_memory_comes_back():
     assert action("died", kernel(OutOfMemory, "Killed process", scope="host")).restart == "after-fix"
 
 
-@pytest.mark.parametrize(
-    "cause",
-    ["not-arrived", "frozen", "died", "device-stalled", "unfinished", "network", "init", "straggler", "undetermined"],
-)
-def test_what_is_not_known_is_not_restarted_blindly(cause):
+def test_an_undetermined_job_is_not_restarted_blindly():
+    got = action("undetermined")
+    assert (got.restart, got.cordon) == ("unknown", ())
+    assert "would decide it" in got.why
+
+
+@pytest.mark.parametrize("cause", ["not-arrived", "died", "unfinished", "network", "init", "straggler"])
+def test_what_need_not_happen_again_is_restarted_once(cause):
+    assert action(cause).restart == "now"
+
+
+@pytest.mark.parametrize("cause", ["frozen", "device-stalled"])
+def test_the_host_of_a_process_that_stopped_by_itself_is_left_out(cause):
     got = action(cause)
-    assert got.restart == "unknown"
-    assert got.why
-    assert got.cordon == ()
+    assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
+
+
+def test_a_process_that_a_signal_stopped_says_nothing_of_its_host():
+    stopped = event(ProcessState, state="stopped", text="5 T")
+    assert action("frozen", stopped).restart == "now"
+
+
+def test_a_function_that_only_the_culprit_is_in_will_hang_again():
+    own = fixtures_conditions.stack(5, "refresh_table (/opt/train/train.py:121)")
+    peer = fixtures_conditions.stack(0, "all_reduce (torch/distributed/x.py:9)", "step (/opt/train/train.py:114)")
+    alike = fixtures_conditions.stack(0, "refresh_table (/opt/train/train.py:121)")
+    got = action("not-arrived", own, peer)
+    assert got.restart == "after-fix"
+    assert "refresh_table" in got.why
+    assert action("not-arrived", own, alike).restart == "now", "all ranks are in it"
+    assert action("not-arrived", own, peer, confidence="low").restart == "unknown"
+
+
+@pytest.mark.parametrize(("seconds", "restart"), [(700.0, "after-fix"), (60.0, "now")])
+def test_work_that_takes_longer_than_the_timeout_will_do_so_again(seconds, restart):
+    saved = event(Phase, text="checkpoint written", what="checkpoint", detail="done: checkpoint", seconds=seconds)
+    assert action("straggler", saved).restart == restart
+
+
+def test_a_breakpoint_waits_for_a_person():
+    assert action("not-arrived", event(Note, text="(Pdb)", what="debugger")).restart == "after-fix"
+
+
+@pytest.mark.parametrize(
+    ("end", "restart"),
+    [
+        ({"signal": "SIGKILL", "exitcode": -9}, "now"),
+        ({"signal": "SIGSEGV", "exitcode": -11}, "now"),
+        ({"exitcode": 1}, "after-fix"),
+        ({"exitcode": 0}, "after-fix"),
+    ],
+)
+def test_how_a_process_ended_decides(end, restart):
+    got = action("died", event(ProcessExit, text="exitcode", reporter="torchrun", **end))
+    assert got.restart == restart
+
+
+def test_a_host_that_went_away_with_all_its_ranks_is_replaced():
+    got = action("died", ranks=(4, 5, 6, 7))
+    assert (got.restart, got.cordon) == ("after-replacing-node", ("node1",))
+    assert action("died", ranks=range(8)).restart == "now", "no host is left that the lost ones differ from"
+
+
+@pytest.mark.parametrize(
+    ("type_", "restart"),
+    [("FileNotFoundError", "after-fix"), ("botocore.exceptions.ReadTimeoutError", "now")],
+)
+def test_a_remote_service_that_failed_may_be_well_again(type_, restart):
+    assert action("raised", raised(type_)).restart == restart
+
+
+def test_a_full_disk_stays_full():
+    assert (
+        action("raised", raised("OSError"), event(Note, text="No space left", what="disk-full")).restart == "after-fix"
+    )
+
+
+def test_an_address_that_nobody_reaches_stays_unreached():
+    refused = event(SocketError, text="connect to 10.0.0.1 failed", peer="10.0.0.1")
+    assert action("init", refused).restart == "after-fix"
+
+
+def test_low_confidence_decides_only_what_does_not_hang_on_it():
+    assert action("frozen", confidence="low").restart == "now"
+    assert action("size-mismatch", confidence="low").restart == "unknown"
+    assert action("died", kernel(OutOfMemory, "Killed process", scope="host"), confidence="low").restart == "after-fix"
+
+
+@pytest.mark.parametrize("row", restart_rows(), ids=lambda row: f"{'-'.join(row.class_)}{row.family}-{row.sign}")
+def test_every_answer_is_a_sentence_and_an_open_one_says_what_would_decide(row):
+    assert row.why.endswith(".")
+    assert row.restart in ("now", "after-fix", "after-replacing-node", "unknown")
+    if row.restart == "unknown" and row.class_ != ("none",):
+        assert "would decide it" in row.why
 
 
 def test_the_most_restrictive_finding_decides():

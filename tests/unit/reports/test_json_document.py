@@ -39,11 +39,19 @@ def test_the_contract_names_and_values():
     assert document["avoid"] == [
         {"what": "NCCL_TIMEOUT=1200000", "why": "Neither NCCL nor PyTorch reads it.", "where": "launch.sh:12"}
     ]
-    assert document["action"] == {
+    assert {name: document["action"][name] for name in ("restart", "cordon", "why")} == {
         "restart": "after-replacing-node",
         "cordon": ["gpu-a018"],
-        "why": "storage hangs on one host",
+        "why": "Storage hangs on one host.",
     }
+    assert document["action"]["steps"][2] == {
+        "kind": "check",
+        "text": "See what the loader's workers wait for.",
+        "detail": "It fits if you see `D`.",
+        "command": "ssh gpu-a018 'ps -o pid,stat,wchan:28,cmd --ppid 48213'",
+        "where": "gpu-a018",
+    }
+    assert document["job_end"]["state"] == "unknown"
     assert document["coverage"][1]["found"] == "0-5,7"
     assert document["job"]["groups"][2] == {"id": "2", "description": "tp_2", "members": "4-5"}
 

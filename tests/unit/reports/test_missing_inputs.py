@@ -10,7 +10,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import html, json_document, text, ticket
 from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.page import facts
-from nccldoctor.reports.parts import advice, missing_inputs, wording
+from nccldoctor.reports.parts import missing_inputs, wording
 from nccldoctor.words import names
 
 EIGHT = Ranks(range(8))
@@ -55,12 +55,11 @@ def test_nothing_is_asked_for_where_all_is_there_or_the_answer_is_known():
     "render", [lambda d: text.plain(d, width=120, ascii_only=False), html.page, lambda d: ticket.in_dialect(d, MD)]
 )
 def test_every_report_says_what_is_missing_before_anything_else(render):
-    found = cannot_tell(Coverage("flight recorder", EIGHT, Ranks([0])), Coverage("logs", EIGHT, Ranks([0])))
+    out = render(fixtures_diagnoses.undetermined())
 
-    assert [step.label for step in advice.first_steps(found)][:2] == ["Missing", "Missing"]
-    out = render(found)
-    assert "Flight-recorder dumps of ranks 1-7" in out
-    assert "coverage says" not in out
+    assert "Send the logs of ranks 1-3." in out
+    assert "for h in node0; do scp -r $h:logs logs/$h; done" in out
+    assert out.index("Send the logs") < out.index("Don't restart yet") if "Don't restart yet" in out else True
 
 
 def test_the_summary_says_what_was_read_instead():

@@ -44,4 +44,4 @@ def test_an_end_by_the_clock_of_another_zone_is_no_length(tmp_path: Path, hours:
     stalled = incident.verdict.stalled
     assert stalled is not None and stalled.since is not None
     assert stalled.until is None
-    assert facts.four(incident.diagnosis)[2].value == "not known"
+    assert facts.four(incident.diagnosis)[2].value == "unknown"

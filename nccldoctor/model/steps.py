@@ -1,0 +1,60 @@
+"""What to do now, step by step, and whether the job still runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from nccldoctor.model.inputs import Place
+
+
+class StepKind(StrEnum):
+    """What a step is for."""
+
+    OPEN = "open"
+    CHECK = "check"
+    FIX = "fix"
+    DRAIN = "drain"
+    RESTART = "restart"
+    IF_AGAIN = "if-again"
+    SEND = "send"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do: ``text`` is one imperative sentence, ``detail`` says why or what to look for.
+
+    ``command`` is a shell line that stands alone, ``where`` the host that it runs on; both are None where there is none.
+    """
+
+    kind: StepKind
+    text: str
+    detail: str = ""
+    command: str | None = None
+    where: str | None = None
+
+
+class JobState(StrEnum):
+    """Whether the processes of the job were still there when the newest input was written."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """Whether the job has ended, and the line that shows its end.
+
+    Of a running job ``seen`` is the time of the newest look at it, and ``deadline`` when its timeout runs out.
+    """
+
+    state: JobState
+    where: Place | None = None
+    seen: datetime | None = None
+    deadline: datetime | None = None
+
+
+UNKNOWN_END = JobEnd(JobState.UNKNOWN)
+"""Nothing shows whether the job still ran."""

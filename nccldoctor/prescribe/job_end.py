@@ -1,0 +1,67 @@
+"""Decides whether the job still ran when the newest input was written.
+
+Any recorded end of a process counts as the end of the job: what is left of it only waits to be torn down.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from nccldoctor.events import (
+    CallTimeout,
+    DumpNote,
+    Event,
+    ExceptionRaised,
+    OutOfMemory,
+    ProcessExit,
+    ProcessState,
+    RasStatus,
+    SchedulerEvent,
+    Stack,
+    TearDown,
+)
+from nccldoctor.identify.case import Case
+from nccldoctor.model import Finding
+from nccldoctor.model.steps import UNKNOWN_END, JobEnd, JobState
+
+_GONE = ("gone", "zombie")
+
+
+def job_end(case: Case, finding: Finding) -> JobEnd:
+    """The recorded end of the job, else whether somebody looked at its processes while they ran."""
+    end = next((event for event in case.events if is_end_of_job(event)), None)
+    if end is not None:
+        return JobEnd(JobState.ENDED, end.place)
+    looks = [event for event in case.events if _is_look(event)]
+    if not looks or any(isinstance(event, CallTimeout) for event in case.events):
+        return UNKNOWN_END
+    times = [event.time for event in looks if event.time is not None]
+    call = finding.stalled
+    since = call.since if call is not None else None
+    fitting = [time for time in times if since is not None and (time.tzinfo is None) == (since.tzinfo is None)]
+    limit = call.timeout_ms if call is not None else None
+    is_known = since is not None and limit is not None and limit > 0 and since.year > 1900
+    deadline = since + timedelta(milliseconds=limit) if is_known and since is not None and limit is not None else None
+    return JobEnd(JobState.RUNNING, None, max(fitting, default=None), deadline)
+
+
+def is_end_of_job(event: Event) -> bool:
+    """True of an exit, a watchdog's or launcher's tear-down, a scheduler's end, and an exception that nobody caught."""
+    if isinstance(event, ProcessExit):
+        return not event.is_heartbeat_loss
+    if isinstance(event, TearDown):
+        return event.what != "comm-aborted"
+    if isinstance(event, ExceptionRaised):
+        return event.is_stop_by_person or (event.is_uncaught and event.worker is None)
+    if isinstance(event, ProcessState):
+        return event.state in _GONE
+    if isinstance(event, OutOfMemory):
+        return event.scope == "host"
+    return isinstance(event, SchedulerEvent)
+
+
+def _is_look(event: Event) -> bool:
+    """True of what only a running process, or a service inside it, can show."""
+    if isinstance(event, DumpNote):
+        return event.what == "on-request"
+    return isinstance(event, Stack | ProcessState | RasStatus)

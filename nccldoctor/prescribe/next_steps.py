@@ -1,0 +1,281 @@
+"""Chooses the three steps that an engineer takes first: what to open, check or drain, and whether to restart.
+
+A step never asks for what the input already shows, and never for a look at a process whose end is recorded.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, SourceKind
+from nccldoctor.model.hosts import host_key
+from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
+from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
+from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.culprit_frame import culprit_frame
+from nccldoctor.prescribe.missing_files import files_to_send
+from nccldoctor.prescribe.values import placeholder_values
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.times import instant
+
+if TYPE_CHECKING:
+    from nccldoctor.prescribe.catalogue.remedy import Step as Recipe
+
+MOST = 3
+"""Steps at most: more of them are not read at three in the morning."""
+_HOSTS = 4
+
+_LIVE = frozenset({"py-spy", "pystack", "gdb", "strace", "ps", "top", "ncclras", "kill", "/proc"})
+"""Programs that need the process: after its end they have nothing to look at."""
+_RECORDS = {
+    SourceKind.KERNEL_LOG: frozenset({"dmesg", "journalctl"}),
+    SourceKind.RECORDER: frozenset({"torchfrtrace", "fr_trace", "nccldoctor"}),
+    SourceKind.STACKS: frozenset({"py-spy", "pystack", "gdb"}),
+}
+"""What reads a kind of file that may be in the input already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What the steps are chosen from: the verdict, the case, whether the job still runs, and the best remedy's steps."""
+
+    finding: Finding
+    survey: Survey
+    end: JobEnd
+    confirm: tuple[Recipe, ...]
+    fix: tuple[Recipe, ...]
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        return placeholder_values(self.finding, self.survey)
+
+    @property
+    def is_running(self) -> bool:
+        return self.end.state is JobState.RUNNING
+
+
+def next_steps(
+    finding: Finding, survey: Survey, end: JobEnd, action: Action, confirm: tuple[Recipe, ...], fix: tuple[Recipe, ...]
+) -> tuple[Step, ...]:
+    """At most :data:`MOST` steps; none for a job that is shown to be well.
+
+    ``confirm`` and ``fix`` are the steps of the best remedy that are for this finding.
+    """
+    if finding.family is Family.NONE:
+        return files_to_send(survey, end.state)[:MOST] if finding.confidence is Confidence.LOW else ()
+    scene = _Scene(finding, survey, end, confirm, fix)
+    restart = _restart(scene, action)
+    if finding.family is Family.UNDETERMINED or not (finding.ranks or action.cordon or culprit_frame(finding, survey)):
+        missing = files_to_send(survey, end.state)
+        if finding.family is Family.UNDETERMINED or missing:
+            return (*missing[: MOST - 1], restart)[:MOST]
+    first = _first_of(scene, (_drain(action), _open(scene)), _looks_now, _checks, _fixes)
+    rest = [
+        step for step in (*_looks_now(scene), *_checks(scene), *_if_again(scene), *_fixes(scene)) if step not in first
+    ]
+    if scene.is_running:
+        return (*(*first, *rest)[: MOST - 1], restart)
+    return (*first[:1], restart, *rest[: MOST - 2])
+
+
+def _first_of(
+    scene: _Scene, ready: Iterable[Step | None], *sources: Callable[[_Scene], Iterator[Step]]
+) -> tuple[Step, ...]:
+    """The most telling step: a look at a running job, else a host, a line, a check or the fix."""
+    known = [step for step in ready if step is not None]
+    if scene.is_running:
+        return tuple(_looks_now(scene))[:2] or tuple(known[:1])
+    found = next((tuple(source(scene))[:1] for source in sources if any(source(scene))), ())
+    return tuple(known[:1]) or found
+
+
+def _drain(action: Action) -> Step | None:
+    if not action.cordon:
+        return None
+    more = f" and {len(action.cordon) - _HOSTS} more" if len(action.cordon) > _HOSTS else ""
+    named = [as_text(host) for host in action.cordon[:_HOSTS]]
+    hosts = ", ".join(named) + more if more else and_list(named)
+    whom = "it" if len(action.cordon) == 1 else "them"
+    return Step(StepKind.DRAIN, f"Drain {hosts}.", f"Keep {whom} out of service until checked.")
+
+
+def _open(scene: _Scene) -> Step | None:
+    """The line of the user's own code that an engineer reads first."""
+    frame = culprit_frame(scene.finding, scene.survey)
+    if frame is None:
+        return None
+    who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
+    cause = scene.finding.cause
+    if cause is CauseClass.RAISED:
+        detail = f"{who[:1].upper()}{who[1:]} crashed there."
+    elif scene.finding.family is Family.DISAGREE:
+        detail = (
+            f"{who[:1].upper()}{who[1:]} made the call there. Look for a branch or a shape that only some ranks have."
+        )
+    else:
+        detail = f"Look for a lock, file or network call that only {who} makes."
+    return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
+
+
+def _looks_now(scene: _Scene) -> Iterator[Step]:
+    """Read-only looks at a process that still runs."""
+    if not scene.is_running:
+        return
+    offered = [recipe for recipe in scene.confirm if recipe.command and _needs_process(recipe)]
+    has_stack = any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
+    for recipe in offered:
+        if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
+            yield _from_recipe(scene, recipe, StepKind.CHECK)
+    if scene.finding.family not in (Family.ABSENT, Family.SLOW):
+        return
+    who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
+    yield Step(
+        StepKind.CHECK,
+        f"Dump the stack of {who} twice, 10 s apart.",
+        "Same top frame: it's blocked. Different: it's only slow.",
+        *_on_host(scene, "py-spy dump --pid {{ pid }}; sleep 10; py-spy dump --pid {{ pid }}"),
+    )
+    yield Step(
+        StepKind.CHECK,
+        "Check whether it still reads or writes.",
+        "Same numbers twice: it's blocked. Different: it's only slow.",
+        *_on_host(scene, "cat /proc/{{ pid }}/io; sleep 10; cat /proc/{{ pid }}/io"),
+    )
+
+
+def _checks(scene: _Scene) -> Iterator[Step]:
+    """What still tells after the end, and is not in the input."""
+    for recipe in scene.confirm:
+        is_late = recipe.while_ == "ended" and scene.is_running
+        if recipe.command and not _needs_process(recipe) and not is_late and not _is_held(scene, recipe.command):
+            yield _from_recipe(scene, recipe, StepKind.CHECK)
+
+
+def _if_again(scene: _Scene) -> Iterator[Step]:
+    """The one look at the process to take if the job hangs again: its pid will be another one."""
+    if scene.is_running or scene.finding.family not in (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP):
+        return
+    looks = [recipe for recipe in scene.confirm if recipe.command and _needs_process(recipe)]
+    recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
+    when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"
+    known = {name: value for name, value in scene.values.items() if name != "pid"}
+    if recipe is not None:
+        step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
+        text = f"{when}: {step.text[:1].lower()}{step.text[1:]}"
+        yield Step(StepKind.IF_AGAIN, text, step.detail, step.command, step.where)
+    elif scene.finding.cause in (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER):
+        who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
+        command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
+        yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
+
+
+def _fixes(scene: _Scene) -> Iterator[Step]:
+    for recipe in scene.fix[:1]:
+        if recipe.text:
+            yield Step(StepKind.FIX, _sentence(fill_in_words(recipe.text, scene.values)))
+
+
+RESTARTS = {
+    "now": "Restart the job.",
+    "after-fix": "Don't restart unchanged.",
+    "after-replacing-node": "Restart on other hosts.",
+    "unknown": "Don't restart yet.",
+}
+"""The sentence for each value of ``Action.restart``."""
+
+
+def _restart(scene: _Scene, action: Action) -> Step:
+    detail = action.why
+    if scene.is_running:
+        fires = scene.end.deadline
+        left = f"The watchdog fires at {instant(fires)}. " if fires is not None else ""
+        text = {"now": "Then restart the job."}.get(action.restart, RESTARTS[action.restart])
+        return Step(StepKind.RESTART, text, left + detail)
+    return Step(StepKind.RESTART, RESTARTS[action.restart], detail)
+
+
+def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[str, str] | None = None) -> Step:
+    """A step of the catalogue with the values of this incident."""
+    known = scene.values if values is None else values
+    text = _sentence(fill_in_words(recipe.text, known)) if recipe.text else _what_it_reads(recipe.command or "")
+    detail = f"It fits if you see {fill_in_words(recipe.expect, known)}" if recipe.expect else ""
+    in_words = recipe.where or ""
+    place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
+    if not place:
+        command, _ = fill_command(recipe.command or "", known, _owner(scene))
+        return Step(kind, text, _sentence(detail), command, None)
+    return Step(kind, text, _sentence(detail), *_on_host(scene, recipe.command or "", known, place))
+
+
+def _what_it_reads(command: str) -> str:
+    """A sentence for a command that the catalogue gives no words."""
+    return "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
+
+
+def quoted_for_shell(command: str) -> str:
+    """A command as one word of the shell.
+
+    It stands in double quotes where it has single quotes and nothing that double quotes would change.
+    """
+    is_plain = "'" in command and not any(sign in command for sign in '"$`\\!')
+    return f'"{command}"' if is_plain else shlex.quote(command)
+
+
+def _on_host(
+    scene: _Scene, command: str, values: Mapping[str, str] | None = None, place: str = "host"
+) -> tuple[str, str | None]:
+    """The command as it is typed elsewhere, and the host.
+
+    ``ssh node0 'py-spy dump --pid 17081'``, or by kubectl into a pod.
+    """
+    known = scene.values if values is None else values
+    inner, _ = fill_command(command, known, _owner(scene))
+    pod = scene.survey.case.rank_host.get(next(iter(scene.finding.ranks or scene.finding.suspects), -1), "")
+    if place == "host" and scene.survey.case.pods.is_pod(pod) and "{{ pid }}" in command:
+        return f"kubectl exec {shlex.quote(pod)} -- sh -c {quoted_for_shell(inner)}", pod
+    host, _ = fill_command(f"{{{{ {place} }}}}", known, _owner(scene))
+    return f"ssh {host} {quoted_for_shell(inner)}", known.get(place)
+
+
+def _owner(scene: _Scene) -> str:
+    """``rank 4``: whose values the blanks of a command are."""
+    ranks = scene.finding.ranks or scene.finding.suspects
+    return f"rank {next(iter(ranks))}" if ranks else "the rank at fault"
+
+
+def _needs_process(recipe: Recipe) -> bool:
+    return recipe.while_ == "running" or bool(_programs(recipe.command or "") & _LIVE)
+
+
+def _programs(command: str) -> frozenset[str]:
+    """The words of a command, paths by their last part."""
+    for sign in ";|&'\"()$":
+        command = command.replace(sign, " ")
+    words = command.split()
+    return frozenset(word.rpartition("/")[2] for word in words) | ({"/proc"} if "/proc/" in command else frozenset())
+
+
+def _is_reader_of(command: str, kind: SourceKind) -> bool:
+    return bool(_programs(command) & _RECORDS[kind])
+
+
+def _is_held(scene: _Scene, command: str) -> bool:
+    """True where the input already holds what the command reads, of the culprits where sources name ranks or hosts."""
+    case, survey = scene.survey.case, scene.survey
+    ranks = set(scene.finding.ranks or scene.finding.suspects)
+    if _is_reader_of(command, SourceKind.KERNEL_LOG):
+        logs = [source for source in case.sources if source.kind is SourceKind.KERNEL_LOG]
+        wanted = {host_key(host) for host in survey.hosts_of(ranks)}
+        return any(source.host is None or not wanted or host_key(source.host) in wanted for source in logs)
+    if _is_reader_of(command, SourceKind.RECORDER):
+        return bool(ranks & set(case.dump_rank))
+    return _is_reader_of(command, SourceKind.STACKS) and bool(ranks & set(survey.stacks))
+
+
+def _sentence(text: str) -> str:
+    shown = text.strip()
+    return shown[:1].upper() + shown[1:] + ("" if not shown or shown.endswith((".", "!", "?", ":")) else ".")

@@ -1,0 +1,81 @@
+"""Finds the values that a remedy's texts and commands are filled in with: rank, host, process, call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from nccldoctor.events import GpuError, SocketError, StoreError
+from nccldoctor.model import Finding
+from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
+from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.culprit_frame import culprit_frame
+from nccldoctor.words.names import ranks_phrase
+
+
+def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
+    """The hosts whose device faults the finding quotes: of a pod's rank the node, where its kernel log is quoted."""
+    quoted = {evidence.where for evidence in finding.evidence}
+    faults = (e for e in survey.events_of(GpuError) if e.is_of_board and e.place in quoted and e.host is not None)
+    return tuple(sorted({survey.case.pods.place(e.host) for e in faults if e.host is not None}))
+
+
+def _unreached(survey: Survey) -> dict[str, object]:
+    """The host and the port of the first store, or the host of the first peer, out of reach."""
+    printed = next((e.address for e in survey.events_of(StoreError) if e.address and ":" in e.address), "")
+    host, _, port = printed.rpartition(":")
+    peer = next((e.peer for e in survey.events_of(SocketError) if e.peer and "localRank" not in e.peer), None)
+    return {"unreached_host": host.strip("[]") or peer, "unreached_port": port or None}
+
+
+def _frame(finding: Finding, survey: Survey) -> dict[str, object]:
+    """The function, and the file with the line, of the user's code that the culprit was in."""
+    frame = culprit_frame(finding, survey)
+    return {"frame": frame.function, "frame_at": frame.place} if frame is not None else {}
+
+
+def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
+    """The hosts of ranks; where their nodes are not known, those whose device faults are quoted."""
+    if hosts := survey.machines_of(ranks):
+        return hosts
+    return tuple(host for host in fault_hosts(finding, survey) if not survey.case.pods.is_pod(host))
+
+
+def _one_rank(finding: Finding) -> int:
+    """The first of the ranks that remedies are for; -1 where they are many, or not known."""
+    culprits = finding.ranks or finding.suspects
+    return next(iter(culprits), -1) if len(culprits) <= 8 else -1
+
+
+def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
+    """The values of the placeholders of a remedy in this finding; only those that are known."""
+    case = survey.case
+    culprits = finding.ranks or finding.suspects
+    rank = _one_rank(finding)
+    waiting = next(iter(finding.victims), -1)
+    stalled = finding.stalled
+    values: dict[str, object] = {
+        "rank": rank if rank >= 0 else None,
+        "ranks": ranks_phrase(culprits) if culprits else None,
+        "host": next(iter(_machines(finding, [rank], survey)), None),
+        "hosts": ", ".join(_machines(finding, culprits, survey)[:8]) or None,
+        "pid": case.rank_pid.get(rank),
+        "device": case.rank_device.get(rank),
+        **_unreached(survey),
+        **_frame(finding, survey),
+        "waiting_rank": waiting if waiting >= 0 else None,
+        "waiting_host": next(iter(survey.machines_of([waiting])), None),
+        "group": stalled.group if stalled else None,
+        "op": stalled.op if stalled else None,
+        "seq": stalled.seq if stalled else None,
+    }
+    if (place := case.rank_host.get(rank)) is not None and values["host"] is None:
+        values[PLACEHOLDERS["host"]] = node_of_pod(place)
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def values_inside(known: Mapping[str, str], finding: Finding, survey: Survey) -> Mapping[str, str]:
+    """The values for steps beside a process: in its pod, whose process ids are not the node's."""
+    pod = survey.case.rank_host.get(_one_rank(finding), "")
+    if not survey.case.pods.is_pod(pod):
+        return known
+    return {**known, "host": "", PLACEHOLDERS["host"]: f"pod {as_text(pod)} (kubectl exec)"}

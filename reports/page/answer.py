@@ -1,0 +1,133 @@
+"""The first screen's words on the answer: its kind, how sure it is, and what else it could be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccldoctor.model import Confidence, Diagnosis, Family, Finding
+from nccldoctor.model.steps import JobState
+from nccldoctor.reports.page import facts
+from nccldoctor.reports.parts import wording
+from nccldoctor.words import names, times
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.sanitize import line
+
+DOUBTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The line above the headline: the kind of incident, its class, and how sure it is (``bars`` of 3).
+
+    ``situation`` says what is special about it, such as two stalls that have nothing to do with each other.
+    """
+
+    tone: str
+    kind: str
+    situation: str
+    cause: str
+    class_name: str
+    level: str
+    bars: int
+    sources: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Another explanation: what is missing to refute it, what speaks against it, and what settles it."""
+
+    title: str
+    open: str
+    against: str
+    settles: str
+
+
+_KINDS = {Family.NONE: "Healthy", Family.UNDETERMINED: "Not enough to judge", Family.SETUP: "Init hang"}
+_LEVELS = {
+    Confidence.HIGH: ("High confidence", 3),
+    Confidence.MEDIUM: ("Medium confidence", 2),
+    Confidence.LOW: ("Low confidence", 1),
+}
+_SOURCES = {
+    "dump": "flight recorder",
+    "stack": "stacks",
+    "log": "logs",
+    "launcher": "exit codes",
+    "scheduler": "scheduler",
+    "kernel": "kernel log",
+    "ras": "NCCL RAS",
+    "proxy": "NCCL's proxy",
+    "inspector": "NCCL Inspector",
+    "debug": "debug server",
+    "port": "port counters",
+}
+"""What the first screen calls each kind of observer."""
+
+
+def status_line(diagnosis: Diagnosis) -> Status:
+    """The line above the headline."""
+    finding = diagnosis.verdict
+    situation = wording.situation(diagnosis)
+    is_kind = finding.family in _KINDS or situation.startswith("A crash")
+    kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
+    situation = "" if is_kind else situation
+    if diagnosis.job_end.state is JobState.RUNNING and finding.family not in (Family.NONE, Family.UNDETERMINED):
+        kind, situation = f"Live {kind[:1].lower()}{kind[1:]}", situation or "still running"
+    level, bars = _LEVELS.get(finding.confidence, ("", 0))
+    return Status(
+        tone=facts.tone(finding),
+        kind=kind,
+        situation=situation,
+        cause=wording.TITLES[finding.cause],
+        class_name=finding.cause.value,
+        level=level,
+        bars=bars,
+        sources=sources_words(finding) if bars else "",
+    )
+
+
+def sources_words(finding: Finding) -> str:
+    """The kinds of record that a finding rests on: ``flight recorder, stacks and logs agree``."""
+    seen = {evidence.observer.partition(":")[0] for evidence in finding.evidence if evidence.supports}
+    named = [name for key, name in _SOURCES.items() if key in seen]
+    if not named:
+        return ""
+    return f"{and_list(named)} agree" if len(named) > 1 else f"{named[0]} only"
+
+
+def lede(diagnosis: Diagnosis) -> str:
+    """The sentences below the headline; of a running job also how much time is left."""
+    end = diagnosis.job_end
+    if diagnosis.verdict.family is Family.NONE and not diagnosis.action.steps:
+        return f"{wording.summary(diagnosis)} Nothing to do."
+    if end.state is not JobState.RUNNING or end.deadline is None:
+        return wording.summary(diagnosis)
+    left = (end.deadline - end.seen).total_seconds() * 1000 if end.seen is not None else 0
+    time = f", {times.duration(left)} after the last look" if left > 0 else ""
+    return f"{wording.summary(diagnosis)} The watchdog fires at {times.instant(end.deadline)}{time}.".strip()
+
+
+def why_not_surer(finding: Finding) -> tuple[str, ...]:
+    """The strongest doubts; empty where the confidence is high, or where nothing is judged."""
+    if finding.confidence in (Confidence.HIGH, Confidence.CANNOT_TELL):
+        return ()
+    return tuple(line(doubt.says, 240) for doubt in finding.doubts[:DOUBTS])
+
+
+def explanations(finding: Finding) -> tuple[Explanation, ...]:
+    """The best other explanation, where the verdict is not sure."""
+    other = finding.runner_up
+    if other is None or finding.confidence is Confidence.HIGH:
+        return ()
+    ranks = f", {names.ranks_phrase(other.ranks, 4)}" if other.ranks and other.ranks != finding.ranks else ""
+    unknown = [reason.observation for reason in finding.why if not reason.weight]
+    strongest = next((r.evidence for r in finding.why if r.weight > 0 and r.evidence is not None), None)
+    known = finding.evidence[strongest - 1].says if strongest and strongest <= len(finding.evidence) else ""
+    return (
+        Explanation(
+            wording.TITLES[other.cause] + ranks,
+            f"unknown: {and_list(unknown[:3])}" if unknown else "",
+            line(known, 160),
+            line(other.separated_by, 200),
+        ),
+    )

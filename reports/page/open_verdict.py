@@ -1,0 +1,126 @@
+"""The blocks of a page without a culprit: what was checked, and what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
+from nccldoctor.model.figures import NEVER
+from nccldoctor.reports.page.facts import Fact
+from nccldoctor.reports.parts import wording
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.sanitize import line
+
+ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: ``done`` is false where the input for it is missing, which ``proof`` then names."""
+
+    name: str
+    done: bool
+    result: str
+    proof: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A label and a sentence: what is known, unknown, or was not checked."""
+
+    label: str
+    says: str
+
+
+def healthy_facts(diagnosis: Diagnosis) -> tuple[Fact, ...]:
+    """The size of the job and how much of it was read, in at most four facts."""
+    job = diagnosis.job
+    hosts = and_list([line(host, 40) for host in job.hosts[:3]]) if len(job.hosts) <= 3 else f"{len(job.hosts)} hosts"
+    rows = [row for row in diagnosis.coverage if row.expected and row.found][:2]
+    logs = sum(source.kind.value == "log" for source in diagnosis.sources)
+    return (
+        Fact("Ranks", str(job.world_size) if job.world_size is not None else wording.world(job), hosts),
+        *(_covered(row) for row in rows),
+        Fact("Errors", "0 lines", f"in {numbers.plural(logs, 'log')}"),
+    )
+
+
+def _covered(row: Coverage) -> Fact:
+    whole = "complete" if row.found == row.expected else f"missing: {names.ranks_phrase(row.expected - row.found, 4)}"
+    name = line(row.input, 60)
+    return Fact(f"{name[:1].upper()}{name[1:]}", f"{len(row.found):,} of {len(row.expected):,}", whole)
+
+
+def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
+    """What was checked, each with its proof and where it stands."""
+    rows = [_progress(diagnosis)]
+    if (late := _latest(diagnosis)) is not None:
+        proof = "largest gap between the first and the last arrival in a recorded call"
+        rows.append(
+            Check("Late ranks", True, f"under {times.duration(late)}" if late < 5 else times.duration(late), proof, "")
+        )
+    rows += [_looked_for(item) for item in diagnosis.ruled_out]
+    return tuple(rows[:ROWS])
+
+
+def _progress(diagnosis: Diagnosis) -> Check:
+    """How many ranks are shown to have ended well, or to go on, with the first line that shows it."""
+    proven = [evidence for evidence in diagnosis.verdict.evidence if evidence.supports]
+    first = proven[0] if proven else None
+    world = diagnosis.job.world_size
+    result = (
+        "yes" if world is None or diagnosis.verdict.confidence is not Confidence.HIGH else f"{world:,} of {world:,}"
+    )
+    more = f", and {numbers.plural(len(proven) - 1, 'place')} more" if len(proven) > 1 else ""
+    if first is None:
+        return Check("Job ended well, or goes on", True, result, "", "")
+    return Check(
+        "Job ended well, or goes on",
+        True,
+        result,
+        f"{_capital(line(first.says, 160))}{more}",
+        line(str(first.where or ""), 120),
+    )
+
+
+def _looked_for(item: Condition) -> Check:
+    """A cause of hangs that the input rules out, or that it lacks the files to check."""
+    done = item.met is False
+    result = "none" if done else "not checked"
+    return Check(_capital(line(item.text, 60)), done, result, line(item.says, 160), line(item.where or "", 120))
+
+
+def _latest(diagnosis: Diagnosis) -> float | None:
+    """The largest lateness in milliseconds; None where no calls were compared, or one was never issued."""
+    late = [value for row in diagnosis.run_up.rows for value in row.late_ms] if diagnosis.run_up is not None else []
+    return None if not late or NEVER in late else max(late)
+
+
+def known(diagnosis: Diagnosis) -> tuple[Known, ...]:
+    """What is known, unknown and not checked where nothing can be judged."""
+    call, job = diagnosis.verdict.stalled, diagnosis.job
+    rows = []
+    if call is not None:
+        who = names.ranks_phrase(call.entered, 4) if call.entered else "a rank"
+        size = f" of {numbers.plural(call.numel_in, 'element')}" if call.numel_in else ""
+        since = f" since {times.instant(call.since)}" if call.since is not None else ""
+        waited = names.verb(call.entered, "was", "were") if call.entered else "was"
+        rows.append(
+            Known("Known", f"{who[:1].upper()}{who[1:]} {waited} in {wording.stalled_name(call)}{size}{since}.")
+        )
+    lacking = ["world size"] if job.world_size is None else []
+    lacking += ["hosts"] if not job.hosts else []
+    lacking += ["which ranks arrived"] if call is None or call.unseen or not call.missing else []
+    lacking += ["what the ranks were doing"] if diagnosis.stacks is None else []
+    if lacking:
+        rows.append(Known("Unknown", f"{_capital(and_list(lacking))}."))
+    unchecked = [line(item.text, 60) for item in diagnosis.ruled_out if item.met is None]
+    if unchecked:
+        rows.append(Known("Not checked", f"{_capital(and_list(unchecked))}: the input for it is missing."))
+    return tuple(rows)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
