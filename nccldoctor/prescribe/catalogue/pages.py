@@ -41,7 +41,7 @@ def remedy_page(entry: Entry) -> str:
         if steps:
             lines += [f"## {heading}", "", *(f"{n}. {_line_of(step)}" for n, step in enumerate(steps, 1)), ""]
     if remedy.avoid:
-        lines += ["## Avoid", "", *(f"- {w.what}: {w.why}" for w in remedy.avoid), ""]
+        lines += ["## Avoid", "", *(f"- {w.what}. {w.why}" for w in remedy.avoid), ""]
     lines += ["## Sources", "", *(f"- <{s.url}> (seen {s.seen.isoformat()})" for s in remedy.sources), ""]
     return "\n".join(lines)
 

@@ -106,6 +106,10 @@ CASES = {
             "local GID index 0, local GID fe80::1, remote GID fe80::2").stuck(seq=2),
         lambda: Job(steps=0).nccl(5, "NCCL INFO NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB eth0:10.0.0.4<0>").stuck(seq=2),
     ),
+    "rdma-setup-failed": (
+        lambda: Job(steps=0).nccl(5, "misc/ibvwrap.cc:118 NCCL WARN Call to ibv_create_cq failed", "NCCL INFO transport/net_ib.cc:543 -> 2"),
+        lambda: Job(steps=0).nccl(5, "NCCL INFO NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB eth0:10.0.0.4<0>", "NCCL INFO Using network IB"),
+    ),
     "roce-gid": (
         lambda: Job(steps=0).nccl(
             5, "misc/ibvwrap.cc:350 NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_2:1, curr state INIT, next state RTR, "

@@ -49,6 +49,13 @@ STEPS = {
         "cuda-oom-one-rank",
         "leftover process",
     ),
+    "an error in the init of a library": (
+        lambda: Job(steps=0).nccl(
+            5, "misc/ibvwrap.cc:252 NCCL WARN Call to ibv_modify_qp failed with error No such device errno 19"
+        ),
+        "rdma-setup-failed",
+        "/dev/infiniband",
+    ),
     "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Fix the error"),
     "an exit code alone": (lambda: Job().ends({5: 3}, 1), "rank-crash-first", "os._exit"),
     "a stopped process": (lambda: in_state("T"), "process-stopped", "kill -CONT"),
