@@ -126,7 +126,7 @@ def explain(name: str) -> None:
     """
     from nccldoctor.cli.explain import explanation
 
-    terminal.out(explanation(name))
+    terminal.page(explanation(name))
 
 
 @cli.command()

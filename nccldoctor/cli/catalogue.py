@@ -14,23 +14,26 @@ from nccldoctor.cli import terminal
 
 @click.group()
 def catalogue() -> None:
-    """Browse the remedies that nccldoctor knows, and check your own."""
+    """Browse the remedies, and check those of your site."""
 
 
 def _list(text: str | None) -> None:
     from nccldoctor.prescribe.catalogue.overlays import in_use
+    from nccldoctor.reports.terminal.columns import Column, table_lines
 
     known = in_use().catalogue
     entries = known.search(text) if text else known.entries
     if not entries:
-        click.echo(f"no remedy mentions {text}; nccldoctor catalogue list shows all", err=True)
-    terminal.out("".join(f"{e.topic:<11} {e.remedy.id:<30} {e.remedy.title}\n" for e in entries))
+        click.echo(f"no remedy mentions {text}; nccldoctor catalogue list shows them all", err=True)
+    rows = [(e.topic, e.remedy.id, e.remedy.title) for e in entries]
+    columns = (Column("topic"), Column("id"), Column("title", least=20, yields=1))
+    terminal.out("".join(f"{row}\n" for row in table_lines(columns, rows, terminal.width())[1:]))
 
 
 @catalogue.command("list")
 @click.argument("text", required=False)
 def list_(text: str | None) -> None:
-    """List all remedies, or those that mention TEXT.
+    """List the remedies (that mention TEXT).
 
     \b
     Examples:
@@ -43,7 +46,9 @@ def list_(text: str | None) -> None:
 @catalogue.command("search")
 @click.argument("words", nargs=-1, required=True, metavar="TEXT...")
 def search(words: tuple[str, ...]) -> None:
-    """List the remedies whose id, topic, title or summary hold every word.
+    """List the remedies that hold every word.
+
+    Words are looked for in id, topic, title and summary.
 
     \b
     Examples:
@@ -56,7 +61,9 @@ def search(words: tuple[str, ...]) -> None:
 @catalogue.command("show")
 @click.argument("name", metavar="ID")
 def show(name: str) -> None:
-    """Show one remedy in full: when it fits, how to confirm it, what to do.
+    """Show one remedy in full.
+
+    When it is offered, how to confirm it, what to do, and what not to do.
 
     \b
     Example:
@@ -64,7 +71,7 @@ def show(name: str) -> None:
     """
     from nccldoctor.cli.explain import remedy
 
-    terminal.out(remedy(name))
+    terminal.page(remedy(name))
 
 
 @catalogue.command("lint")
@@ -72,9 +79,9 @@ def show(name: str) -> None:
     "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
 )
 def lint(folder: Path | None) -> None:
-    """List every mistake of the remedies in DIR (default: all in use), by file and line.
+    """Check the remedies in DIR (default: all).
 
-    Ends with 2 where there is one.
+    Prints every mistake with file and line. Ends with 2 if there is one.
 
     \b
     Examples:
@@ -97,13 +104,15 @@ def lint(folder: Path | None) -> None:
             err=True,
         )
         click.get_current_context().exit(2)
-    terminal.out(f"{len(collected.catalogue.entries)} remedies, no mistake\n")
+    terminal.out(f"{len(collected.catalogue.entries)} remedies, no mistakes\n")
 
 
 @catalogue.command("pages")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 def pages(folder: Path) -> None:
-    """Write a Markdown page for each remedy in use to DIR, and an index.
+    """Write a Markdown page per remedy to DIR.
+
+    DIR also gets an index.
 
     \b
     Example:
@@ -117,7 +126,7 @@ def pages(folder: Path) -> None:
 
 @catalogue.command("schema")
 def schema() -> None:
-    """Print the JSON Schema of a remedy file, for an editor.
+    """Print the JSON Schema of a remedy file.
 
     \b
     Example:

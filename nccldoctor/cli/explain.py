@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
+from collections.abc import Iterator
 from dataclasses import fields
 
 from nccldoctor.diagnose.rules import load
@@ -11,14 +13,18 @@ from nccldoctor.diagnose.why import cause_table
 from nccldoctor.events import KINDS, Event
 from nccldoctor.model import CauseClass
 from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.words.lists import or_list
+
+NEAR = 0.75
+"""How close a spelling must be to be suggested (0 to 1)."""
 
 
 class UnknownNameError(NccldoctorError):
-    """A name that nothing is called."""
+    """A name that nothing has."""
 
 
 def explanation(name: str) -> str:
-    """All that is known under ``name``, as text ending in a newline.
+    """All that is known under ``name``, as CommonMark ending in a newline.
 
     Raises :class:`UnknownNameError`, with the nearest names, where nothing is.
     """
@@ -26,15 +32,15 @@ def explanation(name: str) -> str:
         text for look in (_explain_cause, _explain_kind, _explain_remedy, _explain_setting) if (text := look(name))
     ]
     if not parts:
-        raise UnknownNameError(f"nothing is called {name!r}", _suggestion(name))
+        raise UnknownNameError(f"unknown name {name!r}", _suggestion(name))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
 def remedy(name: str) -> str:
-    """One remedy in full. Raises :class:`UnknownNameError` where there is none of that name."""
+    """One remedy in full, as CommonMark. Raises :class:`UnknownNameError` where there is none of that name."""
     text = _explain_remedy(name)
     if not text:
-        raise UnknownNameError(f"no remedy is called {name!r}", _suggestion(name))
+        raise UnknownNameError(f"unknown remedy {name!r}", _suggestion(name))
     return text
 
 
@@ -42,18 +48,49 @@ def _explain_cause(name: str) -> str:
     if name not in set(CauseClass):
         return ""
     cause = CauseClass(name)
-    explanations = dict.fromkeys(rule.explanation for rule in load() if rule.cause is cause)
-    return "\n\n".join((f"{cause} (cause class, family {cause.family})", *explanations, _cause_row(cause))) + "\n"
+    explanations = dict.fromkeys(_with_paragraphs(rule.explanation) for rule in load() if rule.cause is cause)
+    about = f"Cause class of the family *{cause.family}*."
+    return "\n\n".join((f"# {cause}", about, *explanations, *_cause_row(cause))) + "\n"
 
 
-def _cause_row(cause: CauseClass) -> str:
-    """The class's row of the table of causes: the weights of observations, and what separates it from its siblings."""
+def _with_paragraphs(text: str) -> str:
+    """A docstring of a rule as CommonMark: each of its labels begins a paragraph."""
+    return re.sub(r"\n(?=[A-Z][a-z]+(?: [a-z]+){1,4}: )", "\n\n", text.replace("``", "`"))
+
+
+OBSERVATIONS = {
+    "alive": "alive during the hang",
+    "gave-up": "timed out",
+    "others": "its peers",
+    "position": "its place",
+    "device": "its GPU",
+    "exit": "its exit",
+    "end": "its end",
+    "stack": "its stack",
+    "phase": "its phase",
+    "link": "its link",
+    "exception": "an exception",
+}
+"""Observations of a rank in words, by their name in the table of causes."""
+
+
+def _cause_row(cause: CauseClass) -> Iterator[str]:
+    """What speaks for a class and against it, the strongest first, and what it may be instead."""
     row = cause_table()[cause]
-    weights = sorted(row.weights.items(), key=lambda item: -item[1])
-    lines = ["Observations of the named rank that speak for it (+) and against it (-):"] if weights else []
-    lines += [f"  {weight:+.1f}  {name}" for name, weight in weights]
-    lines += [f"Instead it may be {other}; to separate the two: {text}." for other, text in row.siblings.items()]
-    return "\n".join(lines)
+    weights = sorted(row.weights.items(), key=lambda item: -abs(item[1]))
+    for title, sign in (("Speaks for it", 1), ("Speaks against it", -1)):
+        shown = [f"- {_observed(name)} ({weight:+.1f})" for name, weight in weights if weight * sign > 0]
+        if shown:
+            yield "\n".join((f"## {title}", "", *shown))
+    if row.siblings:
+        others = (f"- `{other}`. To tell them apart: {text.rstrip('.')}." for other, text in row.siblings.items())
+        yield "\n".join(("## What else it could be", "", *others))
+
+
+def _observed(name: str) -> str:
+    """``alive during the hang: no`` of ``alive=no``."""
+    what, _, value = name.partition("=")
+    return f"{OBSERVATIONS.get(what, what)}: {value.replace('-', ' ')}"
 
 
 def _explain_kind(name: str) -> str:
@@ -61,8 +98,11 @@ def _explain_kind(name: str) -> str:
     if event is None:
         return ""
     common = {field.name for field in fields(Event)}
-    own = [field.name for field in fields(event) if field.name not in common]
-    return f"{name} (kind of event)\n\n{inspect.getdoc(event)}\n\nFields: {', '.join(own) or 'none of its own'}.\n"
+    extra = [f"`{field.name}`" for field in fields(event) if field.name not in common]
+    about = (inspect.getdoc(event) or "").replace("``", "`")
+    return (
+        f"# {name}\n\nKind of event.\n\n{about}\n\nFields: {', '.join(extra) or 'only those that all events have'}.\n"
+    )
 
 
 def _explain_remedy(name: str) -> str:
@@ -79,14 +119,20 @@ def _explain_setting(name: str) -> str:
     return describe_setting(name) or ""
 
 
+SHARED = 4
+"""Letters that two words must share at their start for one to be suggested for the other."""
+
+
 def _suggestion(name: str) -> str:
     from nccldoctor.prescribe.catalogue.overlays import in_use
     from nccldoctor.prescribe.setting_table import known
 
     names = [*CauseClass, *KINDS, *(entry.remedy.id for entry in in_use().catalogue.entries), *known()]
-    near = difflib.get_close_matches(name, names, 3, 0.5)
-    return (
-        f"did you mean {', '.join(near)}?"
-        if near
-        else "nccldoctor catalogue list shows the remedies; causes, kinds of event and settings have names too"
-    )
+    by_fold = {each.casefold(): each for each in names}
+    near = [by_fold[each] for each in difflib.get_close_matches(name.casefold(), by_fold, 3, NEAR)]
+    words = [word for word in name.casefold().split("-") if len(word) >= SHARED]
+    near += [each for each in names if any(word in each.casefold().split("-") for word in words) and each not in near]
+    if near:
+        return f"did you mean {or_list(near[:3])}?"
+    classes = ", ".join(CauseClass)
+    return f"classes: {classes}. nccldoctor catalogue list shows the remedies"

@@ -51,7 +51,7 @@ class ReportingGroup(click.Group):
                 tell(error)
                 ctx.exit(error.exit_code)
             traceback.print_exc()
-            click.echo("error: nccldoctor itself failed; the lines above belong into a bug report", err=True)
+            click.echo("error: nccldoctor itself failed; please report the lines above", err=True)
             ctx.exit(BROKEN)
 
 
@@ -75,6 +75,13 @@ def out(text: str, *, encoding: str | None = None) -> None:
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; give it a place where that works.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def page(markdown: str) -> None:
+    """Print CommonMark: rendered where stdout takes colours, else as plain text without marks."""
+    from nccldoctor.reports.terminal import document
+
+    out(document.rendered(markdown, width()) if has_color("auto") else document.unmarked(markdown))
 
 
 def has_color(wish: str) -> bool:

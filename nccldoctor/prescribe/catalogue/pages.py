@@ -9,23 +9,15 @@ import re
 from pathlib import Path
 
 from nccldoctor.model.errors import OutputError
+from nccldoctor.prescribe.catalogue.condition_words import condition_sentence
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, Catalogue, Entry
-from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Clause, Step
-from nccldoctor.prescribe.catalogue.words import as_text, code_span, step_line
-from nccldoctor.prescribe.conditions.base import catalogue_name
+from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Step
+from nccldoctor.prescribe.catalogue.words import as_text, step_line
 
 INDEX = "README.md"
 TITLE = "# All remedies"
 
 _SPAN = re.compile(r"`+[^`]*`+|<([a-z]+(?: [a-z]+)?)>")
-
-
-def clause_line(clause: Clause) -> str:
-    """A condition as it stands in the catalogue, in words: ``stack-frame: of culprit, function a or b``."""
-    return f"{clause.name}: " + ", ".join(
-        f"{catalogue_name(name)} {' or '.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for name, value in sorted(clause.arguments.items())
-    )
 
 
 def remedy_page(entry: Entry) -> str:
@@ -35,8 +27,9 @@ def remedy_page(entry: Entry) -> str:
     lines = [f"# {remedy.title}", "", f"`{remedy.id}` · {entry.topic} · {remedy.status}{whose}", "", remedy.summary, ""]
     lines += ["## Offered when", ""]
     for block, label in BLOCKS.items():
-        lines += [f"- {label}: {code_span(clause_line(clause))}" for clause in remedy.clauses(block)]
-    lines.append("")
+        if clauses := remedy.clauses(block):
+            lines += [f"{label[:1].upper()}{label[1:]}:", ""]
+            lines += [*(f"- {_shown_plain(condition_sentence(clause))}" for clause in clauses), ""]
     for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
         if steps:
             lines += [f"## {heading}", "", *(f"{n}. {_line_of(step)}" for n, step in enumerate(steps, 1)), ""]
@@ -46,9 +39,14 @@ def remedy_page(entry: Entry) -> str:
     return "\n".join(lines)
 
 
+def _shown_plain(text: str) -> str:
+    return re.sub(r"([\\`*_<\[])", r"\\\1", text)
+
+
 def _line_of(step: Step) -> str:
     """A step with the condition that it is for."""
-    where = f" (only where {code_span(clause_line(step.when))})" if step.when else ""
+    asked = _shown_plain(condition_sentence(step.when).rstrip(".")) if step.when else ""
+    where = f" (only if {asked[:1].lower()}{asked[1:]})" if asked else ""
     running = {"running": " (while the job runs)", "ended": " (after the job has ended)"}.get(step.while_ or "", "")
     return step_line(step, {}) + where + running
 

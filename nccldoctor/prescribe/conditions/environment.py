@@ -47,7 +47,7 @@ def version(context: Context, *, of: Literal["torch", "nccl"], from_: str = "0",
 
 @predicate(weight=0.8)
 def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] = ()) -> Answer:
-    """One of these variables or options is seen being set, to one of these values where values are given.
+    """One of these variables or options is set, to one of these values where values are given.
     ``eth*`` is any that begins so. Being set is asked, not taking effect.
     """
     asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")

@@ -60,7 +60,7 @@ _NUMEL = {
 def stalled_call(
     context: Context, *, op: tuple[str, ...] = (), numel: tuple[Numel, ...] = (), kind: tuple[str, ...] = ()
 ) -> Answer:
-    """The call that the others wait in: its operation, how many elements go in, ``collective`` or ``p2p``."""
+    """The call that the waiting ranks are in has this operation, number of input elements or kind (``collective``, ``p2p``)."""
     size = f" of {listed(_NUMEL[n][2] for n in numel)}" if numel else ""
     asked = f"the waiting ranks are in {listed(map(op_name, op)) or 'a call'}{size}" + (
         f", {listed(kind)}" if kind else ""

@@ -107,7 +107,7 @@ def stack_frame(
 
 @predicate(weight=0.85)
 def doing(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> Answer:
-    """A stack of such a rank says that it does one of these, in the words of ``nccldoctor.align.stack_activity``."""
+    """A stack of such a rank shows that it does one of these. The words are those of ``nccldoctor.align.stack_activity``."""
     asked = f"{context.in_words(of)} {listed(what)}"
     activities = [(activity_of(stack.frames), stack) for stack in _stacks_of(context, of)]
     for activity, stack in activities:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -257,6 +258,46 @@ def test_explain_suggests() -> None:
     result = run("explain", "dataloader-stal")
     assert result.exit_code == 2
     assert "dataloader-stall" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["frozen", "dataloader-stall", "NCCL_TIMEOUT"])
+def test_explain_is_plain_in_a_pipe_and_rendered_in_colour(name: str) -> None:
+    plain = run("explain", name).stdout
+    assert not re.search(r"^#|`|\*\*|<https|\\<", plain, re.MULTILINE)
+    coloured = (
+        CliRunner(env={"FORCE_COLOR": "1", "NO_COLOR": "", "COLUMNS": "80"}).invoke(cli, ["explain", name]).stdout
+    )
+    assert "\x1b[" in coloured
+    assert "`" not in coloured
+    assert all(len(re.sub("\x1b\\[[0-9;]*m", "", row)) <= 80 for row in coloured.splitlines())
+
+
+def test_explain_says_conditions_and_weights_in_words() -> None:
+    remedy = run("explain", "dataloader-stall").stdout
+    assert "All of:" in remedy and "One of:" in remedy
+    assert "A stack of the culprit shows one of these functions" in remedy
+    assert "stack-frame" not in remedy
+    cause = run("explain", "frozen").stdout
+    assert "- alive during the hang: no (+2.5)" in cause
+    assert "Speaks against it:" in cause
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("NCCL_TIMOUT", "NCCL_TIMEOUT"), ("Frozn", "frozen"), ("checkpoint", "checkpoint-save-slow")]
+)
+def test_explain_suggests_what_is_spelled_or_named_like_it(wrong: str, meant: str) -> None:
+    assert meant in run("explain", wrong).stderr
+
+
+def test_explain_of_nothing_lists_the_classes_and_suggests_no_stranger() -> None:
+    told = run("explain", "nosuchthing").stderr
+    assert "did you mean" not in told
+    assert "not-arrived" in told
+
+
+def test_no_help_text_is_cut() -> None:
+    listed = run("catalogue", "--help").stdout.partition("Commands:")[2]
+    assert listed and "..." not in listed
 
 
 def test_catalogue() -> None:
