@@ -126,7 +126,7 @@ def explain(name: str) -> None:
     """
     from nccldoctor.cli.explain import explanation
 
-    terminal.page(explanation(name))
+    terminal.show_page(explanation(name))
 
 
 @cli.command()

@@ -71,7 +71,7 @@ def show(name: str) -> None:
     """
     from nccldoctor.cli.explain import remedy
 
-    terminal.page(remedy(name))
+    terminal.show_page(remedy(name))
 
 
 @catalogue.command("lint")

@@ -77,7 +77,7 @@ def out(text: str, *, encoding: str | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def page(markdown: str) -> None:
+def show_page(markdown: str) -> None:
     """Print CommonMark: rendered where stdout takes colours, else as plain text without marks."""
     from nccldoctor.reports.terminal import document
 

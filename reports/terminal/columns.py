@@ -27,7 +27,12 @@ class Column:
 
 
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int) -> list[str]:
-    """The head and the rows in lines of at most ``room`` characters; a column without content is left out."""
+    """The head and the rows in lines of at most ``room`` characters; a column without content is left out.
+
+    Without rows there is no head either.
+    """
+    if not rows:
+        return []
     widths = _fitted_widths(columns, rows, room)
     heads = [column.head for column in columns]
     return [shortened(_aligned(columns, texts, widths), room) for texts in (heads, *rows)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.model import Diagnosis, Family
-from nccldoctor.model.steps import Step, StepKind
+from nccldoctor.model.steps import StepKind
 from nccldoctor.reports.parts import advice, prose
 from nccldoctor.reports.terminal.layout import COMMAND, DIM, KEY, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
@@ -16,35 +16,33 @@ _HELP = "bold cyan"
 
 def steps(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """The numbered steps; each command on a line of its own, whole, to be copied."""
-    chosen = _chosen(diagnosis)
+    chosen = diagnosis.action.steps
+    if diagnosis.verdict.family is Family.NONE and not chosen:
+        yield (Span("help: ", _HELP), Span("Nothing to do."))
     for number, step in enumerate(chosen, 1):
         count = f"{number}. " if len(chosen) > 1 else ""
         head: Line = (Span("help: ", _HELP) if number == 1 else Span("      "), Span(count, KEY))
         indent = sum(len(span.text) for span in head)
-        yield from paragraph(prose.plain(advice.sentence_of(step)), width, head=head, indent=indent)
+        says = step.text if step.kind is StepKind.SEND else advice.sentence_of(step)
+        yield from paragraph(prose.plain(says), width, head=head, indent=indent)
         if step.command:
             yield (Span(" " * indent + "$ ", DIM), Span(line(step.command, 600), COMMAND))
 
 
-def _chosen(diagnosis: Diagnosis) -> tuple[Step, ...]:
-    """The first steps; of an undetermined verdict without settings, which one command prints."""
-    steps = diagnosis.action.steps
-    if diagnosis.verdict.family is Family.NONE:
-        return steps or (Step(StepKind.CHECK, "Nothing to do."),)
-    if diagnosis.verdict.family is not Family.UNDETERMINED:
-        return steps
-    record = Step(StepKind.CHECK, "To record more next time, set what this prints.", "", "nccldoctor env LOGS")
-    return (*steps, record)
-
-
 def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
-    """What not to do, and the remedy with the command that explains it."""
+    """What not to do, the settings for the next run, and the remedy with the command that explains it."""
     for item in (*advice.idle_settings(diagnosis), *advice.donts(diagnosis))[:DONTS]:
         where = f" ({line(item.where, 200)})" if item.where else ""
         text = f"{prose.full_sentence(prose.plain(item.what))} {prose.full_sentence(prose.plain(item.why))}{where}"
         rest = text.removeprefix("Don't ")
         word = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
+    if diagnosis.verdict.family is Family.UNDETERMINED:
+        yield (
+            Span("next time: ", KEY),
+            Span("nccldoctor env LOGS", COMMAND),
+            Span(" prints better settings"),
+        )
     if diagnosis.remedies:
         best = diagnosis.remedies[0]
         whose = "" if best.origin == "built-in" else f" of {line(best.origin, 80)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
+from nccldoctor.model.steps import StepKind
 from nccldoctor.reports.parts import incident_facts, missing_inputs, prose, wording
 from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, marked_part
 from nccldoctor.reports.terminal.layout import DIM, KEY, POINTER, Line, Span, paragraph
@@ -36,10 +37,10 @@ def proof(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     for number, exhibit in enumerate(shown, 1):
         if diagnosis.verdict.family is not Family.UNDETERMINED:
             yield from paragraph(exhibit.claim, width, head=(Span(f"E{number}: ", KEY),), indent=4)
-        yield from _source(exhibit, gutter, width)
+        yield from _source(exhibit, gutter, width, has_marks=diagnosis.verdict.family is not Family.UNDETERMINED)
 
 
-def _source(exhibit: QuotedProof, gutter: int, width: int) -> Iterator[Line]:
+def _source(exhibit: QuotedProof, gutter: int, width: int, *, has_marks: bool) -> Iterator[Line]:
     note = " (formatted)" if exhibit.is_formatted else ""
     arrow = (Span(" " * (gutter - 1) + "--> ", POINTER),)
     yield from paragraph(f"{exhibit.place}{note}".strip(), width, head=arrow, indent=gutter + 3)
@@ -48,7 +49,7 @@ def _source(exhibit: QuotedProof, gutter: int, width: int) -> Iterator[Line]:
         text, start = marked_part(row, room)
         yield Span(f"{row.gutter:>{gutter - 1}} ", POINTER), Span("| ", POINTER), Span(text)
         begin, end = row.mark[0] - start, min(row.mark[1] - start, len(text))
-        if end > begin:
+        if end > begin and has_marks:
             yield Span(" " * gutter, POINTER), Span("| ", POINTER), Span(" " * begin + "^" * (end - begin), CARET)
 
 
@@ -77,6 +78,7 @@ def also_found(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
 
 def checked(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """The input that was read, where the verdict names no rank for sure."""
-    if missing_inputs.wanted(diagnosis) or diagnosis.verdict.family is Family.NONE:
+    is_told = any(step.kind is StepKind.SEND for step in diagnosis.action.steps)
+    if (missing_inputs.wanted(diagnosis) and not is_told) or diagnosis.verdict.family is Family.NONE:
         head = (Span("  = ", POINTER), Span("input: ", KEY))
         yield from paragraph(missing_inputs.input_line(diagnosis), width, head=head, indent=4)
