@@ -24,9 +24,10 @@ from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
-from nccldoctor.summarise.exhibits import exhibits, wanted_lines
 from nccldoctor.summarise.last_lines import last_lines, silences
 from nccldoctor.summarise.lateness import lateness
+from nccldoctor.summarise.proof.exhibits import prove
+from nccldoctor.summarise.proof.quotes import filled, wanted_lines
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
@@ -102,11 +103,12 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
     prescription = prescribe(findings, facts.case, known.catalogue)
     rows = rank_table(facts, findings)
     quiet = silences(facts, findings[0])
-    wanted = wanted_lines(facts, findings[0])
+    diff = call_diff(facts, findings)
+    proof = prove(facts, findings[0], diff)
+    wanted = wanted_lines(proof.exhibits)
     for silence in quiet:
         wanted.setdefault(silence.source, set()).update(silence.lines_to_read)
     excerpts = read_excerpts(discovered, wanted)
-    diff = call_diff(facts, findings)
     return Diagnosis(
         findings=findings,
         remedies=prescription.remedies,
@@ -129,6 +131,7 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
         notices=notices(facts),
         proposals=judged.proposals,
         standings=standings(facts, findings, {row.rank: row.role for row in rows}),
-        proof=exhibits(facts, findings[0], excerpts, diff),
-        last_lines=tuple(last_lines(silence, excerpts) for silence in quiet),
+        proof=tuple(filled(exhibit, excerpts) for exhibit in proof.exhibits),
+        unshown=proof.unshown,
+        last_lines=tuple(lines for lines in (last_lines(one, excerpts) for one in quiet) if lines is not None),
     )

@@ -15,12 +15,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.exhibits import CallCell
 from nccldoctor.model.figures import StackLine
 from nccldoctor.reports import json_document
 from nccldoctor.reports.charts import chain, crossed, stall
 from nccldoctor.reports.charts.text_width import fitting, width_of
-from nccldoctor.reports.page import view
+from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose, wording
 from nccldoctor.words import names, sanitize
 
@@ -123,7 +122,7 @@ def environment() -> Environment:
     )
     environment.filters |= {
         "breakable": prose.breakable,
-        "call_cell": _call_cell,
+        "call_cell": proof.call_cell,
         "fit": lambda value, width, size: fitting(sanitize.line(str(value), 200), size, width),
         "group_title": names.group_title,
         "marked": _marked,
@@ -138,6 +137,7 @@ def environment() -> Environment:
         "prose": prose.html,
         "ranks_phrase": names.ranks_phrase,
         "sanitize": sanitize.sanitize,
+        "full_sentence": prose.full_sentence,
         "sentence": prose.sentence,
         "web_address": _web_address,
     }
@@ -156,22 +156,27 @@ def _frame_place(frame: StackLine) -> str:
     return sanitize.line(f"{short}:{frame.line}" if frame.line is not None else short, 160)
 
 
-def _call_cell(cell: CallCell) -> str:
-    """``ALLREDUCE [64] Float, completed, train.py:55``: every field that may differ."""
-    parts = [f"{names.op_name(cell.op)} {cell.sizes} {cell.dtype}".strip(), cell.state, cell.site]
-    return sanitize.line(", ".join(part for part in parts if part), 200)
+SHOWN_OF_LINE = 400
+"""Characters of a quoted line on the page; of a longer one the beginning, and what stands around a cited value."""
 
 
 def _marked(text: str, values: tuple[str, ...]) -> Markup:
     """A quoted line with the cited values marked."""
     from markupsafe import Markup, escape
 
-    shown = sanitize.line(text, 400)
+    shown = sanitize.sanitize(_around_values(text, values), SHOWN_OF_LINE)
     words = sorted((re.escape(v) for v in values if v), key=len, reverse=True)
     pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", shown) if words else [shown]
     return Markup("").join(
         Markup("<mark>{}</mark>").format(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces)
     )
+
+
+def _around_values(text: str, values: tuple[str, ...]) -> str:
+    """The line, or of a long one its first third and the part around the last cited value."""
+    last = max((text.find(value) + len(value) for value in values if value in text), default=0)
+    third = SHOWN_OF_LINE // 3
+    return text if last < SHOWN_OF_LINE - 40 else f"{text[:third]} … {text[last - third : last + third]}"
 
 
 def _web_address(source: str) -> str:

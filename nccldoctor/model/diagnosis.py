@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from nccldoctor.model.causes import CauseClass
-from nccldoctor.model.exhibits import Exhibit, LastLines
+from nccldoctor.model.exhibits import Exhibit, LastLines, Unshown
 from nccldoctor.model.figures import CallDiff, Lateness, StackDiff, Timeline
 from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
@@ -153,8 +153,9 @@ class Diagnosis:
     remedies"). Pictures are drawn from ``run_up``, ``timeline``, ``stacks`` and ``streams``, None where the input has no data for
     them. ``story`` holds the events of the incident in order. ``notices`` name the files that the answer does not rest on: those of
     other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
-    ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``last_lines`` the logs of a culprit
-    and of a waiting peer around the silence. ``job_end`` says whether the job still ran.
+    ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``unshown`` the parts of the
+    argument that the input cannot show, ``last_lines`` the logs of a culprit and of a waiting peer around the silence. ``job_end`` says
+    whether the job still ran.
     """
 
     findings: tuple[Finding, ...]
@@ -178,6 +179,7 @@ class Diagnosis:
     proposals: tuple[Proposal, ...] = ()
     standings: tuple[Standing, ...] = ()
     proof: tuple[Exhibit, ...] = ()
+    unshown: tuple[Unshown, ...] = ()
     last_lines: tuple[LastLines, ...] = ()
     job_end: JobEnd = UNKNOWN_END
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from nccldoctor.model.excerpts import SourceLine
 from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.inputs import Place
+from nccldoctor.model.ranks import Ranks
+
+
+class Part(StrEnum):
+    """What an exhibit shows in the argument: a peer's deed, the culprit's, or the culprit's condition."""
+
+    PEER = "peer"
+    CULPRIT = "culprit"
+    CONDITION = "condition"
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedLines:
     """Lines as they stand in a file. ``shown`` hold every value that is cited; ``before`` and ``after`` are their context.
 
-    ``marked`` are the numbers of the lines that decide. ``is_whole`` is false where the file could not be read again and a line is the
-    start of what the first reading kept.
+    ``where`` is the place that is cited, ``marked`` are the numbers of the lines that decide. ``frame`` is the function at which a
+    quoted stack ends, ``raised_in`` that at which a quoted traceback begins; "" for other lines. ``is_whole`` is false until the file
+    was read again: a line is then the start of what the first reading kept.
     """
 
-    path: str
+    where: Place
     shown: tuple[SourceLine, ...]
     marked: frozenset[int]
     before: tuple[SourceLine, ...] = ()
     after: tuple[SourceLine, ...] = ()
-    is_whole: bool = True
+    frame: str = ""
+    raised_in: str = ""
+    is_whole: bool = False
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.where.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +65,7 @@ class CallsSide:
 
 @dataclass(frozen=True, slots=True)
 class CallsRow:
-    """One sequence number: the call of each side, None where its dump has no entry.
+    """One call by number, or by ``label``: the call of each side, None where its dump has no entry.
 
     ``differs`` names the fields in which the sides differ: ``op``, ``sizes``, ``dtype``, ``state``, ``entry``.
     """
@@ -55,6 +73,7 @@ class CallsRow:
     seq: int
     cells: tuple[CallCell | None, ...]
     differs: tuple[str, ...] = ()
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +84,72 @@ class CallsTable:
     sides: tuple[CallsSide, ...]
     rows: tuple[CallsRow, ...]
 
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The entries of the last row that has any: what a reader prints again."""
+        filled = [[cell.where for cell in row.cells if cell is not None] for row in self.rows]
+        return tuple(next((cells for cells in reversed(filled) if cells), ()))
+
 
 @dataclass(frozen=True, slots=True)
-class FormattedRow:
-    """One record of a dump or of RAS, formatted: ``says`` what it shows, ``text`` its fields, ``where`` the file."""
+class CountsRow:
+    """How far ranks came in a group.
 
-    says: str
-    text: str
-    where: Place
+    ``cells`` hold a count for each head of the table, "" where none is known; a row that ``lags`` is marked.
+    """
+
+    ranks: Ranks
+    cells: tuple[str, ...]
+    lags: bool
+    where: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountsTable:
+    """Ranks by counters, formatted from the records of one observer; ``source`` names it: *the dumps*, *RAS*."""
+
+    group: str
+    source: str
+    heads: tuple[str, ...]
+    rows: tuple[CountsRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """One step of the proof. ``cites`` are the values that the claim names and that the exhibit shows.
 
-    ``evidence`` are the numbers, counted from 1, of the pieces of the finding's evidence that it stands for.
+    ``parts`` are what it shows in the argument. ``evidence`` are the numbers, counted from 1, of the pieces of the finding's evidence
+    that it stands for, and ``alike`` further ranks of which the same is on record.
     """
 
+    id: str
     claim: str
+    parts: tuple[Part, ...]
     cites: tuple[str, ...]
     evidence: tuple[int, ...]
     lines: QuotedLines | None = None
     calls: CallsTable | None = None
     order: CallDiff | None = None
-    records: tuple[FormattedRow, ...] = ()
+    counts: CountsTable | None = None
+    alike: Ranks = field(default_factory=Ranks)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the input shows it; empty for an order of calls, which is of whole dumps."""
+        if self.lines is not None:
+            return (self.lines.where,)
+        if self.calls is not None:
+            return self.calls.places
+        rows = self.counts.rows if self.counts is not None else ()
+        return tuple(row.where for row in rows if row.where is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Unshown:
+    """A part of the argument that the input cannot show, and the sentence that names what is missing."""
+
+    part: Part
+    says: str
 
 
 @dataclass(frozen=True, slots=True)

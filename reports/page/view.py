@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Condition, Diagnosis, Family, Finding, RemedyAdvice
-from nccldoctor.model.exhibits import Exhibit, LastLines
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
-from nccldoctor.reports.charts import chain, crossed, rank_map, stall
+from nccldoctor.reports.charts import chain, rank_map, stall
 from nccldoctor.reports.page import answer, facts, open_verdict, tables
+from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
-from nccldoctor.words import names, numbers, times
+from nccldoctor.words import names, numbers
 from nccldoctor.words.sanitize import line
 
 SETTINGS = 24
@@ -24,25 +24,6 @@ HYPOTHESES = 6
 _EXHIBITS = {Family.NONE: 0, Family.UNDETERMINED: 1}
 """Exhibits of a verdict that names nobody: a healthy job's proof stands in the table of what was checked."""
 _COUNTS = ("", "one", "two", "three")
-
-
-@dataclass(frozen=True, slots=True)
-class ProofStep:
-    """An exhibit with its number and its claim."""
-
-    id: str
-    claim: str
-    exhibit: Exhibit
-    crossed: crossed.CrossedCalls | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LogSide:
-    """The last lines of one rank: its role in words, and the gap."""
-
-    lines: LastLines
-    role: str
-    gap: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +70,11 @@ class View:
     chain: chain.ChainPicture | None
     map: rank_map.RankMap | None
     proof: tuple[ProofStep, ...]
+    unshown: tuple[str, ...]
     refuted_by: str
     stall: stall.StallPicture | None
     last_lines: tuple[LogSide, ...]
+    no_log: str
     ranks: tuple[RankRow, ...]
     world: str
     doubts: tuple[str, ...]
@@ -129,10 +112,12 @@ def build(diagnosis: Diagnosis) -> View:
         known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
         chain=chain.chain_picture(diagnosis.standings) if not is_open else None,
         map=rank_map.rank_map(diagnosis),
-        proof=tuple(_proof_step(n, e) for n, e in enumerate(diagnosis.proof, 1))[: _EXHIBITS.get(verdict.family)],
-        refuted_by=missing_inputs.named(diagnosis) or line(verdict.refuted_by, 300),
+        proof=proof_steps(diagnosis)[: _EXHIBITS.get(verdict.family)],
+        unshown=tuple(part.says for part in diagnosis.unshown),
+        refuted_by="" if is_open else line(verdict.refuted_by, 300),
         stall=stall.stall_picture(diagnosis) if not is_open else None,
-        last_lines=tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines) if not is_open else (),
+        last_lines=log_sides(diagnosis) if not is_open else (),
+        no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
         world=f"{numbers.plural(len(diagnosis.ranks), 'rank')} in {numbers.plural(len(rows), 'state')}."
         if rows
@@ -190,17 +175,6 @@ def _fixes(diagnosis: Diagnosis, best: RemedyAdvice | None) -> tuple[str, ...]:
     """The fixes of the best remedy, without the one that stands among the steps."""
     shown = {step.text.rstrip(".") for step in diagnosis.action.steps}
     return tuple(text for text in (best.fix if best is not None else ()) if text.rstrip(".") not in shown)[:FIXES]
-
-
-def _proof_step(number: int, exhibit: Exhibit) -> ProofStep:
-    drawing = crossed.crossed_calls(exhibit.order) if exhibit.order is not None else None
-    return ProofStep(f"E{number}", line(exhibit.claim, 240), exhibit, drawing)
-
-
-def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
-    finding = diagnosis.verdict
-    role = "at fault" if side.rank in finding.ranks else "suspect" if side.rank in finding.suspects else "waiting"
-    return LogSide(side, role, times.duration(side.gap_ms) if side.gap_ms is not None else "")
 
 
 _STATES = {

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Family, Place
-from nccldoctor.model.exhibits import CallsTable, Exhibit, FormattedRow, QuotedLines
+from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports.parts import prose
 from nccldoctor.words import names
@@ -71,8 +71,10 @@ def quoted(exhibit: Exhibit) -> QuotedProof:
         return QuotedProof(claim, _table_place(exhibit.calls), is_formatted=True, lines=_table_lines(exhibit.calls))
     if exhibit.order is not None:
         return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=_order_lines(exhibit.order))
-    rows = exhibit.records[:LINES]
-    return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=tuple(_record_line(row) for row in rows))
+    counts = exhibit.counts
+    rows = (counts.rows[:1] + counts.rows[1:][-1:]) if counts is not None else ()
+    lines = tuple(_count_line(counts, row) for row in rows) if counts is not None else ()
+    return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=lines)
 
 
 def _line_place(found: QuotedLines) -> str:
@@ -156,9 +158,13 @@ def _call(call: IssuedCall) -> str:
     return f"{names.call_title(call.op, call.seq)} ({names.group_title(call.group)})"
 
 
-def _record_line(row: FormattedRow) -> ProofLine:
-    return ProofLine("", line(row.text, TEXT))
+def _count_line(table: CountsTable, row: CountsRow) -> ProofLine:
+    told = (
+        f"{head} {cell}" if cell else f"{head}: no record" for head, cell in zip(table.heads, row.cells, strict=True)
+    )
+    text = line(", ".join(told), TEXT)
+    return ProofLine(names.ranks_phrase(row.ranks, 4), text, (0, len(text)) if row.lags else (0, 0))
 
 
 def _dumps(exhibit: Exhibit) -> str:
-    return ", ".join(dict.fromkeys(entry_place(row.where) for row in exhibit.records[:LINES])) or "the dumps"
+    return ", ".join(dict.fromkeys(entry_place(where) for where in exhibit.places[:LINES])) or "the dumps"

@@ -24,6 +24,7 @@ from nccldoctor.model.exhibits import (
     CallsTable,
     Exhibit,
     LastLines,
+    Part,
     QuotedLines,
 )
 from nccldoctor.model.figures import (
@@ -255,16 +256,23 @@ def proving(text: str, path: str = "rank_1.log") -> tuple[Exhibit, ...]:
     sides = (CallsSide(1, path), CallsSide(5, path))
     rows = (CallsRow(18722, (cell, cell)), CallsRow(18723, (cell, None), ("entry",)))
     quoted = QuotedLines(
-        path, (SourceLine(812, text),), frozenset({812}), (SourceLine(811, "before"),), (SourceLine(813, "after"),)
+        Place(1, path, line=812),
+        (SourceLine(812, text),),
+        frozenset({812}),
+        (SourceLine(811, "before"),),
+        (SourceLine(813, "after"),),
+        is_whole=True,
     )
     return (
         Exhibit(
+            "E1",
             "Rank 1 entered ALLREDUCE #18723. Rank 5 never did.",
+            (Part.PEER, Part.CULPRIT),
             ("18723",),
             (1,),
             calls=CallsTable("dp_1", sides, rows),
         ),
-        Exhibit("rank 1 waited 600 s in the call", ("18723", "ALLREDUCE"), (2,), lines=quoted),
+        Exhibit("E2", "Rank 1 waited 600 s in the call.", (Part.PEER,), ("18723", "ALLREDUCE"), (2,), lines=quoted),
     )
 
 

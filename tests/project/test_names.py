@@ -47,8 +47,8 @@ MOST_HOMES = 2
 """Modules that may define a function of the same name, unless it is a protocol name."""
 
 PREDICATE = re.compile(r"_?(is|has|can|needs|was|are)_")
-OTHER_PREDICATES = {"claims", "eof"}
-"""Functions that answer yes or no under another name: ``eof`` is that of the decompressors of the standard library."""
+OTHER_PREDICATES = {"claims", "eof", "readable"}
+"""Functions that answer yes or no under another name: ``eof`` and ``readable`` are those of streams of the standard library."""
 
 MOST_WORDS = 20
 """Words of the first sentence of a docstring."""

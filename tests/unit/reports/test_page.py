@@ -28,6 +28,7 @@ from nccldoctor.reports.charts.crossed import crossed_calls
 from nccldoctor.reports.charts.rank_map import rank_map
 from nccldoctor.reports.charts.stall import stall_picture
 from nccldoctor.reports.page import view
+from nccldoctor.words import names
 
 SAMPLES = [sample.name for sample in demo.samples()]
 
@@ -49,7 +50,8 @@ def shown_text(exhibit: Exhibit) -> str:
         return f"{head} {rows}"
     if exhibit.lines is not None:
         return "\n".join(line.text for line in exhibit.lines.shown)
-    return " ".join(record.text for record in exhibit.records)
+    rows = exhibit.counts.rows if exhibit.counts is not None else ()
+    return "\n".join(f"{names.few(row.ranks)} {row.cells}" for row in rows)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -1,0 +1,142 @@
+"""Sets the counters of ranks side by side, and lists the ranks that joined a communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.align.progress.group_progress import GroupProgress
+from nccldoctor.events import CommInit
+from nccldoctor.model import CauseClass, Finding, Place
+from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words import names
+
+ROWS = 6
+
+_OBSERVERS = {
+    "dump": "the dumps",
+    "status": "the dumps",
+    "comm-dump": "the dumps",
+    "ras": "RAS",
+    "inspector": "NCCL's Inspector",
+}
+"""Observers whose counters are formatted; those of a log line are quoted."""
+
+_COUNTS_COMPLETED = ("dump", "status")
+"""Observers that count completed calls; NCCL's own count the calls that were issued."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Ranks that stand at the same numbers."""
+
+    ranks: Ranks
+    own: GroupProgress
+
+
+def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
+    """Peers and culprits by their counters in the stalled group; of peers alone where no culprit was counted."""
+    call = finding.stalled
+    groups = [g for g in facts.case.groups if call is not None and g.label == call.group]
+    if call is None or call.seq is None or not groups:
+        return None
+    counted = [own for own in facts.progress.by_group_rank.values() if own.group == groups[0].index]
+    counted = [own for own in counted if own.known_by in _OBSERVERS]
+    blamed = finding.ranks or finding.suspects
+    peers = _folded([own for own in counted if own.rank not in blamed and own.rank in call.entered])
+    behind = _folded([own for own in counted if own.rank in blamed])
+    if not peers:
+        return None
+    table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), blamed)
+    claim, parts = _claim(finding, call.seq, peers[0], behind[0] if behind else None)
+    cites = tuple(f"#{own.own.enqueued}" for own in (*peers[:1], *behind[:1]))
+    shown = {rank for row in table.rows for rank in row.ranks}
+    numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if _is_of(item.observer, item.where, shown))
+    return Exhibit("", claim, parts, cites, numbers, counts=table)
+
+
+def _is_of(observer: str, where: Place | None, shown: set[int]) -> bool:
+    kind, _, rank = observer.partition(":")
+    is_record = where is not None and where.line is None
+    return is_record and (kind in ("ras", "inspector") or (rank.isdecimal() and int(rank) in shown))
+
+
+def _folded(counted: Sequence[GroupProgress]) -> list[_Count]:
+    """One count for all ranks at the same numbers, in the order of the first rank."""
+    alike: dict[tuple[int, int, str], list[GroupProgress]] = {}
+    for own in sorted(counted, key=lambda own: own.rank):
+        alike.setdefault((own.enqueued, own.completed, own.known_by), []).append(own)
+    return [_Count(Ranks(own.rank for own in same), same[0]) for same in alike.values()]
+
+
+def _counts_table(facts: Facts, group: str, counts: Sequence[_Count], blamed: Ranks) -> CountsTable:
+    has_completed = any(count.own.known_by in _COUNTS_COMPLETED for count in counts)
+    rows = tuple(
+        CountsRow(
+            count.ranks,
+            (f"#{count.own.enqueued}", _completed(count.own)) if has_completed else (f"#{count.own.enqueued}",),
+            bool(count.ranks & blamed),
+            _place(facts, count.own),
+        )
+        for count in counts
+    )
+    heads = ("last issued", "last completed") if has_completed else ("last issued",)
+    return CountsTable(group, _OBSERVERS[counts[0].own.known_by], heads, rows)
+
+
+def _completed(own: GroupProgress) -> str:
+    if own.known_by not in _COUNTS_COMPLETED:
+        return ""
+    return f"#{own.completed}" if own.completed >= 0 else "none"
+
+
+def _place(facts: Facts, own: GroupProgress) -> Place | None:
+    if own.event is not None:
+        return own.event.place
+    dumps = zip(facts.case.dumps, facts.case.dump_rank, strict=True)
+    dump = next((dump for dump, rank in dumps if rank == own.rank), None)
+    return Place(dump.source, dump.path) if dump is not None else None
+
+
+def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> tuple[str, tuple[Part, ...]]:
+    call = names.call_title(finding.stalled.op if finding.stalled is not None else None, seq)
+    who = names.ranks_phrase(peer.ranks).capitalize()
+    if behind is None:
+        return f"{who} issued {call} and never completed it.", (Part.PEER,)
+    culprit = names.ranks_phrase(behind.ranks).capitalize()
+    if finding.cause is CauseClass.DEVICE_STALLED:
+        return f"{culprit} queued calls up to #{behind.own.enqueued}, so its host went on.", (Part.CONDITION,)
+    if behind.own.enqueued < peer.own.enqueued:
+        return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", _BOTH
+    return f"{who} issued #{peer.own.enqueued}, {culprit} #{behind.own.enqueued}.", _BOTH
+
+
+_BOTH = (Part.PEER, Part.CULPRIT)
+
+
+def joined_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
+    """The ranks whose log shows that they started a communicator, and the culprits, whose log does not."""
+    culprits = finding.ranks or finding.suspects
+    cited = {item.where for item in finding.evidence}
+    known = next((e for e in facts.case.of(CommInit) if e.what == "start" and e.place in cited), None)
+    if known is None or not culprits:
+        return None
+    begun = {
+        e.rank: e
+        for e in facts.case.of(CommInit)
+        if e.what == "start" and e.nranks == known.nranks and e.comm_id == known.comm_id and e.rank is not None
+    }
+    if not begun or culprits & begun:
+        return None
+    first = min(begun)
+    rows = (
+        CountsRow(Ranks(begun), (f"{begun[first].place}",), False, begun[first].place),
+        CountsRow(culprits, ("",), True),
+    )
+    who, missing = names.ranks_phrase(begun).capitalize(), names.ranks_phrase(culprits)
+    claim = f"{who} started the communicator of {known.nranks} ranks. No log shows that {missing} did."
+    numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if item.where in {e.place for e in begun.values()})
+    cites = (names.few(Ranks(begun)), names.few(culprits))
+    return Exhibit("", claim, _BOTH, cites, numbers, counts=CountsTable("", "the logs", ("started at",), rows))

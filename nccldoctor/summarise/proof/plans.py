@@ -1,0 +1,146 @@
+"""Which records prove a verdict of each class, in the order of preference.
+
+The argument is the same for every class: what a peer did, what the culprit did, how the culprit was then. What differs is the record that
+shows it best. A rank that was killed is shown by its exit, a mismatch by a line that shows that everybody had arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nccldoctor.events import (
+    Absence,
+    CallTimeout,
+    CollCall,
+    CollectiveMismatch,
+    CommInit,
+    CudaError,
+    DesyncReport,
+    DumpNote,
+    DumpSignal,
+    Event,
+    ExceptionRaised,
+    GpuError,
+    Heartbeat,
+    IbError,
+    KernelEvent,
+    MonitoredBarrier,
+    NcclError,
+    NcclWarn,
+    OutOfMemory,
+    Phase,
+    ProcessExit,
+    ProcessState,
+    Progress,
+    RendezvousError,
+    SlowReport,
+    SocketError,
+    Stack,
+    StoreError,
+    WorkStatus,
+)
+from nccldoctor.model import CauseClass as C
+
+
+class Record(StrEnum):
+    """Kinds of record that serve as an exhibit; the first five are formatted, the others are quoted."""
+
+    ORDER = "order of calls"
+    TRANSFERS = "transfers of two ranks"
+    CALLS = "calls side by side"
+    COUNTS = "counters of ranks"
+    JOINED = "ranks that joined"
+    TIMEOUT = "timeout"
+    STATUS = "counters of a watchdog"
+    REPLY = "answer to the dump signal"
+    STACK = "stack"
+    STATE = "state of a process"
+    EXIT = "exit"
+    EXCEPTION = "exception"
+    TROUBLE = "error of a device, a link or a host"
+    WORK = "work of a rank"
+    LAST_STEP = "last step before the stall"
+    CALL_LINE = "call that NCCL logged"
+    SETUP = "set-up of a communicator"
+    REPORT = "report about ranks"
+    OTHER = "any other line"
+
+
+_EVENTS: tuple[tuple[Record, tuple[type[Event], ...]], ...] = (
+    (Record.TIMEOUT, (CallTimeout,)),
+    (Record.STATUS, (WorkStatus,)),
+    (Record.REPLY, (DumpSignal, DumpNote)),
+    (Record.STACK, (Stack,)),
+    (Record.STATE, (ProcessState,)),
+    (Record.EXIT, (ProcessExit,)),
+    (Record.EXCEPTION, (ExceptionRaised,)),
+    (
+        Record.TROUBLE,
+        (GpuError, IbError, SocketError, KernelEvent, NcclError, NcclWarn, CudaError, OutOfMemory, StoreError),
+    ),
+    (Record.WORK, (Heartbeat, Progress, Phase)),
+    (Record.CALL_LINE, (CollCall,)),
+    (Record.SETUP, (CommInit, RendezvousError)),
+    (Record.REPORT, (Absence, MonitoredBarrier, DesyncReport, CollectiveMismatch, SlowReport)),
+)
+
+
+def record_of(event: Event | None) -> Record:
+    """The kind of record that a line is."""
+    return next((kind for kind, types in _EVENTS if isinstance(event, types)), Record.OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The records that serve each part of the argument, best first.
+
+    ``both`` show a peer and a culprit side by side; ``peer`` and ``culprit`` are asked where none of them can. ``whoever`` is true
+    where the condition is that all ranks had arrived: any of them shows it.
+    """
+
+    both: tuple[Record, ...]
+    peer: tuple[Record, ...]
+    culprit: tuple[Record, ...]
+    condition: tuple[Record, ...]
+    whoever: bool = False
+
+
+_TABLES = (Record.CALLS, Record.COUNTS)
+_WAITS = (
+    *_TABLES, Record.TIMEOUT, Record.STATUS, Record.CALL_LINE, Record.EXCEPTION, Record.REPORT, Record.STACK, Record.TROUBLE,
+)  # fmt: skip
+_STANDS = (
+    Record.STATUS, Record.REPLY, Record.CALL_LINE, Record.REPORT, Record.TIMEOUT, Record.WORK, Record.LAST_STEP, Record.OTHER,
+)  # fmt: skip
+_LIVES = (Record.STACK, Record.STATE, Record.WORK, Record.REPLY, Record.EXIT, Record.TROUBLE, Record.OTHER)
+_ENDS = (Record.EXIT, Record.TROUBLE, Record.EXCEPTION, Record.STATE)
+_BREAKS = (Record.TROUBLE, Record.EXCEPTION, Record.EXIT)
+_ARRIVED = (Record.TIMEOUT, Record.STATUS, Record.EXCEPTION, Record.STACK, Record.WORK)
+
+_MISMATCH = Plan(_TABLES, _WAITS, _STANDS, _ARRIVED, whoever=True)
+_SKIPPED = Plan(_TABLES, _WAITS, (Record.CALL_LINE, *_STANDS), (Record.WORK, *_ARRIVED))
+
+PLANS: Mapping[C, Plan] = {
+    C.NOT_ARRIVED: Plan(_TABLES, _WAITS, _STANDS, _LIVES),
+    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, Record.STACK, Record.EXIT)),
+    C.DIED: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), _ENDS),
+    C.RAISED: Plan(_TABLES, _WAITS, _STANDS, (Record.EXCEPTION, Record.TROUBLE, Record.EXIT)),
+    C.STRAGGLER: Plan(_TABLES, _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
+    C.OP_MISMATCH: _MISMATCH,
+    C.SIZE_MISMATCH: _MISMATCH,
+    C.DTYPE_MISMATCH: _MISMATCH,
+    C.MISSED_CALL: _SKIPPED,
+    C.EXTRA_CALL: _SKIPPED,
+    C.ORDER_INVERSION: Plan((Record.ORDER, *_TABLES), _WAITS, _STANDS, _ARRIVED, whoever=True),
+    C.UNMATCHED_P2P: Plan((Record.TRANSFERS,), (Record.TRANSFERS, *_WAITS), _STANDS, (Record.WORK, *_ARRIVED)),
+    C.DEVICE_STALLED: Plan(_TABLES, _WAITS, _STANDS, (Record.COUNTS, *_ARRIVED)),
+    C.UNFINISHED: Plan(_TABLES, _WAITS, _STANDS, _ARRIVED, whoever=True),
+    C.NETWORK: Plan((), _WAITS[2:], (*_BREAKS, *_STANDS), (*_BREAKS, *_LIVES)),
+    C.HARDWARE: Plan((), _WAITS, (*_TABLES, *_STANDS), (*_BREAKS, *_LIVES)),
+    C.INIT: Plan(
+        (Record.JOINED,), (Record.SETUP, *_WAITS[2:], Record.OTHER), (Record.SETUP, *_STANDS), (*_LIVES, *_BREAKS)
+    ),
+}
+"""A class without a row names nobody: its evidence is quoted in the order of its weight."""

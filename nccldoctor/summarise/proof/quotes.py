@@ -1,0 +1,275 @@
+"""Finds the lines that an exhibit may quote; of a stack, the frames down to the named one.
+
+What is quoted is chosen without its text; ``filled`` puts in the lines of the files once they were read again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from nccldoctor.align.facts import Facts
+from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
+from nccldoctor.model import Evidence, Finding, Place
+from nccldoctor.model.excerpts import Excerpts, SourceLine
+from nccldoctor.model.exhibits import Exhibit, QuotedLines
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.model.stack_frames import innermost
+from nccldoctor.patterns import lazy
+from nccldoctor.summarise.proof.plans import Record, record_of
+from nccldoctor.words import names
+
+CONTEXT = 2
+"""Lines before and after a quoted line that unfold."""
+
+DEEPEST_FRAME = 60
+"""Lines below the head of a stack among which the cited frame stands."""
+
+FRAMES_SHOWN = 4, 2
+"""Lines of a stack shown above the cited frame, and below it."""
+
+REACH = 5
+"""Lines above a quoted one that may hold the rest of what the claim names, such as the rank in a table of torchrun."""
+
+HIGHEST_FRAME = 14
+"""Lines above an exception among which the frame stands that raised it."""
+
+KEPT = 6
+"""Lines of a record that stand for it where its file cannot be read again."""
+
+ASKED = 8
+"""Culprits whose further lines may be quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotable:
+    """A line that an exhibit may quote: what it says, of which rank.
+
+    ``number`` counts the finding's evidence; None for a line that no rule cites.
+    """
+
+    record: Record
+    rank: int | None
+    place: Place
+    says: str
+    quote: str
+    frame: str = ""
+    raised_in: str = ""
+    number: int | None = None
+
+
+def quotables(facts: Facts, finding: Finding) -> tuple[Quotable, ...]:
+    """The lines that speak for a finding: those it cites, then others of the stalled call and of its culprits."""
+    cited = {item.where for item in finding.evidence if item.where is not None}
+    events: dict[Place, list[Event]] = {}
+    for event in facts.case.events:
+        if event.place in cited:
+            events.setdefault(event.place, []).append(event)
+    quoted = [
+        _of_evidence(item, number, _most_telling(events.get(item.where, [])))
+        for number, item in enumerate(finding.evidence, 1)
+        if item.where is not None and item.where.line is not None and item.supports
+    ]
+    return (*quoted, *(_of_event(facts, event) for event in _further(facts, finding) if event.place not in cited))
+
+
+def _most_telling(events: Sequence[Event]) -> Event | None:
+    """The event of a line that a plan asks for first; None where no event is known."""
+    return min(events, key=lambda event: [*Record].index(record_of(event)), default=None)
+
+
+def _of_evidence(item: Evidence, number: int, event: Event | None) -> Quotable:
+    assert item.where is not None
+    _, _, who = item.observer.partition(":")
+    is_rank = who.isdecimal() and item.observer.partition(":")[0] != "file"
+    rank = int(who) if is_rank else event.rank if event is not None else None
+    frames = _frames(event, item.says)
+    return Quotable(record_of(event), rank, item.where, item.says, item.quote, *frames, number)
+
+
+def _of_event(facts: Facts, event: Event) -> Quotable:
+    says, record = _told(facts, event)
+    return Quotable(record, event.rank, event.place, says, event.text, *_frames(event, says))
+
+
+def _frames(event: Event | None, says: str) -> tuple[str, str]:
+    """The function at which a quoted stack ends, and that at which a quoted traceback begins."""
+    if isinstance(event, Stack):
+        return _named_frame(event, says), ""
+    return "", (event.frame or "").partition(" (")[0] if isinstance(event, ExceptionRaised) else ""
+
+
+def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
+    """Lines that no rule cited: timeouts of the stalled call, and what the culprits left after the first of them."""
+    call = finding.stalled
+    if call is not None and call.seq is not None:
+        gave_up = [e for e in facts.case.timeouts(call.seq) if e.op in (call.op, None) and e.rank in call.members]
+        yield from (e for e in gave_up if e.place.line is not None)
+    for rank in list(finding.ranks or finding.suspects)[:ASKED]:
+        activity = facts.liveness.activity(rank)
+        yield from (s for s in activity.stacks if s.main and s.frames and s.place.line is not None)
+        yield from _worked_on(facts, rank)
+        if activity.step_event is not None and activity.step_event.place.line is not None:
+            yield activity.step_event
+        yield from (e for e in (*activity.dump_replies, *activity.exits) if e.place.line is not None)
+
+
+def _worked_on(facts: Facts, rank: int) -> Iterator[Event]:
+    """The first line about the work of a rank from after the first complaint."""
+    kinds = (Progress, Heartbeat, Phase)
+    later = [e for kind in kinds for e in facts.case.of(kind, rank) if facts.liveness.is_after_alarm(e)]
+    later = [e for e in later if e.place.line is not None]
+    if later:
+        yield min(later, key=lambda event: event.place)
+
+
+def _told(facts: Facts, event: Event) -> tuple[str, Record]:
+    """What a line shows that no rule cited, in one sentence, and the kind of record that it is."""
+    who, record = "A process" if event.rank is None else f"Rank {event.rank}", record_of(event)
+    if isinstance(event, CallTimeout):
+        return f"{who} timed out in {names.call_title(event.op, event.seq)}.", record
+    if isinstance(event, Stack):
+        return f"{who} was in {innermost(event.frames)}.", record
+    if isinstance(event, ProcessExit):
+        ended = f"was ended by {event.signal}" if event.signal else f"exited with code {event.exitcode}"
+        return f"{who} {ended}.", record
+    if isinstance(event, Heartbeat | Progress | Phase):
+        if facts.liveness.is_after_alarm(event):
+            return f"{who} was still logging after the first timeout.", record
+        step = getattr(event, "step", None)
+        return (
+            f"{who} last reported step {step}." if step is not None else f"{who} last reported its work.",
+            Record.LAST_STEP,
+        )
+    return f"{who} answered the dump signal, so it was alive.", record
+
+
+def _named_frame(stack: Stack, says: str) -> str:
+    functions = [frame.partition(" (")[0] for frame in stack.frames]
+    own = innermost(stack.frames).partition(" (")[0]
+    return next((f for f in functions if f and f in says), own)
+
+
+def exhibit_of(item: Quotable, alike: Ranks) -> Exhibit:
+    """The exhibit that quotes a line, as the first reading kept it."""
+    line = item.place.line or 1
+    shown = tuple(SourceLine(line + n, text) for n, text in enumerate(item.quote.split("\n")[:KEPT]))
+    quoted = QuotedLines(item.place, shown, frozenset({shown[-1].number}), frame=item.frame, raised_in=item.raised_in)
+    numbers = () if item.number is None else (item.number,)
+    return Exhibit("", item.says, (), cited(item.says, shown), numbers, lines=quoted, alike=alike)
+
+
+def wanted_lines(exhibits: Iterable[Exhibit]) -> dict[int, set[int]]:
+    """The lines to read again, by source id."""
+    wanted: dict[int, set[int]] = {}
+    for lines in (exhibit.lines for exhibit in exhibits):
+        if lines is None or lines.where.line is None:
+            continue
+        first, below = lines.where.line, DEEPEST_FRAME if lines.frame else CONTEXT + KEPT
+        wanted.setdefault(lines.where.source, set()).update(
+            range(max(first - HIGHEST_FRAME - CONTEXT, 1), first + below + 1)
+        )
+    return wanted
+
+
+def filled(exhibit: Exhibit, excerpts: Excerpts) -> Exhibit:
+    """The exhibit with its lines and their context as they stand in the file, where that could be read again."""
+    lines = exhibit.lines
+    if lines is None:
+        return exhibit
+    shown = _stack_lines(lines, excerpts) if lines.frame else _record_lines(exhibit, lines, excerpts)
+    if not shown:
+        return exhibit
+    source, first, last = lines.where.source, shown[0].number, shown[-1].number
+    cites = cited(exhibit.claim, shown)
+    holding = frozenset(line.number for line in shown if any(value in line.text for value in cites))
+    quoted = replace(
+        lines,
+        shown=shown,
+        marked=_frame_lines(lines, shown) or holding or frozenset({last}),
+        before=excerpts.between(source, first - CONTEXT, first - 1),
+        after=excerpts.between(source, last + 1, last + CONTEXT),
+        is_whole=True,
+    )
+    return replace(exhibit, lines=quoted, cites=cites)
+
+
+def _frame_lines(lines: QuotedLines, shown: Sequence[SourceLine]) -> frozenset[int]:
+    """The line of the named frame, of an exception also its last line; empty where the record is neither."""
+    if lines.raised_in and len(shown) > 1:
+        return frozenset({shown[0].number, shown[-1].number})
+    named = [line.number for line in shown[1:] if lines.frame and lines.frame in line.text]
+    return frozenset(named[:1])
+
+
+def _stack_lines(lines: QuotedLines, excerpts: Excerpts) -> tuple[SourceLine, ...]:
+    """The head of a stack, or the frames before the named one, that one, and its callers."""
+    head = lines.where.line or 1
+    below = excerpts.between(lines.where.source, head, head + DEEPEST_FRAME)
+    end = next((n for n, line in enumerate(below) if n and lines.frame in line.text), 0)
+    before, after = FRAMES_SHOWN
+    last = end
+    while end and last < min(end + after, len(below) - 1) and below[last + 1].text[:1].isspace():
+        last += 1
+    return below[max(end - before, 0) : last + 1] if end else below[:1]
+
+
+def _record_lines(exhibit: Exhibit, lines: QuotedLines, excerpts: Excerpts) -> tuple[SourceLine, ...]:
+    """The line itself, from the nearest line above it on that holds more of what the claim names."""
+    source, number = lines.where.source, lines.where.line or 1
+    own = excerpts.citing(source, number, lines.shown[0].text)
+    if not own:
+        return ()
+    held = len(cited(exhibit.claim, own))
+    traceback = excerpts.between(source, number - HIGHEST_FRAME, number - 1)
+    raised = [n for n, line in enumerate(traceback) if lines.raised_in and line.text.endswith(f"in {lines.raised_in}")]
+    if raised:
+        return (*traceback[raised[-1] :], *own)
+    above = excerpts.between(source, number - REACH, number - 1)
+    for n in range(len(above) - 1, -1, -1):
+        if not above[n].text.strip() or not _is_of_record(above[n].text, own[0].text):
+            return own
+        if len(cited(exhibit.claim, (*above[n:], *own))) > held:
+            return (*above[n:], *own)
+    return own
+
+
+_OF_RECORD = lazy(r"\s{2,}|\[rank\d+\]:\s{2,}|  File |\s*\w+\s{0,12}: ")
+"""How lines inside a record of several lines begin: indented, or as the row of a launcher's table."""
+
+
+def _is_of_record(above: str, own: str) -> bool:
+    """True where a line above is of the same record: a row of its table, or a frame."""
+    return bool(_OF_RECORD.match(above)) and ("File " in above or bool(_OF_RECORD.match(own)))
+
+
+_VALUE = re.compile(
+    r"(?<![\w.])(?:(?:(?P<word>[A-Za-z]{1,20}) )?(?P<hash>#?)(?P<number>\d{1,3}(?:,\d{3}){1,6}(?![\w,])|\d{1,20}(?!\w|[.:,]\w))"
+    r"|(?P<name>\d[\w.:]{0,60}\w|[A-Z][A-Z_]{3,60}|\w{1,60}[a-z][A-Z]\w{0,60}|\w{0,60}[A-Za-z]_\w{1,60}"
+    r"|[\w/-]{1,60}\.(?:py|sh|idx|log)))(?!\w)"
+)
+"""What a claim may name: a number with the word before it, names in capitals, with an underscore or in mixed case, files."""
+
+
+def cited(says: str, shown: Sequence[SourceLine]) -> tuple[str, ...]:
+    """The values of the claim that the lines hold, as they stand there: *SeqNum=9* for *#9*, *rank3* for *rank 3*."""
+    text = "\n".join(line.text for line in shown)
+    found = (_in_text(match, text) for match in _VALUE.finditer(says))
+    return tuple(dict.fromkeys(value for value in found if value))
+
+
+def _in_text(match: re.Match[str], text: str) -> str:
+    number = (match["number"] or "").replace(",", "")
+    if not number:
+        pattern = rf"(?<!\w){re.escape(match['name'])}(?!\w)"
+    elif match["hash"]:
+        pattern = rf"(?:#|SeqNum=|seq\w{{0,20}}[ :=]{{1,3}}|id:? |NCCL work: )\s{{0,3}}{number}(?!\w)"
+    elif len(number) > 2:
+        pattern = rf"(?<![\w.]){number}(?:\.\d{{1,6}})?(?!\w)"
+    else:
+        pattern = rf"(?<![A-Za-z_])(?i:{re.escape(match['word'])})s?\W{{0,12}}{number}(?!\w)" if match["word"] else ""
+    held = re.search(pattern, text) if pattern else None
+    if held is None and len(number) == 2 and not match["hash"]:
+        held = re.search(rf"(?<![\w.:-]){number}(?![\w.:-])", text)
+    return held.group() if held else ""

@@ -1,0 +1,109 @@
+"""The blocks *Proof* and *Last lines*: each exhibit in words, and how its reader prints it again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from nccldoctor.model import Diagnosis, Place
+from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
+from nccldoctor.reports.charts import crossed
+from nccldoctor.words import names, times
+from nccldoctor.words.sanitize import line
+
+COMMANDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """An exhibit: its claim, where it is from, and the commands that print its entries again.
+
+    ``alike`` names further ranks of which the same is on record.
+    """
+
+    id: str
+    claim: str
+    alike: str
+    source: str
+    label: str
+    again: tuple[str, ...]
+    exhibit: Exhibit
+    crossed: crossed.CrossedCalls | None = None
+
+    @property
+    def is_of_peer(self) -> bool:
+        """True where it shows what a peer did, and nothing of the culprit."""
+        return self.exhibit.parts == (Part.PEER,)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSide:
+    """The last lines of one rank: its role in words, and the gap."""
+
+    lines: LastLines
+    role: str
+    gap: str
+
+
+def proof_steps(diagnosis: Diagnosis) -> tuple[ProofStep, ...]:
+    """The exhibits of the verdict."""
+    return tuple(_step(exhibit) for exhibit in diagnosis.proof)
+
+
+def _step(exhibit: Exhibit) -> ProofStep:
+    alike = f"{names.ranks_phrase(exhibit.alike, 4).capitalize()} alike." if exhibit.alike else ""
+    label = "quoted"
+    if exhibit.counts is not None:
+        listed = exhibit.counts.source.endswith("logs")
+        label = f"from {exhibit.counts.source}, {'listed' if listed else 'formatted'}"
+    elif exhibit.lines is None:
+        label = "from the dumps, formatted"
+    drawing = crossed.crossed_calls(exhibit.order) if exhibit.order is not None else None
+    entries = [place for place in exhibit.places if place.entry is not None] if exhibit.calls is not None else []
+    again = tuple(_command(place) for place in entries[:COMMANDS])
+    claim = line(exhibit.claim, 240)
+    return ProofStep(exhibit.id, claim, alike, _source(exhibit), label, again, exhibit, drawing)
+
+
+def _source(exhibit: Exhibit) -> str:
+    if exhibit.lines is not None:
+        first, last = exhibit.lines.shown[0].number, exhibit.lines.shown[-1].number
+        return line(f"{exhibit.lines.path}:{first}" + (f"-{last}" if last > first else ""), 200)
+    if exhibit.order is not None:
+        return f"rank {exhibit.order.left} and rank {exhibit.order.right}, each in its own order"
+    if exhibit.calls is not None:
+        return line(", ".join(side.path for side in exhibit.calls.sides), 200)
+    return line(", ".join(dict.fromkeys(place.path for place in exhibit.places)), 200)
+
+
+def _command(place: Place) -> str:
+    """What prints a recorder entry again."""
+    return line(f"nccldoctor inspect {shlex.quote(place.path)} --entry {place.entry}", 240)
+
+
+def call_cell(cell: CallCell) -> str:
+    """``ALLREDUCE [64] Float, completed, train.py:55``: every field that may differ."""
+    parts = [f"{names.op_name(cell.op)} {cell.sizes} {cell.dtype}".strip(), cell.state, cell.site]
+    return line(", ".join(part for part in parts if part), 200)
+
+
+def log_sides(diagnosis: Diagnosis) -> tuple[LogSide, ...]:
+    """The last lines of a culprit and of a waiting peer."""
+    return tuple(_log_side(diagnosis, side) for side in diagnosis.last_lines)
+
+
+def _log_side(diagnosis: Diagnosis, side: LastLines) -> LogSide:
+    finding = diagnosis.verdict
+    role = "at fault" if side.rank in finding.ranks else "suspect" if side.rank in finding.suspects else "waiting"
+    return LogSide(side, role, times.duration(side.gap_ms) if side.gap_ms is not None else "")
+
+
+def missing_log(diagnosis: Diagnosis) -> str:
+    """One sentence about the side without log lines; "" where both are shown, or neither."""
+    finding = diagnosis.verdict
+    blamed = finding.ranks or finding.suspects
+    sides = diagnosis.last_lines
+    if len(sides) != 1 or not blamed:
+        return ""
+    has_culprit = sides[0].rank in blamed
+    return f"No log lines of {'a waiting rank' if has_culprit else names.ranks_phrase(blamed, 4)} around that time."
