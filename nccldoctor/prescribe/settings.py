@@ -97,7 +97,7 @@ def _unknown(setting: Setting) -> Iterator[Judgement]:
     """A name of the libraries that is not in the table, with the nearest one that is; never called useless."""
     if setting.name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
         near = nearest(setting.name)
-        hint = f"; did you mean {near}?" if near else ""
+        hint = f". Did you mean {near}?" if near else ""
         yield _remark(Kind.UNKNOWN, setting, f"unknown name; a plugin or your program may read it{hint}")
 
 
@@ -129,7 +129,7 @@ def _outside_version(setting: Setting, row: Known, torch: str | None, nccl: str 
 def _renamed(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
     if row.status != "renamed, still read":
         return None
-    return _remark(Kind.RENAMED, setting, f"old name, still read by PyTorch: {row.meaning}")
+    return _remark(Kind.RENAMED, setting, row.meaning)
 
 
 def number(text: str) -> int | None:
@@ -161,10 +161,10 @@ def _wrong_unit(setting: Setting, row: Known, torch: str | None, nccl: str | Non
     elif "|" in row.unit:
         words = (*row.unit.split("|"), *(("ABORT",) if row.name == "NCCL_DEBUG" else ()))
         if value.upper() not in words:
-            takes = ", ".join(words)
+            takes = f"one of {', '.join(words)}"
     elif row.unit in ("bytes", "ms", "s", "ns", "us", "count", "entries") and count is None:
         takes = f"a whole number ({row.unit})"
-    return _remark(Kind.UNIT, setting, f"it takes {takes}", avoid=True) if takes else None
+    return _remark(Kind.UNIT, setting, f"must be {takes}", avoid=True) if takes else None
 
 
 def _harmful(setting: Setting, row: Known, torch: str | None, nccl: str | None) -> Judgement | None:
