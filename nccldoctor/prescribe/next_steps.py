@@ -73,6 +73,8 @@ def next_steps(
         missing = files_to_send(survey, end.state)
         if finding.family is Family.UNDETERMINED or missing:
             return (*missing[: MOST - 1], restart)[:MOST]
+    if act := next(_acts_now(scene), None):
+        return (act, restart)
     first = _first_of(scene, (_drain(action), _open(scene)), _looks_now, _checks, _fixes)
     rest = [
         step for step in (*_looks_now(scene), *_checks(scene), *_if_again(scene), *_fixes(scene)) if step not in first
@@ -173,9 +175,18 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
 
 
+def _acts_now(scene: _Scene) -> Iterator[Step]:
+    """The command that frees a job that still runs, where the best remedy begins with one: no look is worth more."""
+    if scene.is_running and scene.fix and scene.fix[0].command and scene.fix[0].while_ == "running":
+        yield from _fixes(scene)
+
+
 def _fixes(scene: _Scene) -> Iterator[Step]:
-    for recipe in scene.fix[:1]:
-        if recipe.text:
+    ended = scene.end.state is JobState.ENDED
+    for recipe in [recipe for recipe in scene.fix if not (ended and recipe.while_ == "running")][:1]:
+        if recipe.command:
+            yield _from_recipe(scene, recipe, StepKind.FIX)
+        elif recipe.text:
             yield Step(StepKind.FIX, _sentence(fill_in_words(recipe.text, scene.values)))
 
 

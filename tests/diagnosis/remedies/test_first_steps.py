@@ -82,3 +82,8 @@ def test_no_step_of_another_sign_is_shown(tmp_path: Path) -> None:
 def test_a_remedy_without_a_telling_sign_says_that_it_is_a_guess(tmp_path: Path) -> None:
     assert best(Job().late(0, numel=1), tmp_path / "a").title.endswith("(a guess)")
     assert not best(worker_lost("Killed"), tmp_path / "b").title.endswith("(a guess)")
+
+
+def test_a_fix_that_is_a_command_is_shown_with_it(tmp_path: Path) -> None:
+    steps = analyze(in_state("T").write(tmp_path / "logs")).diagnosis.action.steps
+    assert any("kill -CONT 4005" in (step.command or "") for step in steps), steps
