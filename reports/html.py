@@ -134,6 +134,7 @@ def environment() -> Environment:
         "frame_place": _frame_place,
         "line": _line,
         "number": lambda value: "" if value is None else str(value),
+        "inline_prose": prose.inline_html,
         "prose": prose.html,
         "ranks_phrase": names.ranks_phrase,
         "sanitize": sanitize.sanitize,

@@ -9,7 +9,7 @@ from nccldoctor.model import Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import group_title, op_name, ranks_phrase
 
 
 def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -64,8 +64,8 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         **_frame(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),
-        "group": stalled.group if stalled else None,
-        "op": stalled.op if stalled else None,
+        "group": group_title(stalled.group) if stalled and stalled.group else None,
+        "op": op_name(stalled.op) if stalled and stalled.op else None,
         "seq": stalled.seq if stalled else None,
     }
     if (place := case.rank_host.get(rank)) is not None and values["host"] is None:

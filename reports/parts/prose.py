@@ -40,6 +40,14 @@ def html(text: str) -> Markup:
     return Markup(_renderer().render(f"```\n{command}\n```" if command else shown))
 
 
+def inline_html(text: str) -> Markup:
+    """A sentence of the catalogue as HTML within a line: its code spans are marked, all else is text."""
+    from markupsafe import Markup, escape
+
+    pieces = inline_pieces(text)
+    return Markup("").join(Markup("<code>{}</code>").format(p.text) if p.is_code else escape(p.text) for p in pieces)
+
+
 def breakable(text: str) -> Markup:
     """Plain text in which long names may break after ``_``, ``/`` and ``.``, and nowhere else."""
     from markupsafe import Markup, escape

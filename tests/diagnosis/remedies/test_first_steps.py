@@ -56,7 +56,7 @@ STEPS = {
         "rdma-setup-failed",
         "/dev/infiniband",
     ),
-    "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Fix the error"),
+    "a traceback": (lambda: crash("ValueError: bad label"), "rank-crash-first", "Reproduce the error"),
     "an exit code alone": (lambda: Job().ends({5: 3}, 1), "rank-crash-first", "os._exit"),
     "a stopped process": (lambda: in_state("T"), "process-stopped", "kill -CONT"),
     "a process held by a debugger": (lambda: in_state("t"), "process-stopped", "debugger"),

@@ -293,10 +293,14 @@ def test_what_is_not_known_is_told_in_words():
         fixtures_conditions.case([raised("ValueError", rank=None)]), fixtures_conditions.finding("raised", ranks=[])
     )
     assert unknown.remedies[0].id == "rank-crash-first"
-    assert "the error that the rank at fault raised" in unknown.remedies[0].fix[0]
+    assert "the error of the rank at fault" in unknown.remedies[0].fix[0]
     nameless = ask(fixtures_conditions.case(), fixtures_conditions.finding("op-mismatch", stalled=stalled(seq=None)))
     assert nameless.remedies[0].id == "control-flow-divergence"
     assert "before ALLREDUCE that rank 5 took" in nameless.remedies[0].fix[0]
+    internal = ask(
+        fixtures_conditions.case(), fixtures_conditions.finding("op-mismatch", stalled=stalled("_ALLGATHER_BASE"))
+    )
+    assert "before ALLGATHER #5000 that" in internal.remedies[0].fix[0]
     nowhere = ask(fixtures_conditions.case([fixtures_conditions.stack(5, BUSY)], rank_host={}, rank_pid={}))
     step = nowhere.remedies[0].confirm[0]
     assert "--pid <pid>" in step

@@ -132,6 +132,10 @@ def test_a_text_that_is_one_code_span_becomes_a_block():
     assert str(prose.html("run `ls`")) == "<p>run <code>ls</code></p>\n"
 
 
+def test_a_sentence_within_a_line_keeps_its_code_and_nothing_else():
+    assert str(prose.inline_html("Set `a<b`, not <i>c</i>")) == "Set <code>a&lt;b</code>, not &lt;i&gt;c&lt;/i&gt;"
+
+
 def test_the_card_of_a_notebook_is_scoped_and_has_no_script():
     card = html.card(fixtures_diagnoses.hostile())
 
