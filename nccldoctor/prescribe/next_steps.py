@@ -67,7 +67,8 @@ def next_steps(
     """
     if finding.family is Family.NONE:
         return files_to_send(survey, end.state)[:MOST] if finding.confidence is Confidence.LOW else ()
-    scene = _Scene(finding, survey, end, confirm, fix)
+    drained = [recipe for recipe in fix if not (action.cordon and (recipe.text or "").startswith("Drain "))]
+    scene = _Scene(finding, survey, end, confirm, tuple(drained))
     restart = _restart(scene, action)
     if finding.family is Family.UNDETERMINED or not (finding.ranks or action.cordon or culprit_frame(finding, survey)):
         missing = files_to_send(survey, end.state)
@@ -176,7 +177,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
 
 
 def _acts_now(scene: _Scene) -> Iterator[Step]:
-    """The command that frees a job that still runs, where the best remedy begins with one: no look is worth more."""
+    """The command that frees a running job, where the best remedy begins with one: no look is worth more."""
     if scene.is_running and scene.fix and scene.fix[0].command and scene.fix[0].while_ == "running":
         yield from _fixes(scene)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders.remedy_jobs import Job
 from diagnosis.remedies.lateness import late
-from diagnosis.remedies.machine import crash, looked_at
+from diagnosis.remedies.machine import crash, looked_at, xid
 from diagnosis.remedies.network import refused
 
 from nccldoctor.model import RemedyAdvice
@@ -87,3 +87,8 @@ def test_a_remedy_without_a_telling_sign_says_that_it_is_a_guess(tmp_path: Path)
 def test_a_fix_that_is_a_command_is_shown_with_it(tmp_path: Path) -> None:
     steps = analyze(in_state("T").write(tmp_path / "logs")).diagnosis.action.steps
     assert any("kill -CONT 4005" in (step.command or "") for step in steps), steps
+
+
+def test_a_host_is_drained_once(tmp_path: Path) -> None:
+    steps = analyze(xid(79, "GPU has fallen off the bus.").write(tmp_path / "logs")).diagnosis.action.steps
+    assert sum(step.text.startswith("Drain") for step in steps) == 1, steps
