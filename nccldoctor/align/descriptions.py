@@ -17,6 +17,7 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
+from nccldoctor.words.names import call_title, group_title
 
 STATES = ("scheduled", "started", "completed")
 """The states of a recorded call, by the number in its column."""
@@ -156,27 +157,27 @@ def describe(facts: Facts, call: StuckCall | None) -> str:
     """``ALLREDUCE #18723 of dp (5)``."""
     if call is None:
         return "a collective"
-    op = op_of(facts, call) or "call"
+    title = call_title(op_of(facts, call), call.seq)
     group = facts.case.groups[call.group]
     if group.desc == "default_pg" or len(facts.case.groups) == 1:
-        return f"{op} #{call.seq}"
+        return title
     if group.learned == "unnamed":
-        return f"{op} #{call.seq} of a group that the lines do not name"
+        return f"{title} of an unnamed group"
     # of a hashed name its first eight digits, as of a commit
     label = group.label.replace(group.uid, group.uid[:8]) if _is_hash(group.uid) else group.label
-    return f"{op} #{call.seq} of {'group ' if label.removeprefix('#').isdigit() else ''}{label}"
+    return f"{title} of {group_title(label)}"
 
 
 def describe_missing(facts: Facts, call: StuckCall | None) -> str:
     """What the absent ranks did not issue: the call, or the other end of a transfer.
 
-    Rank 2 waits in RECV #4 from rank 1: rank 1 did not issue ``SEND to rank 2, which waits in RECV #4``.
+    Rank 2 waits in RECV #4 from rank 1: rank 1 did not post ``the SEND that rank 2 waits for in RECV #4``.
     """
     if call is None or call.pair is None or len(call.entered) != 1:
         return describe(facts, call)
     sender, receiver = call.pair
-    end, other = ("SEND", f"to rank {receiver}") if receiver in call.entered else ("RECV", f"from rank {sender}")
-    return f"{end} {other}, which waits in {describe(facts, call)}"
+    end, other = ("SEND", receiver) if receiver in call.entered else ("RECV", sender)
+    return f"the {end} that rank {other} waits for in {describe(facts, call)}"
 
 
 def _is_hash(uid: str) -> bool:

@@ -12,11 +12,11 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.judged_jobs import doubt_of_kind
 from nccldoctor.diagnose.missing_input import loss_words, relevant_losses
+from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt, Family
 from nccldoctor.model.evidence_sources import observers
-from nccldoctor.words.names import ranks_phrase
 
 
 def weighed(facts: Facts, conclusion: Conclusion) -> tuple[Doubt, ...]:
@@ -43,12 +43,12 @@ def _of_observers(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     """
     against = next((e for e in conclusion.evidence if not e.supports), None)
     if against is not None:
-        yield Doubt.at_most(Confidence.LOW, f"one source contradicts it: {against.says}")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.contradicted(against.says))
     kinds = observers(conclusion.evidence, conclusion.ranks)
     writers = {e.observer for e in conclusion.evidence if e.supports and e.observer}
     if len(kinds) < 2 and (conclusion.ranks or len(writers) < 2) and conclusion.cause is not CauseClass.UNDETERMINED:
         ranks = Confidence.HIGH if _are_shown_outside(facts, conclusion) else Confidence.MEDIUM
-        yield Doubt("only one kind of source shows it, and no other one confirms it", ranks, Confidence.MEDIUM)
+        yield Doubt(doubts_of.ONE_KIND_OF_SOURCE, ranks, Confidence.MEDIUM)
 
 
 def _are_shown_outside(facts: Facts, conclusion: Conclusion) -> bool:
@@ -72,14 +72,11 @@ def _of_groups(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     if conclusion.cause in ON_RECORD or not (conclusion.ranks or conclusion.suspects):
         return
     if (own := _unplaced_complaint(facts, conclusion)) is not None:
-        yield Doubt.at_most(
-            Confidence.LOW,
-            f"[Rank {own}] of a group that no line names gave up on a call: that may be {ranks_phrase(conclusion.ranks)}",
-        )
+        yield Doubt.at_most(Confidence.LOW, doubts_of.unplaced(own, conclusion.ranks))
     if not any(group.learned == "unnamed" for group in facts.case.groups):
         return
     if not are_only_ones_left(facts, conclusion.ranks):
-        yield Doubt.at_most(Confidence.LOW, "ranks wait in several groups, and the lines do not say in which")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.GROUPS_UNNAMED)
 
 
 def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
@@ -92,4 +89,4 @@ def _unplaced_complaint(facts: Facts, conclusion: Conclusion) -> int | None:
 def _of_losses(facts: Facts, conclusion: Conclusion) -> Iterator[Doubt]:
     lost = relevant_losses(facts, conclusion)
     if lost:
-        yield Doubt.at_most(Confidence.MEDIUM, f"what is lost of {loss_words(lost)} may show otherwise")
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.lost(loss_words(lost)))

@@ -13,13 +13,14 @@ from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.decide import NO_CAUSE, Judgement, decide
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.propose import Proposals, propose
+from nccldoctor.diagnose.sentences.doubts import JOB_MAY_RUN
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.diagnose.signs.still_running import has_open_call
 from nccldoctor.events import CommInit, DumpNote, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, SourceKind
 from nccldoctor.model.ranks import Ranks
 
-GOES_ON = Doubt.at_most(Confidence.LOW, "no log complains: the job may have gone on after the dumps were written")
+GOES_ON = Doubt.at_most(Confidence.LOW, JOB_MAY_RUN)
 
 
 def diagnose(facts: Facts) -> Judgement:

@@ -1,10 +1,11 @@
-"""Headlines of answers that no single rule can word: several independent stalls, nothing readable, nothing known."""
+"""The headline of an answer that no rule can word: nothing is readable, or nothing in it is known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nccldoctor.diagnose.sentences import trouble
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass, Finding, Gap, SourceKind
 
@@ -19,21 +20,14 @@ def with_headline(findings: tuple[Finding, ...], case: Case) -> tuple[Finding, .
 
 def describe_no_data(kinds: Sequence[SourceKind], gaps: Sequence[Gap] = ()) -> str:
     """Says why files hold nothing to judge: there are none, they are empty, of unknown format, or about something else."""
-    count = f"{len(kinds):,} file{'' if len(kinds) == 1 else 's'}"
     lost = [gap for gap in gaps if gap.lost]
-    if not kinds and lost:
-        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        return f"Nothing could be read: {lost[0].what}{more} is damaged, cut off or out of reach"
     if not kinds:
-        return "No file was found: there is nothing to judge"
+        return trouble.nothing_readable(lost[0].what, len(lost) - 1) if lost else trouble.NO_FILES_FOUND
     if all(kind is SourceKind.EMPTY for kind in kinds):
-        return f"Empty: the {count} read {'holds' if len(kinds) == 1 else 'hold'} nothing"
+        return trouble.all_empty(len(kinds))
     names = dict.fromkeys(gap.looks_like for gap in gaps if gap.looks_like)
     if names:
-        which = "the file" if len(kinds) == 1 else f"one of the {count}"
-        return (
-            f"Not enough data: {which} looks like {' or '.join(list(names)[:3])}; no line in it shows a known failure"
-        )
+        return trouble.looks_foreign(len(kinds), list(names))
     if all(kind in (SourceKind.EMPTY, SourceKind.UNKNOWN, SourceKind.UNREADABLE, SourceKind.JSON) for kind in kinds):
-        return f"Unknown format: nothing in the {count} read is a log or a dump that is known here"
-    return f"Not enough data: no line of the {count} looks like a distributed job"
+        return trouble.unknown_format(len(kinds))
+    return trouble.no_job(len(kinds))

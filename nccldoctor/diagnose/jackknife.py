@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.runs.separate_jobs import without_sources
 from nccldoctor.ingest.ingest import Ingested
@@ -32,9 +33,7 @@ def doubted_by_damage(
         if same_ranks and again is not None and again.cause is finding.cause:
             continue
         names = sources[0].path + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
-        return _doubted(
-            finding, f"without {names}, which is damaged or odd, the answer would be another one", same_ranks
-        )
+        return _doubted(finding, doubts_of.answer_without(names), same_ranks)
     return finding
 
 

@@ -18,11 +18,14 @@ from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.sentences import absent, doubts
+from nccldoctor.diagnose.sentences.doing import was
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import absence, call_order, issue_order, recorded_diffs, silence, still_running
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -114,10 +117,10 @@ class ObservedStall(Stall):
         """True when a dump, a phase, a stack or the way it was closed shows that the rank was alive."""
         return bool(self.alive[rank] or self.busy[rank][0])
 
-    def conclude_quiet(self, quiet: silence.QuietRanks, says: str) -> Hypothesis:
-        """The hypothesis about quiet ranks; ``says`` is what became of them, in the words of one class."""
+    def conclude_quiet(self, quiet: silence.QuietRanks, headline: Callable[[str, str], Headline]) -> Hypothesis:
+        """The hypothesis about quiet ranks; ``headline`` says of them and of what they did what became of them."""
         ranks = quiet.ranks
-        citations: list[Citation] = [Line(e, f"rank {e.rank} waited until it gave up") for e in quiet.complaints[:3]]
+        citations: list[Citation] = [Line(e, absent.waited_until_timeout(e.rank)) for e in quiet.complaints[:3]]
         activity, is_explained = "", False
         for rank in list(ranks)[:3]:
             words, shown = self.busy[rank]
@@ -125,20 +128,16 @@ class ObservedStall(Stall):
             is_explained = is_explained or bool(words) or bool(absence.manual_dumps(self.facts, rank))
             citations += [*shown, *(citation for citation in self.alive[rank] if not is_cited(citation, shown))]
             event = self.facts.liveness.activity(rank).last_event
-            last = Line(event, f"the last line of rank {rank}: no complaint") if event is not None else None
+            last = Line(event, absent.last_line(rank)) if event is not None else None
             if last is not None and not is_cited(last, citations):
                 citations.append(last)
-        doing = f"; {'it ' if len(ranks) == 1 else ''}{activity}" if activity else ""
-        alone = f"all others gave up waiting, {verb(ranks, 'it', 'they')} alone did not"
         sure = is_explained and len(ranks) == 1 and (bool(activity) or not quiet.was_closed)
         return Hypothesis(
-            f"{ranks_phrase(ranks).capitalize()} {says}: {alone}{doing}",
+            headline(who(self.facts.case, ranks), was(ranks, activity)),
             citations,
-            ()
-            if sure
-            else (Doubt.at_most(Confidence.MEDIUM, "only its silence, where all others complained, names it"),),
+            () if sure else (Doubt.at_most(Confidence.MEDIUM, doubts.ONLY_SILENCE),),
             ranks=ranks,
-            refuted_by="a complaint of that rank about a call, or other calls of it than its peers'",
+            refuted_by=absent.COMPLAINED,
         )
 
     @cached_property

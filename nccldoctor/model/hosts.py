@@ -39,9 +39,9 @@ def endpoint_address(endpoint: str) -> str:
 
 
 _NO_WAY = (
-    ("169.254.0.0/16", "an address of one link alone, which an interface gives itself when nobody assigns it one"),
-    ("0.0.0.0/8", "an address that no host has: a host name that is a bare number is read as one"),
-    ("198.18.0.0/15", "an address for tests of network devices, which proxies and tunnels use"),
+    ("169.254.0.0/16", "a link-local address, which an interface gives itself when it gets no other"),
+    ("0.0.0.0/8", "not the address of any host; a host name that is a bare number turns into one"),
+    ("198.18.0.0/15", "a benchmark address, which proxies and tunnels use"),
 )
 _OWN = (
     ("127.0.0.0/8", "the loopback address"),

@@ -26,6 +26,7 @@ from staged import jobs as staged
 from staged.writing import c10d
 
 from nccldoctor.model import Diagnosis, Family, Role
+from nccldoctor.words.names import group_title
 
 
 @dataclass(frozen=True)
@@ -240,8 +241,11 @@ FALSE_FOR: dict[str, Callable[[World], bool]] = {
 }
 """When a hypothesis that is ruled out is the truth."""
 
-OF = r"(?: of (?:group )?(?P<group>[^\s;,:]+(?: \(\w+\))?))?"
+OF = r"(?: of (?P<group>[^\s;,:]+(?: [#\w]+)?))?"
 """The group behind a call, where a sentence names it."""
+
+WHO = r"[Rr]anks? ([\d, -]*\d)(?: \([^)]{1,80}\))?"
+"""Ranks with their host and process."""
 
 Test = Callable[[re.Match[str], str | None, World], bool]
 
@@ -251,7 +255,7 @@ def _each(text: str, test: Callable[[int], bool]) -> bool:
 
 
 SAYS: tuple[tuple[str, Test], ...] = (
-    (rf"[Rr]anks? ([\d,-]+) never (?:issued|entered) \w+ #(\d+){OF}",
+    (rf"{WHO} (?:probably )?never reached \w+ #(\d+){OF}",
      lambda m, g, w: _each(m[1], lambda r: not w.has_issued(r, g, int(m[2])))),
     (rf"[Rr]anks? ([\d,-]+) are all in \w+ #(\d+){OF} and it does not end",
      lambda m, g, w: _each(m[1], lambda r: w.stands_in(r, g, int(m[2])))),
@@ -261,15 +265,15 @@ SAYS: tuple[tuple[str, Test], ...] = (
      lambda m, g, w: int(m[1]) in w.gave_up and w.stands_in(int(m[1]), g, int(m[2]))),
     (rf"[Rr]ank (\d+) issued \w+ #(\d+){OF} and it did not complete",
      lambda m, g, w: w.stands_in(int(m[1]), g, int(m[2]))),
-    (rf"[Rr]ank (\d+) recorded no \w+ #(\d+){OF}",
+    (rf"[Rr]ank (\d+)'s dump has no entry for \w+ #(\d+){OF}",
      lambda m, g, w: not w.has_issued(int(m[1]), g, int(m[2]))),
     (rf"GPU of rank (\d+) stopped: \w+ #(\d+){OF} is complete on (\d+) peers",
      lambda m, g, w: w.stands_in(int(m[1]), g, int(m[2]))),
     (r"[Rr]ank (\d+) waits in another (?:operation|size) than the others under #(\d+)",
      lambda m, g, w: w.stands_in(int(m[1]), None, int(m[2]))),
-    (r"[Rr]anks? ([\d,-]+) left neither a dump nor a log",
+    (rf"{WHO} left neither a dump nor a log",
      lambda m, g, w: not ranks(m[1]) & (w.dumped - w.culprits)),
-    (r"[Rr]anks? ([\d,-]+) ended: killed by SIG(KILL|SEGV|BUS)",
+    (rf"{WHO} (?:was|were) (?:probably )?killed by SIG(KILL|SEGV|BUS)",
      lambda m, g, w: _each(m[1], lambda r: w.codes.get(r) in (-9, -11, -7, None) and r in w.culprits)),
 )  # fmt: skip
 """Sentences whose truth the state of the job settles."""
@@ -280,9 +284,16 @@ def _sentences(kind: str, text: str, usual: str | None, names: dict[str, str], w
     for pattern, is_true in SAYS:
         for match in re.finditer(pattern, text):
             label = match.groupdict().get("group")
-            is_denial = "never" in match[0] or "recorded no" in match[0]
-            group = names.get(label.rstrip(";,:") if label else (usual if is_denial and usual else ""))
+            is_denial = "never" in match[0] or "no entry" in match[0]
+            group = _named_group(label, names) if label else names.get(usual if is_denial and usual else "")
             yield kind, text, is_true(match, group, world)
+
+
+def _named_group(title: str, names: dict[str, str]) -> str | None:
+    """``TP 1`` in ``TP 1 and it``: a title has one word or two."""
+    titles = {group_title(label): uid for label, uid in names.items()}
+    title = title.rstrip(".;,:")
+    return titles.get(title) or titles.get(title.split(" ")[0])
 
 
 def lint(author: str, seed: int) -> list[Claim]:

@@ -39,7 +39,7 @@ def test_a_false_statement_is_found() -> None:
         codes={},
     )
     said = {
-        rank: list(claims._sentences("headline", f"Rank {rank} never issued ALLREDUCE #7", "0", {"0": "0"}, world))
+        rank: list(claims._sentences("headline", f"Rank {rank} never reached ALLREDUCE #7", "0", {"0": "0"}, world))
         for rank in (1, 2)
     }
     assert [claim[2] for claim in said[1]] == [False]

@@ -19,7 +19,7 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.rules.absent.died import process_name
+from nccldoctor.diagnose.sentences.ends import process_name
 from nccldoctor.diagnose.signs.framework_reports import (
     devices_not_heard_of,
     open_report_headline,

@@ -8,13 +8,15 @@ from nccldoctor.align.descriptions import describe_missing
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.nccl_counter_evidence import answered_ras, counter_evidence, counters_of, no_ras_answer
-from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, split_frame
+from nccldoctor.align.stack_activity import activity_of, is_waiting, place_in_framework, split_frame, user_frame
 from nccldoctor.align.stalls import Stall
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Dump, Line
+from nccldoctor.diagnose.sentences import absent
+from nccldoctor.diagnose.sentences.doing import NO_PYTHON_FRAME, PROMPT, doing, ongoing
 from nccldoctor.events import DesyncReport, DumpNote, ExceptionRaised, MonitoredBarrier, Note, Stack
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.model.stack_frames import innermost
 
 RANKS_PER_SILENT = 8
 """Ranks of the job for each one that may be silent together with others and be named all the same."""
@@ -42,50 +44,53 @@ def show_outside(facts: Facts, call: StuckCall | None, rank: int) -> list[Citati
         progress = facts.progress.by_group_rank.get((call.group, rank))
         what = describe_missing(facts, call)
         if rank in facts.progress.recorded_ranks:
-            last = "it never called in that group"
-            if progress is not None and progress.enqueued >= 0:
-                last = f"its last call there was #{progress.enqueued}"
-            citations.append(Dump(rank, f"rank {rank} recorded no {what}; {last}"))
+            last = progress.enqueued if progress is not None and progress.enqueued >= 0 else None
+            citations.append(Dump(rank, absent.not_recorded(rank, what, last)))
         elif progress is None:
             citations += no_ras_answer(facts, rank)
         elif progress.event is not None and progress.enqueued < call.seq:
-            says = f"rank {rank} had issued #{progress.enqueued} as its last call, not {what}"
+            says = absent.stopped_before(rank, progress.enqueued, what)
             line, counters = progress.event, counters_of(facts, call)
             citations.append(Line(line, says) if counters is None else counter_evidence(line, counters, says))
     desync = (e for e in facts.case.of(DesyncReport) if rank in e.laggards)
-    citations += [Line(e, f"PyTorch's desync report names {ranks_phrase(e.laggards)}") for e in desync][:1]
+    citations += [Line(e, absent.named_by_desync(e.laggards)) for e in desync][:1]
     barriers = (e for e in facts.case.of(MonitoredBarrier) if rank in e.missing)
-    return citations + [Line(e, f"the monitored barrier misses {ranks_phrase(e.missing)}") for e in barriers][:1]
+    return citations + [Line(e, absent.missing_at_barrier(e.missing)) for e in barriers][:1]
 
 
 def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
-    """Returns the activity of a rank outside the call, as the rest of a sentence, with citations.
+    """Returns what a rank was doing outside the call, as the rest of a sentence after *was*, with citations.
 
-    The rank's stack says it, else its last phase; "" where neither does. Example: "is in load_batch".
+    The rank's stack says it, else its last phase; "" where neither does. Example: "in load_batch (data.py:34)".
     """
     activity = facts.liveness.activity(rank)
     if (prompt := show_open_prompt(facts, rank)) is not None:
-        return "stands at a prompt that nobody answers", [prompt]
+        return PROMPT, [prompt]
     for stack in activity.stacks:
         if stack.main and not is_waiting(stack.frames):
-            words = activity_of(stack.frames) or "is in " + (stack.frames[0] if stack.frames else "code of its own")
-            words += "".join(f", in {hook.function} of {hook.owner}" for hook in hooks_of(stack.frames)[-1:])
-            return words, [Line(stack, f"rank {rank} {words}", observer=f"stack:{rank}")]
+            own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
+            words, around = activity_of(stack.frames) or "", place_in_framework(stack.frames)
+            short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short(own), own))
+            return short, [Line(stack, absent.was_doing(rank, full), observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
         last = begun[-1]
         since = activity.phases[activity.phases.index(last) :]
         if not any(p.what == last.what and p.detail.startswith("done") for p in since):
-            words = WORK.get(last.what, last.what)
-            return words, [Line(last, f"rank {rank} {words}: {last.detail[:80]}")]
+            words = ongoing(WORK.get(last.what, last.what))
+            return words, [Line(last, absent.was_doing(rank, words))]
     return "", []
+
+
+def _short(frame: str) -> str:
+    return innermost((frame,)) if frame else ""
 
 
 def show_open_prompt(facts: Facts, rank: int) -> Line | None:
     """The prompt that a rank waits at, where nothing of the rank follows it."""
     last = facts.liveness.activity(rank).last_event
     if isinstance(last, Note) and last.is_prompt:
-        return Line(last, f"rank {rank} waits for input, and nothing of it follows")
+        return Line(last, absent.waits_for_input(rank))
     return None
 
 
@@ -96,7 +101,7 @@ def show_inside_function(facts: Facts, rank: int, functions: Collection[str]) ->
         for frame in event.frames:
             function, file = split_frame(frame)
             if function in functions and "torch/distributed/" in file:
-                return Line(event, f"rank {rank} is in {function}")
+                return Line(event, absent.inside_function(rank, function))
     return None
 
 
@@ -108,22 +113,22 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     activity, liveness = facts.liveness.activity(rank), facts.liveness
     citations: list[Citation] = []
     if activity.dump == "good" and (rank in facts.progress.last_row or rank in facts.progress.recorded_ranks):
-        citations.append(Dump(rank, f"rank {rank} wrote a dump: it was alive"))
-    citations += [Line(e, f"rank {rank} answered the dump signal") for e in activity.dump_replies[:1]]
+        citations.append(Dump(rank, absent.dumped(rank)))
+    citations += [Line(e, absent.answered_dump_request(rank)) for e in activity.dump_replies[:1]]
     manual = manual_dumps(facts, rank) if activity.dump == "none" else []
-    citations += [Line(e, f"rank {rank} wrote a dump while the job stood still: it was alive") for e in manual[:1]]
+    citations += [Line(e, absent.dumped_while_stuck(rank)) for e in manual[:1]]
     citations += answered_ras(facts, rank)
     prompt = show_open_prompt(facts, rank)
     citations += [prompt] if prompt is not None else []
     stack = next((s for s in activity.stacks if s.main), None)
     if stack is not None:
-        citations.append(Line(stack, f"a stack of rank {rank} was taken", observer=f"stack:{rank}"))
+        citations.append(Line(stack, absent.stack_taken(rank), observer=f"stack:{rank}"))
     last = activity.last_event
     if not citations and last is not None and activity.last >= min(liveness.alarm, liveness.began + WELL_INTO):
-        citations.append(Line(last, f"rank {rank} still wrote lines while the others waited"))
+        citations.append(Line(last, absent.still_wrote(rank)))
     closed = next((e for e in activity.exits if e.was_closed), None)
     if closed is not None:
-        citations.append(Line(closed, f"rank {rank} obeyed the launcher's closing signal", observer="launcher"))
+        citations.append(Line(closed, absent.exited_on_sigterm(rank), observer="launcher"))
     return citations
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.sentences import reports as words
 from nccldoctor.diagnose.signs.framework_reports import open_reports
 from nccldoctor.events import Absence, Event
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 
 def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
@@ -28,20 +28,19 @@ def judge(facts: Facts, troubles: Iterable[Event]) -> Hypothesis | None:
     few, most = sides
     odd, rest = few[0], most[0]
     is_minority = 3 * len(odd) <= len(world) and world == odd | rest
-    doubts = [Doubt.at_most(Confidence.MEDIUM, f"only {few[1].by} says so, and no stack shows the line of code")]
+    doubts = [Doubt.at_most(Confidence.MEDIUM, words.only_this_report(few[1].by))]
     if facts.case.world_size is None:
-        doubts.append(Doubt.at_most(Confidence.LOW, "no line says how many ranks there are"))
+        doubts.append(Doubt.at_most(Confidence.LOW, words.NO_WORLD_SIZE))
     if not is_minority:
-        doubts.append(Doubt.at_most(Confidence.LOW, "neither side is a clear majority"))
+        doubts.append(Doubt.at_most(Confidence.LOW, words.NO_MAJORITY))
     return Hypothesis(
-        f"{ranks_phrase(odd).capitalize()} {verb(odd, 'waits', 'wait')} in {few[1].call}, {ranks_phrase(rest)} in {most[1].call}: "
-        "they took different branches, and each side waits for the other one",
-        [Line(e, f"{ranks_phrase(ranks)} submitted it, and the others did not") for ranks, e in sides],
+        words.branches_apart(odd, few[1].call, rest, most[1].call),
+        [Line(e, words.submitted(ranks)) for ranks, e in sides],
         doubts,
         ranks=odd if is_minority else Ranks(),
         suspects=Ranks() if is_minority else world,
         victims=rest if is_minority else Ranks(),
-        refuted_by="the same line of code on all ranks",
+        refuted_by=words.ONE_LINE_OF_CODE,
     )
 
 

@@ -1,4 +1,4 @@
-"""What other frameworks say of ranks that did not come: Horovod, JAX, XLA, HCCL, torchft, and engines that serve models.
+"""What other frameworks say of missing ranks: Horovod, JAX, XLA, HCCL, torchft, and engines that serve models.
 
 Some name the absent ranks, as Horovod's coordinator and JAX's coordination service do; an engine of vLLM only says that some worker
 has not answered.
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Line
+from nccldoctor.diagnose.sentences import reports as words
 from nccldoctor.events import Absence, Event, PeerTimeout
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import clique_devices
-from nccldoctor.words.names import ranks_phrase, verb
 
 _GAP = 4
 """Lines between two rows of one report."""
@@ -49,51 +49,23 @@ def named_ranks(reports: Iterable[Absence], world: Ranks) -> Ranks:
 
 def cite(reports: Sequence[Absence], most: int = 3) -> list[Line]:
     """The first of the reports as evidence."""
-    return [Line(e, report_words(e)) for e in reports[:most]]
-
-
-def report_words(event: Absence) -> str:
-    """One report in words: ``Horovod misses rank 2 in grad_conv4``."""
-    where = f" in {event.call}" if event.call else ""
-    if event.missing:
-        return f"{event.by} misses {ranks_phrase(event.missing)}{where}"
-    if event.reached and event.arrived == len(event.reached):
-        return (
-            f"{event.by} waits{where}, in which only {ranks_phrase(event.reached)} {verb(event.reached, 'is', 'are')}"
-        )
-    if event.what == "step":
-        who = f"rank {event.rank}" if event.rank is not None else "a process"
-        return f"{who} made no step" + (f" for {event.seconds:,} s" if event.seconds else "")
-    return f"{event.by} waits{where}"
+    return [Line(e, words.report_words(e)) for e in reports[:most]]
 
 
 def open_report_headline(reports: Sequence[Absence], world: Ranks) -> str:
-    """A headline for reports that do not tell whose fault it is; empty where there are none."""
+    """A headline for reports that do not say whose fault it is; empty where there are none."""
     if not reports:
         return ""
     first = reports[0]
     missing = named_ranks(reports, world)
     if missing:
-        return (
-            f"{first.by} misses {ranks_phrase(missing)}, {verb(missing, 'which is', 'which are')} most of the job: "
-            "ranks disagree about what to do next, and no line says which one left the others"
-        )
-    if came := devices_that_wait(reports):
-        silent = devices_not_heard_of(reports)
-        which = f"device{'s' if len(silent) > 1 else ''} {silent} did not report"
-        return f"{first.by} waits in {first.call}: device{'s' if len(came) > 1 else ''} {came} came, and {which}"
+        return words.misses_most(first.by, missing)
+    if arrived := devices_that_wait(reports):
+        return words.devices_wait(first.by, first.call, arrived, devices_not_heard_of(reports))
     if first.what == "step":
         stuck = Ranks(e.rank for e in reports if e.rank is not None)
-        who = ranks_phrase(stuck).capitalize() if stuck else "A process"
-        limit = f" for {first.seconds:,} s" if first.seconds else ""
-        return f"{who} made no step{limit}, says the watchdog of {first.by}; no line says which rank holds them up"
-    return _HEADLINES.get(first.what, "{by} waits for ranks that did not come; no line says which").format(
-        by=first.by,
-        call=f" to {first.call}" if first.call else "",
-        where=first.call or "a collective",
-        came=_came(first),
-        size=first.size,
-    )
+        return words.no_step(stuck, first.seconds, first.by)
+    return words.open_report(first)
 
 
 def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
@@ -110,30 +82,8 @@ def devices_not_heard_of(reports: Iterable[Absence]) -> Ranks:
 
 
 def devices_that_wait(reports: Sequence[Absence]) -> Ranks:
-    """The devices of such a clique that came."""
+    """The devices of such a clique that arrived."""
     return Ranks(r for e in reports for r in e.reached) if devices_not_heard_of(reports) else Ranks()
-
-
-_HEADLINES = {
-    "answer": "The engine of {by} waits for an answer of its workers{call}; no line says which worker is late, or why",
-    "tokens": "The engine of {by} has requests and makes no token; no line says which worker holds it up",
-    "collective": "{by} waits in {where}: {came}",
-    "barrier": "{by} waits at barrier {where}: {came}",
-    "device": "{by} gave up on a device whose work did not end: it waits for a peer, or its kernel hangs; no line says which",
-    "leader": "A task lost the {where} of {by}: task 0, which runs it, ended or was restarted, or the network to it failed",
-    "quorum": "{by} waits for a quorum: {came} that it needs; no line says which replica groups are missing",
-    "set-up": "The job never came up: {by} waited for processes that did not join; no line says which",
-}
-
-
-def _came(event: Absence) -> str:
-    if event.is_unfinished:
-        return f"all {event.size} came and it did not end; no line says which one holds it up"
-    counted = event.arrived is not None and event.size is not None
-    came = f"{event.arrived} of {event.size} came" if counted else "not all came"
-    if event.size is None and event.reached:
-        came = f"{ranks_phrase(event.reached)} came"
-    return came if event.what == "quorum" else f"{came}; no line says which did not"
 
 
 def peer_headline(facts: Facts) -> str:
@@ -142,13 +92,7 @@ def peer_headline(facts: Facts) -> str:
     if not waits:
         return ""
     first = next((e for e in waits if e.peer is not None), waits[0])
-    who = f"Rank {first.rank}" if first.rank is not None else "A rank"
-    who += f" (device {first.device} of its node)" if first.rank is None and first.device is not None else ""
-    call = f" in {first.op}" if first.op else ""
-    if first.peer is None:
-        return f"{who} gave up on a call{call} of HCCL; no line says which rank it waited for"
-    group = f"group {first.group}" if first.group is not None else "its group"
-    return f"{who} waited in vain for rank {first.peer} of {group}{call}; that rank may wait for another one itself"
+    return words.peer_timed_out(first)
 
 
 def end_of_chain(facts: Facts) -> tuple[Ranks, list[PeerTimeout]]:

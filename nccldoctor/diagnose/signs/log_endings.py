@@ -1,10 +1,12 @@
-"""Logs that end in trouble although nobody in them complains of a call."""
+"""Logs that end in trouble although no rank in them complains of a call."""
 
 from __future__ import annotations
 
 from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
+from nccldoctor.diagnose.sentences import trouble
+from nccldoctor.diagnose.sentences.headline import sentence
 from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
 from nccldoctor.events import (
     Event,
@@ -35,35 +37,34 @@ def find_broken_end(facts: Facts) -> tuple[str, list[Citation]]:
     """
     if has_clean_end(facts):
         return "", []
-    for words, found in (
-        ("A process aborted", [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
+    for says, found in (
+        (trouble.ABORTED, [t for t in facts.case.of(TearDown) if t.what in ABORTS]),
         (
-            "The workers failed, and the launcher could not restart them: their rendezvous was closed by then",
+            trouble.RENDEZVOUS_CLOSED,
             closed_after_an_attempt(facts),
         ),
         (
-            "A process raised an exception whose name is cut off",
+            trouble.EXCEPTION_CUT,
             [e for e in facts.case.of(ExceptionRaised) if _is_cut_traceback(facts, e)],
         ),
         (
-            "The launcher lost the store of its rendezvous while the job ran: the agent that hosts it, on the host of the "
-            "rendezvous endpoint, went away or cannot be reached",
+            trouble.AGENT_LOST,
             [e for e in facts.case.of(RendezvousError) if e.what == "store-lost"],
         ),
         _outside_signal(facts),
-        ("The launcher lost its rendezvous and closed its workers", _rendezvous_errors(facts)),
+        (trouble.RENDEZVOUS_LOST, _rendezvous_errors(facts)),
         (_broken_connection(facts), list(facts.case.of(SocketError))),
-        ("The scheduler cancelled the job", [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
-        ("The scheduler records that the job failed", [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
+        (trouble.CANCELLED, [e for e in facts.case.of(SchedulerEvent) if e.what == "cancelled"]),
+        (trouble.JOB_FAILED, [e for e in facts.case.of(SchedulerEvent) if e.what == "failed"]),
         (
-            "A call of NCCL failed",
+            trouble.NCCL_FAILED,
             [e for e in facts.case.events[-1:] if isinstance(e, Note) and e.what == "nccl-trail"],
         ),
         lost_store(facts),
     ):
         if found:
             lines: list[Event] = [*found[:MOST]]
-            return words, [Line(e, words.lower()) for e in lines]
+            return says, [Line(e, sentence(says)) for e in lines]
     return "", []
 
 
@@ -71,20 +72,17 @@ def _outside_signal(facts: Facts) -> tuple[str, list[TearDown]]:
     """What to say of a launcher that a signal told to stop, with its lines."""
     told = [t for t in facts.case.of(TearDown) if t.what == "death-signal"]
     signal = next((t.detail for t in told), "")
-    sender = _SENDERS.get(signal, "from a scheduler, another program or a person")
-    return f"The launcher was told from outside to stop ({signal or 'a signal'}, {sender})", told
-
-
-_SENDERS = {"SIGHUP": "its terminal or ssh session was closed", "SIGINT": "from a person"}
+    return trouble.outside_signal(signal), told
 
 
 def _broken_connection(facts: Facts) -> str:
     host, _ = closed_by(facts)
     if host:
-        return f"A connection between processes broke: {host} closed it"
+        return trouble.closed_from(host)
     first = next((e for e in facts.case.of(SocketError) if e.rank is None and e.host and e.pid is not None), None)
-    met = f": {first.host} (pid {first.pid}) met {first.message[:80]!r}" if first is not None else ""
-    return f"A connection between processes broke{met}"
+    if first is None:
+        return trouble.connection_met(None, None, "")
+    return trouble.connection_met(first.host, first.pid, first.message[:80])
 
 
 def closed_after_an_attempt(facts: Facts) -> list[RendezvousError]:

@@ -6,10 +6,10 @@ Example: rank 1 prints ``Connection closed by remote peer node9<44012>``. Nothin
 from __future__ import annotations
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.diagnose.sentences.trouble import store_lost
 from nccldoctor.events import CommInit, SocketError, StoreError
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
 
 _BROKEN = ("closed", "reset")
 
@@ -32,9 +32,5 @@ def lost_store(facts: Facts) -> tuple[str, list[StoreError]]:
     if not lost:
         return "", []
     ranks = Ranks(e.rank for e in lost if e.rank is not None)
-    who = ranks_phrase(ranks).capitalize() if ranks else "Processes"
     address = next((e.address for e in lost if e.address), None)
-    return (
-        f"{who} lost the store{f' at {address}' if address else ''}: the process that serves it ended or cannot be reached",
-        lost,
-    )
+    return store_lost(ranks, address), lost

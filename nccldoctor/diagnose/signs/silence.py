@@ -16,6 +16,7 @@ from nccldoctor.align.liveness import is_manual_dump
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line
+from nccldoctor.diagnose.sentences import absent
 from nccldoctor.events import CollectiveMismatch, DumpNote, Event, ExceptionRaised, SocketError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_gloo_timeout, is_lost_connection
@@ -104,7 +105,7 @@ def show_lost_connections(facts: Facts, gone: Ranks) -> list[Citation]:
     first = next(lost, None)
     if first is None or not has_connection_broken_first(facts):
         return []
-    return [Line(first, f"rank {first.rank} lost its connection to a peer")]
+    return [Line(first, absent.lost_connection(first.rank))]
 
 
 def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
@@ -116,7 +117,7 @@ def show_kept_connections(facts: Facts, call: StuckCall) -> list[Citation]:
     first = next(timeouts, None)
     if first is None or has_connection_broken_first(facts):
         return []
-    return [Line(first, f"rank {first.rank} waited until the limit, and its connections did not break")]
+    return [Line(first, absent.kept_connections(first.rank))]
 
 
 def has_dumped_while_stalled(facts: Facts) -> bool:

@@ -11,17 +11,21 @@ from nccldoctor.align.stack_activity import activity_of, hooks_of, is_waiting, p
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.standing.stances import Posture, Stance
 from nccldoctor.diagnose.citations import Line
+from nccldoctor.diagnose.sentences import stacks
+from nccldoctor.diagnose.sentences.absent import no_answer
+from nccldoctor.diagnose.sentences.doing import NO_PYTHON_FRAME, ongoing
+from nccldoctor.diagnose.sentences.who import who as named
 from nccldoctor.events import ExceptionRaised, Note, Phase, Stack
+from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost, parse_frame
-from nccldoctor.words.names import ranks_phrase
 
-BLOCKED = frozenset({"stands in a debugger", "waits for input", "waits for a file lock", "sleeps"})
-"""What a rank does that ends by itself hardly ever, or not soon."""
+BLOCKED = frozenset({"is in a debugger", "waits for input", "waits for a file lock", "sleeps"})
+"""Activities that hardly ever end by themselves, or not soon."""
 
-ASKS_A_PERSON = frozenset({"stands in a debugger", "waits for input"})
-"""What a rank does that ends only when a person answers."""
+ASKS_A_PERSON = frozenset({"is in a debugger", "waits for input"})
+"""Activities that end only when a person answers."""
 
 RARE = ASKS_A_PERSON | {
     *(
@@ -33,7 +37,7 @@ RARE = ASKS_A_PERSON | {
         "builds an extension",
     ),
 }
-"""What a rank does not do in every step: one that is late in each step is not caught in it twice."""
+"""Activities that are not part of every step: a rank that is late in each step is not caught in one twice."""
 
 MOST = 3
 """Ranks that are cited."""
@@ -87,41 +91,42 @@ def _has_ended(facts: Facts) -> bool:
     return bool(done) and (len(ranks) == 0 or facts.liveness.logged <= frozenset(ranks))
 
 
-def who(stances: Sequence[Stance]) -> str:
-    """``ranks 0-2``; processes whose rank is not known by pid and host."""
-    ranks = Ranks(s.rank for s in stances if s.rank is not None)
+def who(case: Case, stances: Sequence[Stance]) -> str:
+    """``ranks 0-2``; processes of unknown rank by pid and host."""
+    ranks = known_ranks(stances)
     if ranks or not stances:
-        return ranks_phrase(ranks)
+        return named(case, ranks)
     event = stances[0].event
     host = f" on {event.host}" if event.host else ""
     more = f" and {len(stances) - 1} more" if len(stances) > 1 else ""
     return (f"process {event.pid}{host}" if event.pid is not None else f"the process of {event.place.path}") + more
 
 
-def waits_in(stances: Sequence[Stance], *, many: bool = False) -> str:
-    """What most of the waiting ranks stand in: ``stands in all_reduce, called in sync_gradients (train.py:79)``."""
-    stands = "stand" if many or len(stances) > 1 else "stands"
+def known_ranks(stances: Sequence[Stance]) -> Ranks:
+    """The ranks of the processes, as far as they are known."""
+    return Ranks(s.rank for s in stances if s.rank is not None)
+
+
+def waits_in(stances: Sequence[Stance]) -> str:
+    """What most of the waiting ranks are in: ``all_reduce (called in sync_gradients (train.py:79))``."""
     op, place = Counter(s.call for s in stances).most_common(1)[0][0]
-    called = _short(place)
-    called += _in_framework(next(s for s in stances if s.call == (op, place))) if called else ""
-    if not op:
-        return f"{stands} in {called or 'a wait for others'}"
+    at = _short(place)
+    at += _in_framework(next(s for s in stances if s.call == (op, place))) if at else ""
     if op == "backward":
-        return f"{stands} in the backward pass" + (f" of {called}" if called else "")
-    return f"{stands} in {op}" + ("" if not called or called.startswith(f"{op} (") else f", called in {called}")
+        return "the backward pass" + (f" of {at}" if at else "")
+    if not op:
+        return at or "a call of other ranks"
+    return op if not at or at.startswith(f"{op} (") else f"{op}, called in {at}"
 
 
 def what_it_does(stances: Sequence[Stance]) -> str:
-    """What the named ranks do, of the first of them: ``stands in next_batch (data.py:34) and waits for the data loader``."""
+    """What the first of the named ranks does: ``in next_batch (data.py:34), waiting for the data loader``."""
     first = stances[0]
-    many = len(stances) > 1
     if first.posture.is_gone:
-        return f"{'are' if many else 'is'} {first.words.removeprefix('is ')}"
-    if first.posture is Posture.LEAVING:
-        return f"{'have' if many else 'has'} left the loop"
+        return first.words.removeprefix("is ")
     place = _short(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
-    at = f"{'stand' if many else 'stands'} in {place or 'code of its own'}{_in_framework(first) if first.place else ''}"
-    return f"{at} ({first.words})" if first.words and not many else at
+    at = f"in {place}{_in_framework(first) if first.place else ''}" if place else NO_PYTHON_FRAME
+    return f"{at}, {ongoing(first.words)}" if first.words and len(stances) == 1 else at
 
 
 def _in_framework(stance: Stance) -> str:
@@ -135,20 +140,16 @@ def _short(place: str) -> str:
 def where_they_stand(facts: Facts) -> str:
     """What the first process does that was looked at, where nothing shows more.
 
-    Example: ``Process 41 stands in next_batch (data.py:34) (waits for the data loader); nothing shows whether it still moves``.
+    Example: ``Process 41 is in next_batch (data.py:34), waiting for the data loader, but we can't say if it's moving.``
     """
     stances = list(facts.looks.newest.values())
     if not stances:
-        return (
-            "There is not enough to judge: stacks show where a process stands, and nothing shows whether it still moves"
-        )
+        return stacks.NO_STACKS
     first = next((s for s in stances if s.posture.is_wait), stances[0])
-    does = waits_in([first]) if first.posture.is_wait else what_it_does([first])
+    waiting = first.posture.is_wait
+    does = f"waiting in {waits_in([first])}" if waiting else what_it_does([first])
     call = _call_of_another_thread(facts, first) if first.posture is Posture.BACKWARD else ""
-    does += f"; a thread of it {call}" if call else ""
-    others = "; the other ranks left no stack" if len(stances) == 1 and first.posture.is_wait else ""
-    text = f"{who([first])} {does}{others}; nothing shows whether it still moves"
-    return text[0].upper() + text[1:]
+    return stacks.only_place(who(facts.case, [first]), does, call, is_alone=len(stances) == 1 and waiting)
 
 
 def _call_of_another_thread(facts: Facts, stance: Stance) -> str:
@@ -168,11 +169,17 @@ def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
     for stance in stances[:MOST]:
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
             says = (activity_of(seen.frames) if isinstance(seen, Stack) else "") or ""
-            at = innermost(seen.frames) if isinstance(seen, Stack) else f"is {seen.state}"
-            name = who([stance])
-            text = f"{name} {says or ('stands in ' + at if isinstance(seen, Stack) else at)}"
+            at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
+            text = stacks.seen(_name(stance), ongoing(says) or at)
             lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
     return lines
+
+
+def _name(stance: Stance) -> str:
+    if stance.rank is not None:
+        return f"rank {stance.rank}"
+    pid = stance.event.pid
+    return f"process {pid}" if pid is not None else f"the process of {stance.event.place.path}"
 
 
 def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
@@ -180,7 +187,7 @@ def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     if not any("data loader" in s.words for s in culprits):
         return []
     busy = [h for h in facts.looks.helpers if not is_waiting(h.frames) and not _is_idle(h)]
-    return [Line(h, f"worker process {h.pid} stands in {innermost(h.frames)}", observer="stack") for h in busy[:MOST]]
+    return [Line(h, stacks.worker_busy(h.pid, innermost(h.frames)), observer="stack") for h in busy[:MOST]]
 
 
 def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
@@ -189,7 +196,7 @@ def show_asked_in_vain(facts: Facts, ranks: Ranks) -> list[Line]:
     if len(asked) < len(ranks):
         return []
     notes = [asked[rank] for rank in list(ranks)[:MOST]]
-    return [Line(e, f"rank {e.rank} did not answer: {e.detail}", observer="debug server") for e in notes]
+    return [Line(e, no_answer(e.rank, e.detail), observer="debug server") for e in notes]
 
 
 def _is_idle(helper: Stack) -> bool:

@@ -221,7 +221,7 @@ def test_files_named_by_pid_get_their_ranks_from_the_log(tmp_path: Path, table: 
     (tmp_path / "train.log").write_text("\n".join([*lines, ""]))
     incident = nccldoctor.analyze(tmp_path)
     assert told(incident)[:2] == ("not-arrived", "1")
-    assert any("worker process 377" in item.says for item in incident.verdict.evidence)
+    assert any("Worker process 377" in item.says for item in incident.verdict.evidence)
 
 
 def test_a_pid_without_a_rank_is_named_as_a_process(tmp_path: Path) -> None:
@@ -266,10 +266,10 @@ ENGINE = (
     [
         (
             ("wait (threading.py:302)", "get (queue.py:170)", "__next__ (mt/data/iterators.py:64)"),
-            "(waits for the data loader)",
+            "waiting for the data loader",
         ),
-        ((*BACKWARD[:2], "main (job.py:88)"), "a thread of it waits for a peer in all_gather_into_tensor"),
-        (WAITS, "stands in all_reduce, called in sync (job.py:40); the other ranks left no stack"),
+        ((*BACKWARD[:2], "main (job.py:88)"), "one of its threads waits for a peer in all_gather_into_tensor"),
+        (WAITS, "is waiting in all_reduce, called in sync (job.py:40)"),
     ],
 )
 def test_one_stack_says_where_its_process_stands(tmp_path: Path, frames: tuple[str, ...], says: str) -> None:
@@ -293,12 +293,13 @@ def test_a_stack_that_quotes_source_and_locals_is_no_source_and_no_configuration
         (42, 'job.py", line 11, in read_rows'),
     ):
         (tmp_path / f"stack.{pid}.txt").write_text(of_pystack(pid, main, last))
-    assert "Process 42 stands in read_rows (job.py:11)" in nccldoctor.analyze(tmp_path).verdict.headline
+    assert "Process 42 is in read_rows (job.py:11)" in nccldoctor.analyze(tmp_path).verdict.headline
 
 
 def test_the_python_call_names_a_native_wait(tmp_path: Path) -> None:
     native = ("c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >) (libtorch_cpu.so)", *WAITS)
     look(tmp_path / "stacks", native, native, READS, native)
     assert (
-        "ranks 0-1, 3 stand in all_reduce, called in sync (job.py:40)" in nccldoctor.analyze(tmp_path).verdict.headline
+        "all_reduce, called in sync (job.py:40), where ranks 0-1, 3 wait"
+        in nccldoctor.analyze(tmp_path).verdict.headline
     )

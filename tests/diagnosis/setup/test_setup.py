@@ -27,7 +27,7 @@ def test_who_did_not_join_is_named(scenario: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_the_headline_begins_with_who_did_not_start(seed: int) -> None:
     ruling = play("silent_start", seed)
-    words = rf"Rank {ruling.ranks} (?:never started|is not seen to start) a communicator of \d+ ranks; \d+ others did"
+    words = rf"Rank {ruling.ranks} (?:\(.*?\) )?(?:probably )?never joined the \d+-rank communicator; the other \d+ are stuck in init\."
     assert re.match(words, ruling.verdict["headline"]), str(ruling)
 
 
@@ -194,13 +194,13 @@ LOST = (
 @pytest.mark.parametrize(
     ("text", "headline"),
     [
-        (IN_USE, "The job never came up: port 29500 is already in use"),
-        (LISTENS_NOT, "The job never came up: no line says which rank did not join"),
-        (REFUSED.format(r=3), "The job never came up: the store at node0:29500 could not be reached"),
+        (IN_USE, "The job never got through init: port 29500 is already in use."),
+        (LISTENS_NOT, "The job never got through init: at least one rank never joined, and no log names it."),
+        (REFUSED.format(r=3), "The job never got through init: the store at node0:29500 was unreachable."),
         (
             REFUSED.format(r=3).replace("node0", "0.104.99.143"),
-            "The job never came up: the store at 0.104.99.143:29500 could not be reached: an address that no host has: a host name that "
-            "is a bare number is read as one",
+            "The job never got through init: the store at 0.104.99.143:29500 was unreachable (not the address of any host; a host name "
+            "that is a bare number turns into one).",
         ),
     ],
     ids=["in-use", "not-listening", "not-reached", "no-address"],
@@ -221,7 +221,7 @@ def test_a_store_that_was_lost_is_named_with_its_address() -> None:
     ruling = read({"train.log": "".join(LOST.format(r=r, n=r // 4) for r in (5, 9))})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
     assert ruling.verdict["headline"].startswith(
-        "Ranks 5, 9 lost the store at node0:29500: the process that serves it ended"
+        "Ranks 5, 9 lost the store at node0:29500: the process that serves it exited"
     )
 
 
@@ -240,9 +240,7 @@ def test_an_agent_that_lost_its_store_while_it_ran_had_come_up() -> None:
     )
     ruling = read({"agent.log": error})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
-    assert ruling.verdict["headline"].startswith(
-        "The launcher lost the store of its rendezvous while the job ran: the agent that hosts"
-    )
+    assert ruling.verdict["headline"].startswith("The launcher lost the store of its rendezvous: the agent on")
     other = read({"agent.log": error.replace("RendezvousConnectionError", "RendezvousStateError")})
     assert "lost the store" not in other.verdict["headline"], str(other)
 

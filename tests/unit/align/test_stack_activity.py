@@ -85,7 +85,7 @@ BUSY = [
     (("_wait (subprocess.py:2053)", "f (/t/a.py:1)"), "waits for a child process"),
     (("compile_fx_inner (torch/_inductor/compile_fx.py:600)", "_fn (torch/_dynamo/eval_frame.py:5)"), "compiles"),
     (("acquire (/v/site-packages/filelock/_api.py:312)", "load_dataset (datasets/load.py:2)"), "waits for a file lock"),
-    (("interaction (pdb.py:362)", "user_line (pdb.py:3)"), "stands in a debugger"),
+    (("interaction (pdb.py:362)", "user_line (pdb.py:3)"), "is in a debugger"),
     (("_engine_run_backward (torch/autograd/graph.py:824)",), "runs the backward pass"),
     (("cudaEventDestroy (libcudart.so.12)", "f (/t/a.py:3)"), "is inside the driver (cudaEventDestroy)"),
     (("evaluate (/t/trainer.py:9)",), "evaluates"),

@@ -27,12 +27,12 @@ def verdict_of(*recorded_ranks: RecordedRank, logs: tuple[Log, ...] = ()) -> Fin
 @pytest.mark.parametrize(
     ("kinds", "words"),
     [
-        ((), "No file was found"),
-        ((SourceKind.EMPTY, SourceKind.EMPTY), "Empty: the 2 files read hold nothing"),
-        ((SourceKind.EMPTY,), "Empty: the 1 file read holds nothing"),
-        ((SourceKind.UNKNOWN,), "Unknown format: nothing in the 1 file read"),
+        ((), "No files found"),
+        ((SourceKind.EMPTY, SourceKind.EMPTY), "All 2 files are empty."),
+        ((SourceKind.EMPTY,), "The one file given is empty."),
+        ((SourceKind.UNKNOWN,), "Unknown format: 1 file checked"),
         ((SourceKind.UNREADABLE, SourceKind.EMPTY), "Unknown format"),
-        ((SourceKind.LOG, SourceKind.UNKNOWN), "Not enough data: no line"),
+        ((SourceKind.LOG, SourceKind.UNKNOWN), "Not enough data: 2 files checked"),
     ],
 )
 def test_why_files_tell_nothing(kinds: tuple[SourceKind, ...], words: str) -> None:
@@ -41,8 +41,8 @@ def test_why_files_tell_nothing(kinds: tuple[SourceKind, ...], words: str) -> No
 
 def test_a_file_of_which_nothing_is_left_is_not_called_missing() -> None:
     damaged = Gap("a.log.bz2", "damaged (EOFError): what came before it was read", lost=True)
-    assert describe_no_data((), (damaged,)).startswith("Nothing could be read: a.log.bz2 is damaged")
-    assert describe_no_data((), (Gap(".git", "hidden, skipped"),)).startswith("No file was found")
+    assert describe_no_data((), (damaged,)).startswith("Nothing was readable: a.log.bz2 is damaged")
+    assert describe_no_data((), (Gap(".git", "hidden, skipped"),)).startswith("No files found")
 
 
 def test_a_log_that_says_nothing_is_not_enough() -> None:

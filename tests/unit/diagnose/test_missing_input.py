@@ -58,7 +58,7 @@ def test_whole_files_give_high_confidence() -> None:
 def test_a_loss_that_could_refute_it(gap: Gap, why: str) -> None:
     found = stuck(gap)
     assert found.confidence is Confidence.MEDIUM, why
-    assert f"what is lost of {gap.what} ({CUT})" in found.doubts[0].says
+    assert f"missing part of {gap.what} ({CUT})" in found.doubts[0].says
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_loss_that_could_refute_it(gap: Gap, why: str) -> None:
 def test_a_loss_that_could_not(gap: Gap, why: str) -> None:
     found = stuck(gap)
     assert found.confidence is Confidence.HIGH, why
-    assert not any("what is lost" in doubt.says for doubt in found.doubts)
+    assert not any("missing part" in doubt.says for doubt in found.doubts)
 
 
 def test_a_file_of_nobody_that_reaches_beyond_the_alarm() -> None:

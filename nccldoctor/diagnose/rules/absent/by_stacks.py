@@ -19,16 +19,17 @@ from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences import stacks
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import where_ranks_stand as where
 from nccldoctor.events import ProcessState
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
-
-REFUTED_BY = "a step that was logged after the looks, or a later look with other ranks outside"
 
 
-@rule(CauseClass.FROZEN, refuted_by="a later look at which the process runs", before=CauseClass.INIT)
+@rule(CauseClass.FROZEN, refuted_by=stacks.RUNS_LATER, before=CauseClass.INIT)
 def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The processes that are stopped or gone while others wait."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -38,7 +39,7 @@ def judge_process(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _outside(facts, replace(standing, outside=gone)) if gone and standing.waiting else None
 
 
-@rule(CauseClass.EXTRA_CALL, refuted_by=REFUTED_BY, before=CauseClass.INIT)
+@rule(CauseClass.EXTRA_CALL, refuted_by=stacks.LATER_LOOK, before=CauseClass.INIT)
 def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few that make a group while most wait in a call: ranks 0-1 in ``new_group``, 2-5 in ``all_reduce``."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -48,7 +49,7 @@ def judge_group_of_few(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _apart(facts, standing) if makes else None
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by=REFUTED_BY)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=stacks.LATER_LOOK)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks outside; else those apart, else those without a stack, else nobody where all are in one call."""
     if not where.is_all_there_is(facts, stall) or where.has_gone_on_after(facts):
@@ -66,7 +67,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return _silent(facts, standing) or _all_inside(facts, standing)
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by="a later look with other ranks outside", before=CauseClass.UNDETERMINED)
+@rule(CauseClass.NOT_ARRIVED, refuted_by=stacks.OTHERS_OUTSIDE, before=CauseClass.UNDETERMINED)
 def judge_before_alarm(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks outside, where peers gave up after the looks and no line names their call."""
     if not where.was_taken_before_alarm(facts, stall):
@@ -84,22 +85,30 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
     """The ranks outside the call of their peers."""
     culprits = standing.outside
     cause = _cause(standing, culprits)
-    moved = any(facts.looks.has_moved(s.process) for s in culprits)
-    doing = where.what_it_does(culprits)
-    tail = ", and it moved between the looks: it works" if moved and len(culprits) == 1 else ""
-    ranks = _known_ranks(culprits)
-    waits = where.waits_in(standing.waiting)
-    headline = f"{where.who(culprits).capitalize()} {doing}, while {where.who(standing.waiting)} {waits}{tail}"
+    ranks = where.known_ranks(culprits)
     return Hypothesis(
-        headline,
+        _headline(facts, standing, culprits),
         [*where.show(facts, culprits), *where.show(facts, standing.waiting)[:4], *where.show_helpers(facts, culprits)],
         tuple(_doubts_of_outside(facts, standing, culprits)),
         ranks=ranks,
-        suspects=_known_ranks(standing.unclear) - ranks,
+        suspects=where.known_ranks(standing.unclear) - ranks,
         stalled=_stalled(standing.waiting, ranks),
-        victims=_known_ranks(standing.waiting),
+        victims=where.known_ranks(standing.waiting),
         cause=cause,
     )
+
+
+def _headline(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Headline:
+    """Who is not in the call of its peers, where it is instead, and who waits."""
+    name, many = where.who(facts.case, culprits), len(culprits) > 1
+    does, wait = where.what_it_does(culprits), where.waits_in(standing.waiting)
+    peers, are_many = where.who(facts.case, standing.waiting), len(standing.waiting) > 1
+    if culprits[0].posture.is_gone:
+        return stacks.gone(name, many=many, state=does, waiting=peers, are_many=are_many, wait=wait)
+    if culprits[0].posture is Posture.LEAVING:
+        return stacks.left_loop(name, many=many, waiting=peers, are_many=are_many, wait=wait)
+    moved = any(facts.looks.has_moved(s.process) for s in culprits)
+    return stacks.outside(name, many=many, doing=does, moved=moved, waiting=peers, are_many=are_many, wait=wait)
 
 
 def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
@@ -115,28 +124,28 @@ def _cause(standing: Standing, culprits: Sequence[Stance]) -> CauseClass:
 
 def _doubts_of_outside(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Iterator[Doubt]:
     """Stacks show where ranks stand, not which call they are in, nor that they stay there."""
-    yield Doubt("stacks do not number the calls", cause=Confidence.MEDIUM)
+    yield Doubt(doubts_of.NO_CALL_NUMBERS, cause=Confidence.MEDIUM)
     if standing.is_guessed:
-        yield Doubt.at_most(Confidence.LOW, "no frame shows a wait: most ranks stand idle at one line")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_WAIT_FRAME)
     if facts.looks.interrupted:
-        yield Doubt.at_most(Confidence.MEDIUM, "only the tracebacks of the Ctrl-C show where the ranks stood")
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CTRL_C_ONLY)
     if any(s.rank is None for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, "nothing says which rank the process is")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.PROCESS_RANK_UNKNOWN)
     if where.has_stopped(facts) or all(s.posture.is_gone for s in culprits):
         return
     if any(facts.looks.has_moved(s.process) for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, "it moved between the looks, and no log shows that steps have stopped")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.MOVED)
     elif len(facts.looks.all) > 1:
         yield from _doubts_of_unmoved(facts, standing, culprits)
     else:
         blocked = all(s.words in where.BLOCKED for s in culprits)
         most = Confidence.MEDIUM if blocked else Confidence.LOW
-        yield Doubt.at_most(most, "the job was looked at once, and one that goes on may look the same")
+        yield Doubt.at_most(most, doubts_of.ONE_SNAPSHOT)
 
 
 def _is_everyone_clear(facts: Facts, standing: Standing) -> bool:
     """True when each rank stood at one place at every look: in the call, or outside it."""
-    seen = _known_ranks(standing.waiting) | _known_ranks(standing.outside)
+    seen = where.known_ranks(standing.waiting) | where.known_ranks(standing.outside)
     return _is_unmoved(facts, standing) and frozenset(facts.case.world) <= seen
 
 
@@ -146,37 +155,35 @@ def _doubts_of_unmoved(facts: Facts, standing: Standing, culprits: Sequence[Stan
     Example: of each second rank 1 computes 0.8 s and its peers wait for it. A prompt that two looks show ends by nobody's work.
     """
     if facts.looks.steps and not all(s.words in where.RARE for s in culprits):
-        yield Doubt.at_most(Confidence.LOW, "no time shows whether the steps in the logs stopped before the looks")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.STEPS_UNDATED)
     elif not all(s.words in where.ASKS_A_PERSON for s in culprits):
         known = Confidence.HIGH if _is_everyone_clear(facts, standing) else Confidence.MEDIUM
-        yield Doubt("no log shows that steps have stopped", known, Confidence.MEDIUM)
+        yield Doubt(doubts_of.STEPS_MAY_CONTINUE, known, Confidence.MEDIUM)
 
 
 def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     """Doubts where every rank that was looked at waits."""
     lasts = where.has_stopped(facts) or _is_unmoved(facts, standing)
     if not lasts:
-        yield Doubt.at_most(Confidence.LOW, "one look does not show that the wait lasts")
-    yield Doubt.at_most(Confidence.MEDIUM, "stacks do not number the calls")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.WAIT_MAY_END)
+    yield Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_CALL_NUMBERS)
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:
     """A few ranks wait in a different call from most: neither call can end."""
     few = list(standing.apart)
     most = [s for s in standing.waiting if s not in few and s.path]
-    ranks = _known_ranks(few)
+    ranks = where.known_ranks(few)
     cause = where.mismatch(few[0], most[0])
-    headline = (
-        f"{where.who(few).capitalize()} {where.waits_in(few)}, while {where.who(most)} {where.waits_in(most)}:"
-        " they wait for each other"
-    )
     return Hypothesis(
-        headline,
+        stacks.two_calls(
+            where.who(facts.case, few), where.waits_in(few), where.who(facts.case, most), where.waits_in(most)
+        ),
         [*where.show(facts, few), *where.show(facts, most)[:4]],
         tuple(_doubts_of_all(facts, standing)),
         ranks=ranks,
         stalled=_stalled(most, ranks),
-        victims=_known_ranks(most),
+        victims=where.known_ranks(most),
         cause=cause,
     )
 
@@ -187,23 +194,27 @@ def _silent(facts: Facts, standing: Standing) -> Hypothesis | None:
     if not silent or 3 * len(silent) > len(facts.case.world) or facts.case.world_size is None:
         return None
     setting_up = all(s.posture is Posture.SET_UP for s in standing.waiting)
-    waits = f"{where.who(standing.waiting)} {where.waits_in(standing.waiting)}"
     asked = where.show_asked_in_vain(facts, silent)
-    lacks = "did not answer the debug server" if asked else "left no stack"
     doubt = (
-        Doubt.at_most(Confidence.MEDIUM, "the network may have kept the debug server from it")
+        Doubt.at_most(Confidence.MEDIUM, doubts_of.DEBUG_SERVER_LINK)
         if asked
-        else Doubt.at_most(Confidence.LOW, "its stack may only not have been collected")
+        else Doubt.at_most(Confidence.LOW, doubts_of.STACK_UNCOLLECTED)
     )
     return Hypothesis(
-        f"{ranks_phrase(silent).capitalize()} {lacks}, while all others wait: {waits}",
+        stacks.no_stack(
+            who(facts.case, silent),
+            asked=bool(asked),
+            waiting=where.who(facts.case, standing.waiting),
+            are_many=len(standing.waiting) > 1,
+            wait=where.waits_in(standing.waiting),
+        ),
         [*asked, *where.show(facts, standing.waiting)[:6]],
         (doubt, *(_doubts_of_all(facts, standing) if asked else ())),
         ranks=silent,
         stalled=_stalled(standing.waiting, silent),
-        victims=_known_ranks(standing.waiting),
+        victims=where.known_ranks(standing.waiting),
         cause=CauseClass.INIT if setting_up else CauseClass.FROZEN,
-        refuted_by="a stack of that rank inside the call",
+        refuted_by=stacks.STACK_INSIDE,
     )
 
 
@@ -213,44 +224,37 @@ def _all_inside(facts: Facts, standing: Standing) -> Hypothesis | None:
     calls = {s.call for s in waiting if s.path}
     if len(waiting) < 2 or len(calls) > 1 or standing.is_guessed or standing.silent:
         return None
-    ranks = _known_ranks(waiting)
+    ranks = where.known_ranks(waiting)
     setting_up = all(s.posture is Posture.SET_UP for s in waiting)
     return Hypothesis(
-        f"{where.who(waiting).capitalize()} all {where.waits_in(waiting, many=True)}, and nobody stands elsewhere",
+        stacks.all_wait(where.who(facts.case, waiting), where.waits_in(waiting)),
         where.show(facts, waiting)[:6],
         tuple(_doubts_of_all(facts, standing)),
         stalled=_stalled(waiting, Ranks()),
         victims=ranks,
         cause=CauseClass.INIT if setting_up else CauseClass.UNFINISHED,
-        refuted_by="a rank that stands elsewhere, or a step that was logged after the looks",
+        refuted_by=stacks.ONE_ELSEWHERE,
     )
-
-
-def _known_ranks(stances: Sequence[Stance]) -> Ranks:
-    return Ranks(s.rank for s in stances if s.rank is not None)
 
 
 def _stalled(waiting: Sequence[Stance], missing: Ranks) -> Stalled | None:
     ops = Counter(s.op for s in waiting if s.op)
-    return Stalled(ops.most_common(1)[0][0], None, entered=_known_ranks(waiting), missing=missing) if ops else None
+    return Stalled(ops.most_common(1)[0][0], None, entered=where.known_ranks(waiting), missing=missing) if ops else None
 
 
-@rule(CauseClass.NONE, refuted_by="a look at which the same ranks still wait", before=CauseClass.FROZEN)
+@rule(CauseClass.NONE, refuted_by=stacks.STILL_WAITING, before=CauseClass.FROZEN)
 def judge_running(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job goes on: steps follow the first look, or every wait of that look has ended."""
     if not where.is_all_there_is(facts, stall) or not where.has_gone_on_after(facts):
         return None
     steps = facts.looks.later_steps
     writers = Ranks(e.rank for e in steps if e.rank is not None)
-    cited: list[Citation] = [Line(e, "a step after the first look") for e in steps[-3:]]
+    cited: list[Citation] = [Line(e, stacks.STEP_AFTER) for e in steps[-3:]]
     cited += where.show(facts, list(facts.looks.newest.values()))[: 2 if steps else 6]
-    says = f"{ranks_phrase(writers)} {verb(writers, 'logs', 'log')} steps" if writers else "steps are logged"
-    headline = (
-        f"The job goes on: {says} after it was looked at" if steps else "The job goes on: all waits ended between looks"
-    )
+    headline = stacks.still_running(writers, has_steps=bool(steps))
     whole = bool(steps) and frozenset(facts.case.world) <= frozenset(writers)
     stopped = any(s.posture.is_gone for s in facts.looks.newest.values())
     if stopped or any(e.state == "stopped" for e in facts.case.of(ProcessState)):
         return None
-    doubts = () if whole else (Doubt.at_most(Confidence.LOW, "not every rank is shown to go on"),)
-    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, "it may have stopped since")))
+    doubts = () if whole else (Doubt.at_most(Confidence.LOW, doubts_of.NOT_ALL_LOG),)
+    return Hypothesis(headline, cited, (*doubts, Doubt.at_most(Confidence.MEDIUM, doubts_of.MAY_HAVE_STOPPED)))

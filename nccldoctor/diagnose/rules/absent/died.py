@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nccldoctor.align.exits import FATAL
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.failures import Failure
 from nccldoctor.align.stalls import StallKind
@@ -21,6 +20,10 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import absent, ends
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left, is_shown_whole
 from nccldoctor.diagnose.signs.silence import show_lost_connections
 from nccldoctor.events import (
@@ -35,76 +38,8 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import failed_node, is_slurm_out_of_memory
-from nccldoctor.words.names import ranks_phrase
-
-_TAKEN = {"requeue": "requeued", "oom": "out of memory"}
-
-UNSAID = "no file says how"
-
-BRIEF = 120
-"""Characters of a scheduler's message in a headline."""
-
-
-def process_name(event: Event) -> str:
-    """A process whose global rank is not known, as its launcher calls it."""
-    name = _called(event) if isinstance(event, ProcessExit) else "a process"
-    where = f" on {event.host}" if event.host is not None else ""
-    return f"{name} (pid {event.pid}){where}" if event.pid is not None else f"{name}{where}"
-
-
-def _called(event: ProcessExit) -> str:
-    if event.name:
-        return event.name
-    if event.local_rank is not None:
-        return f"local rank {event.local_rank}"
-    return f"task {event.task} of srun" if event.task is not None else "a process"
-
-
-def _whose_end(event: Event) -> str:
-    """What ended where no rank is known: a job for the scheduler, else a process."""
-    if isinstance(event, SchedulerEvent) and event.is_withdrawal:
-        return "a pod" if event.what == "evicted" else "the job"
-    return process_name(event)
-
-
-def describe_end(events: Sequence[Event]) -> str:
-    """The end of a process in words, by the first of these events."""
-    event = events[0]
-    if isinstance(event, OutOfMemory):
-        return f"killed because memory ran out ({event.process or event.scope})"
-    if isinstance(event, SchedulerEvent):
-        what = _TAKEN.get(event.what) or event.what.replace("-", " ")
-        return f"{what} ({_short_message(event.detail)})" if event.detail else what
-    if isinstance(event, RasStatus):
-        return "RAS, NCCL's own service, considers the process dead"
-    if isinstance(event, ProcessExit):
-        name = (
-            event.signal
-            or FATAL.get(event.exitcode or 0)
-            or (FATAL.get(128 - event.exitcode) if event.exitcode and event.exitcode > 128 else None)
-        )
-        if is_slurm_out_of_memory(event.text) or any(isinstance(e, SchedulerEvent) and e.what == "oom" for e in events):
-            return f"killed by {name}; the scheduler says that memory ran out"
-        if name is None and event.exitcode is None:
-            return "its heartbeats stopped" if event.is_heartbeat_loss else UNSAID
-        return f"killed by {name}" if name else f"exit code {event.exitcode}"
-    return event.text[:80]
-
-
-def _short_message(text: str) -> str:
-    """The first sentences of a scheduler's message that fit; a longer first one is cut at a word."""
-    flat = " ".join(text.split())
-    if len(flat) <= BRIEF:
-        return flat
-    whole = flat[: BRIEF + 1].rpartition(". ")[0]
-    return whole or flat[:BRIEF].rpartition(" ")[0] + "…"
-
-
-def who_ended(event: Event) -> str:
-    """The rank or process, and its end in words."""
-    who = f"rank {event.rank}" if event.rank is not None else process_name(event)
-    return f"{who}: {describe_end([event])}"
+from nccldoctor.parsers.event_details import failed_node
+from nccldoctor.words.lists import and_list
 
 
 def observer_of(event: Event) -> str:
@@ -124,7 +59,7 @@ def _silent_end(facts: Facts, rank: int) -> list[Citation]:
     signs = facts.liveness.activity(rank)
     if signs.dump != "none" or signs.dump_replies or signs.alarms or signs.last_event is None:
         return []
-    return [Line(signs.last_event, f"the last line of rank {rank}; no complaint, no dump after it")]
+    return [Line(signs.last_event, absent.nothing_after(rank))]
 
 
 def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -142,19 +77,18 @@ def _lost_node(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     has_failure = any((f.ranks | f.suspects) & gone for f in facts.failures)
     known = Confidence.HIGH if are_only_ones_left(facts, gone) and not has_failure else Confidence.MEDIUM
     fell_silent = _has_fallen_silent(facts, gone)
-    where = f" on {host}" if host else "" if facts.hosts.is_whole(gone) else ", a block that one node may have held,"
     return Hypothesis(
-        f"{ranks_phrase(gone).capitalize()}{where} left no sign of life: the node may be lost",
+        absent.host_down(host, gone, stall.what) if host else absent.host_of_ranks_down(gone, stall.what),
         [Waiting(call), *(e for r in list(gone)[:2] if fell_silent for e in _silent_end(facts, r))],
         (
-            Doubt("no scheduler and no kernel line records the loss of the node", known, Confidence.MEDIUM)
+            Doubt(doubts_of.NO_RECORD_OF_HOST, known, Confidence.MEDIUM)
             if sure
-            else Doubt.at_most(Confidence.LOW, "the files of that node may merely not have been collected"),
+            else Doubt.at_most(Confidence.LOW, doubts_of.HOST_UNCOLLECTED),
         ),
         ranks=gone if sure or fell_silent else Ranks(),
         suspects=gone,
         call=call,
-        refuted_by="a dump or a log of any of them",
+        refuted_by=absent.FILES_OF_ANY,
     )
 
 
@@ -182,11 +116,7 @@ def _has_fallen_silent(facts: Facts, gone: Ranks) -> bool:
     return gone <= facts.liveness.logged and facts.ledger.open <= gone
 
 
-CAUSE = CauseClass.DIED
-REFUTED = "lines, a dump or a stack of that rank from after its end"
-
-
-@rule(CAUSE, refuted_by=REFUTED)
+@rule(CAUSE, refuted_by=absent.AFTER_END)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """An end on record; else a lost node; else broken connections to a silent rank."""
     found = [
@@ -245,7 +175,7 @@ def _quiet_and_gone(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     gone = stall.quiet
     if gone is None or not gone.connection_broke or any(stall.alive[r] for r in gone.ranks):
         return None
-    return stall.conclude_quiet(gone, "ended without a word")
+    return stall.conclude_quiet(gone, absent.quiet_and_gone)
 
 
 def _nameless_end(facts: Facts, stall: ObservedStall) -> list[Failure]:
@@ -271,48 +201,64 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     together = [f for f in found if stall.kind is StallKind.ABSENT or _is_of_one_moment(f, first)]
     ranks = Ranks(r for f in together for r in f.ranks)
     evidence: list[Citation] = [
-        Line(e, who_ended(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
+        Line(e, ends.ended_by_record(e), observer=observer_of(e)) for f in together[:6] for e in f.events[:2]
     ]
     evidence.append(Waiting(stall.call))
     evidence += [e for r in list(ranks)[:2] for e in _silent_end(facts, r)] + show_lost_connections(facts, ranks)
-    wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = ranks_phrase(ranks) if ranks else _whose_end(first.events[0])
     end = first.events[0]
     unsaid = isinstance(end, ProcessExit) and end.exitcode in (None, 1) and end.signal is None
     doubts = []
     if isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        says = "only its heartbeats are missed: a stopped process or a lost link looks the same"
-        doubts.append(Doubt(says, cause=Confidence.MEDIUM))
+        doubts.append(Doubt(doubts_of.HEARTBEATS_ONLY, cause=Confidence.MEDIUM))
     elif unsaid:
-        doubts.append(Doubt.at_most(Confidence.LOW, "nothing says how it ended: the end may have followed the stall"))
+        doubts.append(Doubt.at_most(Confidence.LOW, doubts_of.UNSAID_END))
     if not first.certain:
-        doubts.append(
-            Doubt.at_most(Confidence.MEDIUM, "the process may have been ended because another one failed first")
-        )
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.MAY_HAVE_FOLLOWED))
     if not ranks:
         doubts.append(Doubt(_unnamed(facts, end), Confidence.MEDIUM))
-    said = describe_end(first.events)
-    how = f", and {said}" if said == UNSAID else f": {said}"
-    if said == UNSAID and (others := [e for e in _other_ends(found) if e.pid not in (None, end.pid)]):
-        how += f"; so did {process_name(others[0])}" + (f" and {len(others) - 1} more" if len(others) > 1 else "")
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} ended{how}{wait}",
+        _headline(facts, stall, found, ranks),
         evidence,
         doubts,
         ranks=ranks,
         suspects=first.suspects,
         call=stall.call,
+        refuted_by=absent.ran_after_end(ranks),
     )
+
+
+def _headline(facts: Facts, stall: ObservedStall, found: Sequence[Failure], ranks: Ranks) -> Headline:
+    """Who ended and how, and the call that the ranks did not reach."""
+    events = found[0].events
+    call = stall.what if stall.call is not None else ""
+    if stall.kind is StallKind.ABSENT and ranks:
+        lost = ends.host_lost(events, ranks, call)
+        return lost or ends.before(ends.ended(who(facts.case, ranks), ranks, events), call)
+    if lost := ends.host_lost(events, ranks, ""):
+        return lost
+    named = who(facts.case, ranks) if ranks else _processes(found)
+    ended = ends.ended(named, ranks, events)
+    return ends.with_waiting(ended, stall.call.inside - ranks, call) if stall.call is not None else ended
+
+
+def _processes(found: Sequence[Failure]) -> str:
+    """The process that ended; more of them where no record says how."""
+    end = found[0].events[0]
+    name = ends.subject_of_end(end)
+    is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ends.signal_of(end) is None
+    if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):
+        return name
+    others = [e for e in _other_ends(found) if e.pid not in (None, end.pid)]
+    more = [f"{len(others) - 1} more"] if len(others) > 1 else []
+    return and_list([name, *(ends.process_name(e) for e in others[:1]), *more])
 
 
 def _unnamed(facts: Facts, end: Event) -> str:
     """Why the rank of an end is open; HCCL may tell which rank of a group was waited for."""
     peers = Ranks(e.peer for e in facts.case.of(PeerTimeout) if e.peer is not None)
     if len(peers) == 1 and isinstance(end, ProcessExit) and end.is_heartbeat_loss:
-        return (
-            f"rank {peers} of a group was waited for; that number counts inside the group, and no line gives the job's"
-        )
-    return "no line says which rank the process was"
+        return doubts_of.peer_in_group(peers)
+    return doubts_of.RANK_UNKNOWN
 
 
 def _other_ends(found: Sequence[Failure]) -> list[ProcessExit]:
@@ -336,13 +282,13 @@ def _early_exit(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not ranks:
         return _missing_from_table(facts, stall)
     evidence: list[Citation] = [
-        Line(e, f"rank {r} exited with code 0", observer="launcher")
+        Line(e, ends.exited_with(r, 0), observer="launcher")
         for r in ranks
         for e in facts.liveness.activity(r).exits[:1]
     ]
     evidence.append(Waiting(stall.call))
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} exited early, with code 0; the others wait for it in {stall.what}",
+        ends.exited_early(who(facts.case, ranks), stall.what),
         evidence,
         (),
         ranks=ranks,
@@ -377,7 +323,7 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
         evidence.append(
             Line(
                 mates[0],
-                f"the launcher's table of {host} lists {len(mates)} ranks and not rank {rank}: it had ended before, with code 0",
+                ends.unlisted(host, len(mates), rank),
                 observer="launcher",
             )
         )
@@ -387,9 +333,9 @@ def _missing_from_table(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     evidence.append(Waiting(stall.call))
     known = Confidence.HIGH if are_only_ones_left(facts, ranks) else Confidence.MEDIUM
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} ended early without failing; the others wait for it in {stall.what}",
+        ends.exited_unlisted(who(facts.case, ranks), stall.what),
         evidence,
-        (Doubt("its end is inferred from a table that leaves it out", known, Confidence.MEDIUM),),
+        (Doubt(doubts_of.INFERRED_FROM_TABLE, known, Confidence.MEDIUM),),
         ranks=ranks,
         call=stall.call,
     )
@@ -408,14 +354,13 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     broken = [e for e in facts.case.events if _is_closed_connection(e) and e.rank not in silent]
     if not broken or not silent or len(silent) > 1 or not stall.has_connection_broken_first:
         return None
-    evidence: list[Citation] = [Line(e, f"rank {e.rank} saw its connection break") for e in broken[:3]]
+    evidence: list[Citation] = [Line(e, ends.connection_broke(e.rank)) for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
     logged = bool(silent & facts.liveness.logged)
     return Hypothesis(
-        f"{ranks_phrase(silent).capitalize()} ended without a word: connections to it broke, and the others wait for it "
-        f"in {stall.what}",
+        ends.connections_broke(who(facts.case, silent), stall.what),
         evidence,
-        () if logged else (Doubt.at_most(Confidence.MEDIUM, "no line of the rank itself was read"),),
+        () if logged else (Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_LINES_OF_RANK),),
         ranks=silent,
         call=stall.call,
     )

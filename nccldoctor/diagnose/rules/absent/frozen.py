@@ -21,6 +21,9 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import absent
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import show_kept_connections
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
 from nccldoctor.events import (
@@ -35,15 +38,12 @@ from nccldoctor.events import (
 )
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 AFTER_COMPLAINTS = (ProcessExit, Progress, Phase, SchedulerEvent)
 """Events that a log shows only after all ranks had the time to complain."""
 
 
-@rule(
-    CauseClass.FROZEN, refuted_by="any line, dump or stack of that rank from after the stall began, or an exit record"
-)
+@rule(CauseClass.FROZEN, refuted_by=absent.LIFE)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that the absent ranks froze: they are silent where the others are not."""
     if stall.kind in (StallKind.NOTHING, StallKind.CRASH):
@@ -71,34 +71,37 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     doubts = [*_doubts_of_silence(facts, stall, ranks)]
     if not (has_records and len(spoke) >= 2 and (exits or connected)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
-        doubts.append(Doubt("no launcher's record shows whether its process ended", known, Confidence.MEDIUM))
-    shows = f"{verb(ranks, 'shows', 'show')} no sign of life while others wait in {stall.what}"
+        doubts.append(Doubt(doubts_of.NO_EXIT_RECORD, known, Confidence.MEDIUM))
+    was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
+    named = who(facts.case, ranks)
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} {shows}, and no exit is recorded",
+        absent.went_silent(named, stall.what, has_exits=bool(exits))
+        if was_there
+        else absent.no_sign_of_life(named, ranks, stall.what),
         citations,
         doubts,
         ranks=ranks,
         suspects=stall.ranks - ranks,
         call=call,
+        refuted_by=absent.showed_life(ranks),
     )
 
 
 def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iterator[Doubt]:
     """Doubts that the silence of the ranks means anything."""
     if _is_cut_short(facts):
-        yield Doubt.at_most(Confidence.LOW, "the logs end before every rank had the time to complain")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.CUT_SHORT)
     if not facts.liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, "no log was read: the rank may have written lines all along")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.NO_LOGS)
     if _has_failure_without_rank(facts):
-        yield Doubt.at_most(Confidence.LOW, "a process ended that no line ties to a rank: it may be this one")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.NAMELESS_END)
     ended = Ranks(r for f in facts.failures if f.certain for r in f.ranks) - ranks
     if ended and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, f"it may only wait for {ranks_phrase(ended)}, whose failure is on record")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.may_wait_for(ended))
     if len(ranks) > 1 and not stall.proven_absent:
-        yield Doubt.at_most(Confidence.LOW, "several ranks are silent, and any of them may only wait")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.SEVERAL_SILENT)
     if any(_can_have_obeyed(facts, rank) for rank in ranks):
-        says = "the launcher closed its process, and no line says that it had to kill it: a busy process obeys as well"
-        yield Doubt(says, cause=Confidence.MEDIUM)
+        yield Doubt(doubts_of.SIGTERM_ONLY, cause=Confidence.MEDIUM)
 
 
 def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
@@ -106,7 +109,7 @@ def _quiet_without_life(stall: ObservedStall) -> Hypothesis | None:
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or any(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return None
-    return stall.conclude_quiet(quiet, "left no sign of life")
+    return stall.conclude_quiet(quiet, absent.quiet_and_silent)
 
 
 def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citation]:
@@ -116,7 +119,7 @@ def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citati
         last = facts.liveness.activity(rank).last_event
         citations += show_asked_in_vain(facts, Ranks([rank]))
         if last is not None:
-            citations.append(Line(last, f"the last line of rank {rank}, from before the stall"))
+            citations.append(Line(last, absent.last_line(rank, before=True)))
     return citations
 
 
@@ -127,9 +130,9 @@ def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
     if reply is None:
         return []
     is_asked = isinstance(reply, DumpNote) and reply.what == "on-request"
-    did = "answered the debug server" if is_asked else "answered the dump signal"
-    did = "wrote its dump" if is_manual_dump(reply) else did
-    return [Line(reply, f"rank {reply.rank} {did}")]
+    if is_manual_dump(reply):
+        return [Line(reply, absent.wrote_dump(reply.rank))]
+    return [Line(reply, (absent.answered_debug_server if is_asked else absent.answered_dump_request)(reply.rank))]
 
 
 def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
@@ -137,8 +140,10 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
     exited = facts.liveness.exited & others
     if not exited or not all(_was_still_running(facts, rank) for rank in ranks):
         return []
-    says = f"exits of others are on record, none of {ranks_phrase(ranks)}"
-    return [Line(e, says, observer="launcher") for e in facts.liveness.activity(min(exited)).exits[:1]]
+    return [
+        Line(e, absent.exits_of_others(ranks), observer="launcher")
+        for e in facts.liveness.activity(min(exited)).exits[:1]
+    ]
 
 
 def _was_still_running(facts: Facts, rank: int) -> bool:
@@ -210,21 +215,14 @@ def _uncollected(
     is_alone = len(facts.stalls) == 1 and len(ranks) == 1 and frozenset(facts.case.world - ranks) <= read
     is_named = is_alone and facts.liveness.first_alarm is not None
     has_no_answer = any(no_ras_answer(facts, rank) for rank in ranks)
-    left = "did not answer RAS" if has_no_answer else "left neither a dump nor a log"
-    waiting = f"the others wait in {stall.what}"
-    if call.completed:
-        inside = f"{ranks_phrase(call.inside)} {verb(call.inside, 'waits', 'wait')}"
-        waiting = f"{inside} in {stall.what}, and others are ahead of it"
+    lacks = absent.NO_RAS_ANSWER if has_no_answer else absent.NO_FILES
+    ahead = call.inside if call.completed else Ranks()
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} {left}; {waiting}",
+        absent.left_nothing(who(facts.case, ranks), lacks, stall.what, ahead),
         citations,
-        (
-            Doubt.at_most(
-                Confidence.LOW, "neither its dump nor its log was read, and they may merely not have been collected"
-            ),
-        ),
+        (Doubt.at_most(Confidence.LOW, doubts_of.UNCOLLECTED),),
         ranks=ranks if is_named else Ranks(),
         suspects=Ranks() if is_named else ranks,
         call=call,
-        refuted_by="its dump or its log",
+        refuted_by=absent.ITS_FILES,
     )

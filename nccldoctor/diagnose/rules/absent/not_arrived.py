@@ -17,14 +17,19 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import absent
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences.doing import was
+from nccldoctor.diagnose.sentences.reports import framework_misses
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import call_title
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by="a record of the call on that rank, or an end of it before the stall")
+@rule(CauseClass.NOT_ARRIVED, refuted_by=absent.RECORD)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks outside the call that show life; else those that a report names."""
     if stall.kind is not StallKind.ABSENT:
@@ -36,11 +41,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         )
     if stall.is_scattered:
         return None
-    absent = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
+    outside = stall.named or _busy_by_stack(facts, stall) or _closed_by_launcher(facts, stall)
     logged = _absent_by_coll_lines(facts, stall)
     alive = Ranks(
         rank
-        for rank in absent | _without_dump(facts, stall)
+        for rank in outside | _without_dump(facts, stall)
         if (stall.alive[rank] or rank in logged)
         and (rank in stall.proven_absent or not facts.liveness.activity(rank).waiting_stack)
     )
@@ -55,40 +60,39 @@ def _never_issued(facts: Facts, stall: ObservedStall, alive: Ranks) -> Hypothesi
         activity = activity or words
         citations += [*stall.outside[rank], *shown]
         citations += [citation for citation in stall.alive[rank] if not is_cited(citation, citations)]
-    doing = f"; {'it ' if len(alive) == 1 else ''}{activity}" if activity else ""
     doubtful = _can_wait_unrecorded(facts, stall, alive) and (
         _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     )
     everyone_known = stall.is_accounted or alive >= stall.ranks
     doubts = [*_doubts_of_absence(facts, stall, alive)]
     if not everyone_known:
-        others = ranks_phrase(stall.ranks - alive)
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, f"no record shows {others} in the call or outside it"))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.no_record_of(stall.ranks - alive)))
     if not activity and not _is_waiting_nowhere_else(facts, stall, alive):
         proven = Confidence.HIGH if alive <= stall.proven_absent else Confidence.MEDIUM
-        doubts.append(Doubt("no stack and no line shows what it did instead", proven, Confidence.MEDIUM))
+        doubts.append(Doubt(doubts_of.NO_ACTIVITY, proven, Confidence.MEDIUM))
+    is_transfer = stall.owed != stall.what
+    never = absent.never_posted if is_transfer else absent.never_reached
     return Hypothesis(
-        f"{ranks_phrase(alive).capitalize()} never issued {stall.owed}{doing}",
+        never(who(facts.case, alive), stall.owed, was(alive, activity)),
         [*citations, Waiting(stall.call)],
         doubts,
         ranks=Ranks() if doubtful else alive,
         suspects=alive if doubtful else (stall.ranks - alive) if not everyone_known else Ranks(),
         call=stall.call,
+        refuted_by=absent.had_a_record(alive, stall.owed),
     )
 
 
 def _doubts_of_absence(facts: Facts, stall: ObservedStall, alive: Ranks) -> Iterator[Doubt]:
     """Doubts that the ranks wait for nobody themselves, or are the only ones outside."""
     if stall.inferred:
-        yield Doubt.at_most(Confidence.LOW, "only the order of past steps says that other absent ranks wait for it")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.ORDER_OF_STEPS)
     if _can_wait_unrecorded(facts, stall, alive) and (
         len(facts.case.groups) > 1 or _is_split_evenly(facts, stall, alive) or _has_doubtful_group(facts, alive)
     ):
-        yield Doubt.at_most(
-            Confidence.LOW, "the recorder of this backend notes no sends and receives: it may wait in one"
-        )
+        yield Doubt.at_most(Confidence.LOW, doubts_of.UNRECORDED_TRANSFERS)
     if not _is_few(facts, stall, alive):
-        yield Doubt.at_most(Confidence.MEDIUM, f"{len(alive)} ranks at once are not shown to be in the call")
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.many_outside(len(alive)))
 
 
 def _is_few(facts: Facts, stall: ObservedStall, alive: Ranks) -> bool:
@@ -206,22 +210,22 @@ def _named_by_report(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     are_most = 2 * len(ranks) > size
     if not ranks or (are_most and not (analysed and len(ranks) < size)):
         return _nothing_outstanding(facts) if stall.kind is StallKind.NOTHING else None
-    citations: list[Citation] = [
-        Line(e, f"the monitored barrier misses {ranks_phrase(e.missing)}") for e in barriers[:3]
-    ]
-    citations += [Line(e, f"PyTorch's desync report names {ranks_phrase(e.laggards)}") for e in reports[:3]]
-    citations += [Line(e, f"PyTorch's analyser misses {ranks_phrase(e.missing)}") for e in analysed[:3]]
+    citations: list[Citation] = [Line(e, absent.missing_at_barrier(e.missing)) for e in barriers[:3]]
+    citations += [Line(e, absent.named_by_desync(e.laggards)) for e in reports[:3]]
+    citations += [Line(e, absent.missing_by_analyzer(e.missing)) for e in analysed[:3]]
     citations += [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
     calls = [(e.op, e.seq) for e in reports] + [(e.op, e.seq) for e in analysed]
     calls = [(op, seq) for op, seq in calls if op or seq is not None]
     entered = Ranks(e.rank for e in case.of(MonitoredBarrier) if e.rank is not None)
     sure = bool(barriers) and frozenset(case.world) <= entered | ranks and all(stall.alive[rank] for rank in ranks)
-    call = next((f"{op} #{seq}" for op, seq in calls if op and seq is not None), "the collective")
-    what = "the monitored barrier" if barriers else f"{call} in PyTorch's report"
-    only = Doubt.at_most(Confidence.MEDIUM, "only a report of PyTorch names it; the rank left no file of its own")
-    most = Doubt.at_most(Confidence.LOW, "most ranks are outside: the few inside may have made a call too many")
+    call = next((call_title(op, seq) for op, seq in calls if op and seq is not None), "the collective")
+    only = Doubt.at_most(Confidence.MEDIUM, doubts_of.ONLY_PYTORCH_REPORT)
+    most = Doubt.at_most(Confidence.LOW, doubts_of.MOST_OUTSIDE)
+    named = who(case, ranks)
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} never entered {what}",
+        absent.never_reached(named, "the monitored barrier")
+        if barriers
+        else absent.never_reached_by_report(named, call, "PyTorch's own report"),
         citations,
         (*([most] if are_most else []), *([] if sure else [only])),
         ranks=Ranks() if are_most else ranks,
@@ -241,24 +245,21 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
     first = reports[0]
     is_logged = ranks <= facts.liveness.logged
     others = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    doubts = [Doubt.at_most(Confidence.MEDIUM, f"{first.by} names it, and no other file or line shows it")]
+    doubts = [Doubt.at_most(Confidence.MEDIUM, doubts_of.only_framework(first.by))]
     if first.arrived is not None and first.size is not None and len(ranks) < first.size - first.arrived:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists only some of those that did not come"))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.lists_some(first.by)))
     elif not first.missing and facts.case.world_size is None:
-        doubts.append(
-            Doubt.at_most(Confidence.MEDIUM, f"{first.by} lists who came, and no line says how many there are")
-        )
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.lists_arrived(first.by)))
     elif is_logged:
-        doubts = [Doubt(f"{first.by} names it, and no stack shows what it did instead", cause=Confidence.MEDIUM)]
+        doubts = [Doubt(doubts_of.framework_without_stack(first.by), cause=Confidence.MEDIUM)]
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} never entered the {first.what} {first.call or ''}".rstrip()
-        + f", says {first.by}; the others wait there",
+        framework_misses(who(facts.case, ranks), first.what, first.call, first.by),
         [*cite(reports), *(citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2])],
         doubts,
         ranks=ranks,
         victims=others - ranks,
         stalled=Stalled(first.call, None, entered=others - ranks, missing=ranks),
-        refuted_by="a line of that rank about the same call",
+        refuted_by=absent.SAME_CALL,
     )
 
 
@@ -267,11 +268,10 @@ def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks, waits = end_of_chain(facts)
     if not ranks or any(facts.liveness.activity(rank).alarms for rank in ranks):
         return None
-    says = "each of the others waits for its neighbour, and it is the end of that chain"
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} never entered {waits[0].op or 'the call'} that the others wait in: {says}",
-        [Line(e, f"rank {e.rank} waited in vain for rank {e.peer} of the group") for e in waits[:4]],
-        (Doubt.at_most(Confidence.MEDIUM, "the numbers of its peers count inside their group"),),
+        absent.end_of_ring(who(facts.case, ranks), waits[0].op),
+        [Line(e, absent.waited_for_neighbor(e.rank, e.peer)) for e in waits[:4]],
+        (Doubt.at_most(Confidence.MEDIUM, doubts_of.GROUP_NUMBERS),),
         ranks=ranks,
         victims=Ranks(e.rank for e in waits if e.rank is not None) - ranks,
         stalled=waits[0].stalled(Ranks(e.rank for e in waits if e.rank is not None), str(waits[0].group)),
@@ -283,7 +283,7 @@ def _quiet_but_alive(stall: ObservedStall) -> Hypothesis | None:
     quiet = stall.quiet
     if quiet is None or quiet.connection_broke or not all(stall.is_shown_alive(rank) for rank in quiet.ranks):
         return None
-    return stall.conclude_quiet(quiet, "never entered the call that the others wait in")
+    return stall.conclude_quiet(quiet, absent.quiet_but_alive)
 
 
 def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
@@ -305,10 +305,9 @@ def _nothing_outstanding(facts: Facts) -> Hypothesis | None:
     busy = Ranks(e.rank for e in signals if e.rank is not None) - idle
     if not idle or not fired or len(facts.case.groups) > 1 or len(idle) > max(1, len(busy)):
         return None
-    says = f"has nothing outstanding, although {ranks_phrase(fired)} gave up on a call"
     return Hypothesis(
-        f"{ranks_phrase(idle).capitalize()} is not in the call that {ranks_phrase(fired)} gave up on",
-        [Line(e, f"rank {e.rank} {says}") for e in signals if e.rank in idle][:3],
-        (Doubt.at_most(Confidence.LOW, "its last call may be of a group that no line names"),),
+        absent.not_in_timed_out_call(who(facts.case, idle), fired),
+        [Line(e, absent.nothing_outstanding(e.rank, fired)) for e in signals if e.rank in idle][:3],
+        (Doubt.at_most(Confidence.LOW, doubts_of.MAY_BE_OTHER_GROUP),),
         ranks=idle,
     )

@@ -13,13 +13,14 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import absent, doubts
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import Note
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 
-@rule(CauseClass.NOT_ARRIVED, refuted_by="a later step of the rank, or an answer to the prompt")
+@rule(CauseClass.NOT_ARRIVED, refuted_by=absent.ANSWERED_PROMPT)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The few ranks whose prompt is open, where nobody complains or fails."""
     if stall.kind is not StallKind.NOTHING or facts.liveness.first_alarm is not None or facts.failures:
@@ -29,8 +30,8 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not 0 < 2 * len(ranks) < len(facts.case.world):
         return None
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} {verb(ranks, 'stands', 'stand')} at a prompt that nobody answers",
-        [Line(e, f"rank {e.rank} waits for input, and nothing of it follows") for e in prompts[:3]],
-        [Doubt.at_most(Confidence.LOW, "no dump and no stack shows that the others wait")],
+        absent.at_prompt(who(facts.case, ranks), ranks),
+        [Line(e, absent.waits_for_input(e.rank)) for e in prompts[:3]],
+        [Doubt.at_most(Confidence.LOW, doubts.NO_PROOF_OF_WAIT)],
         ranks=ranks,
     )

@@ -20,18 +20,19 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences import ends
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import are_only_ones_left
 from nccldoctor.diagnose.signs.silence import ranks_without_alarm, show_lost_connections
-from nccldoctor.events import CudaError, ExceptionRaised, OutOfMemory
+from nccldoctor.events import ExceptionRaised, OutOfMemory
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.parsers.event_details import is_gpu_full, is_host_full, requested_memory
-from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.RAISED
 
 
-@rule(CAUSE, refuted_by="steps of that rank after the exception, or the same exception on ranks that went on")
+@rule(CAUSE, refuted_by=ends.AFTER_EXCEPTION)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The earliest exception of a rank that others wait for, or that nothing else explains."""
     waits_in = facts.wait_graph.waits_in
@@ -66,22 +67,22 @@ def _only_rank_left(facts: Facts, stall: ObservedStall) -> Ranks:
 
 def _failed(facts: Facts, stall: ObservedStall, failures: Sequence[Failure], *, is_inferred: bool) -> Hypothesis:
     ranks = Ranks(r for f in failures for r in f.ranks)
-    citations: list[Citation] = [
-        Line(e, f"{_rank_words(e.rank)} {_raised_words(e)}") for f in failures[:4] for e in f.events
-    ]
+    citations: list[Citation] = [Line(e, ends.raised_by_record(e)) for f in failures[:4] for e in f.events]
     for rank in list(ranks)[:2]:
-        for event in facts.liveness.activity(rank).exits[:1]:
-            ended = f"the launcher saw rank {rank} end with exit code {event.exitcode}"
-            citations.append(Line(event, ended, observer="launcher"))
+        exits = facts.liveness.activity(rank).exits[:1]
+        citations += [Line(e, ends.exited_with(rank, e.exitcode), observer="launcher") for e in exits]
         citations += stall.outside[rank]
     was_last = all(_was_silent_after(facts, f) for f in failures)
     lost = show_lost_connections(facts, ranks) if was_last else []
     error = failures[0].events[0]
-    where = f" at {error.frame}" if isinstance(error, ExceptionRaised) and error.frame else ""
-    wait = f"; the others wait for it in {stall.what}" if stall.call is not None else ""
-    who = ranks_phrase(ranks) if ranks else "a rank"
+    named = who(facts.case, ranks) if ranks else "a rank"
+    headline = ends.crashed(named, error, is_only_logged=_is_only_logged(facts, failures[0]))
+    if stall.call is not None:
+        inside = stall.call.inside - ranks
+        is_outside = stall.kind is StallKind.ABSENT and bool(ranks)
+        headline = ends.before(headline, stall.what) if is_outside else ends.with_waiting(headline, inside, stall.what)
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {_what_happened(error, _is_only_logged(facts, failures[0]))}{where}{wait}",
+        headline,
         [*citations, Waiting(stall.call), *lost],
         [*_doubts_of_failure(facts, stall, failures[0], bool(lost), is_inferred)],
         ranks=ranks,
@@ -95,24 +96,22 @@ def _doubts_of_failure(
 ) -> Iterator[Doubt]:
     """Doubts that the exception belongs to the rank, and that it came before the stall."""
     if not first.ranks:
-        yield Doubt.at_most(Confidence.LOW, "no line ties the exception to a rank")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.EXCEPTION_WITHOUT_RANK)
     elif isinstance(first.events[0], ExceptionRaised) and first.events[0].is_of_mpi:
-        says = "a call of MPI can fail on one rank because of a peer, or of the network"
-        yield Doubt.at_most(Confidence.MEDIUM, says)
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.MPI_PEER)
     elif isinstance(first.events[0], OutOfMemory):
-        yield Doubt.at_most(Confidence.LOW, "a line about full memory ends no process by itself")
+        yield Doubt.at_most(Confidence.LOW, doubts_of.MEMORY_LINE)
     elif is_inferred:
         failed = all(any(e.exitcode == 1 for e in facts.liveness.activity(r).exits) for r in first.ranks)
         if not failed or stall.kind is not StallKind.ABSENT:
             known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
-            says = "the exception names no rank: this is the only one left that can have raised it"
-            yield Doubt(says, known, Confidence.MEDIUM)
+            yield Doubt(doubts_of.ONLY_ONE_LEFT, known, Confidence.MEDIUM)
     elif _is_only_logged(facts, first) and not has_broken_connection:
         known = Confidence.HIGH if are_only_ones_left(facts, first.ranks) else Confidence.MEDIUM
         known = known if stall.kind is StallKind.ABSENT else Confidence.LOW
-        yield Doubt("code caught the exception and logged it: the rank may have gone on", known, Confidence.LOW)
+        yield Doubt(doubts_of.CAUGHT, known, Confidence.LOW)
     elif not (first.certain or has_broken_connection or stall.kind is StallKind.ABSENT):
-        yield Doubt.at_most(Confidence.MEDIUM, "the exception was caught, and nobody is seen to wait for the rank")
+        yield Doubt.at_most(Confidence.MEDIUM, doubts_of.CAUGHT_UNMISSED)
 
 
 def _is_only_logged(facts: Facts, failure: Failure) -> bool:
@@ -128,49 +127,10 @@ def _was_silent_after(facts: Facts, failure: Failure) -> bool:
     )
 
 
-def _rank_words(rank: int | None) -> str:
-    return f"rank {rank}" if rank is not None else "a rank"
-
-
-def _what_happened(event: object, is_only_logged: bool) -> str:
-    """Describes the end of the rank in words.
-
-    For a reader, out of memory is no exception but a full GPU or host.
-    """
-    text = event.message if isinstance(event, ExceptionRaised | CudaError) else getattr(event, "text", "")
-    kind = event.type.rpartition(".")[2] if isinstance(event, ExceptionRaised) else ""
-    requested = requested_memory(text)
-    detail = f" (it tried to allocate {requested})" if requested else ""
-    if kind == "OutOfMemoryError" or is_gpu_full(text):
-        return f"ran out of GPU memory{detail}"
-    if kind == "MemoryError" or is_host_full(text):
-        return f"ran out of host memory{detail}"
-    return f"{'logged' if is_only_logged else 'ended with'} {_exception_words(event)}"
-
-
-def _raised_words(event: object) -> str:
-    return "ran out of memory" if isinstance(event, OutOfMemory) else f"raised {_exception_words(event)}"
-
-
-def _exception_words(event: object) -> str:
-    if isinstance(event, ExceptionRaised):
-        message = _first_words(event.message.split("\n", 1)[0])
-        return f"{event.type}: {message}" if message else event.type
-    if isinstance(event, CudaError):
-        return f"a CUDA error: {_first_words(event.message)}"
-    return "an exception"
-
-
-def _first_words(message: str) -> str:
-    """The first 120 characters of a message, to the end of the last word."""
-    end = message.find(" ", 120)
-    return message[:200] if end < 0 else f"{message[: min(end, 200)].rstrip(' ,;:')} …"
-
-
 def _is_same_failure(failure: Failure, first: Failure) -> bool:
     """True when two ranks failed together.
 
     They did so at the same time, at an unknown time, or with one error a few seconds apart.
     """
-    same = _exception_words(failure.events[0]) == _exception_words(first.events[0])
+    same = ends.exception_words(failure.events[0]) == ends.exception_words(first.events[0])
     return failure.when == first.when or failure.when != failure.when or (same and failure.when - first.when <= SLACK)

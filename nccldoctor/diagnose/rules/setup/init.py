@@ -21,6 +21,8 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import setup as words
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import show_inside_function
 from nccldoctor.diagnose.signs.framework_reports import cite, named_ranks, open_reports
 from nccldoctor.diagnose.signs.log_endings import closed_after_an_attempt
@@ -47,9 +49,6 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.hosts import why_unreachable
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import barrier_counts, is_failed_set_up, rank_checked_in_twice, ranks_on_one_gpu
-from nccldoctor.words.names import ranks_phrase, verb
-
-REFUTED = "a completed call of the same group"
 
 _WAY = ("init.cc:", "bootstrap.cc:", "init.cu:", "bootstrap.cu:")
 """Where a result code passes when the making of a communicator fails."""
@@ -76,7 +75,7 @@ def _too_many_at_barrier(events: Sequence[StoreError]) -> str | None:
     if not counts:
         return None
     here, size = max((arrived, members) for members, arrived in counts)
-    return f"{here:,} checked in where {size:,} belong, so that another job or an earlier attempt uses the same store"
+    return words.crowded(here, size)
 
 
 def _waits_at_store(facts: Facts) -> Hypothesis | None:
@@ -85,17 +84,18 @@ def _waits_at_store(facts: Facts) -> Hypothesis | None:
     absent, missing = _missing_at_barrier(waiting)
     if not missing or facts.failures or facts.liveness.first_alarm is not None or _has_gone_on(facts, waiting[-1]):
         return None
-    who = ranks_phrase(absent) if absent else f"{missing} rank{'s' if missing > 1 else ''}"
     return Hypothesis(
-        f"The job did not come up as far as was read: {who} had not joined",
-        tuple(Line(e, f"rank {e.rank} waits at the store for the others") for e in waiting[-6:]),
+        words.job_never_started(
+            words.not_joined(who(facts.case, absent)) if absent else words.missing_joiners(missing)
+        ),
+        tuple(Line(e, words.waits_at_store(e.rank)) for e in waiting[-6:]),
         (
-            Doubt.at_most(Confidence.MEDIUM, "the log may end before the last ones joined")
+            Doubt.at_most(Confidence.MEDIUM, words.LOG_MAY_END_EARLY)
             if absent
-            else Doubt.at_most(Confidence.LOW, "no line says who had not joined, and the log may end before they did"),
+            else Doubt.at_most(Confidence.LOW, words.LOG_ENDS_UNNAMED),
         ),
         ranks=absent,
-        refuted_by=REFUTED,
+        refuted_by=words.COMPLETED_CALL,
     )
 
 
@@ -126,34 +126,33 @@ def _communicator_failed(facts: Facts) -> Hypothesis | None:
     first = reasons[0] if reasons else signs[0]
     why = next((said for event, said in wrong if event is first), "")
     sharing = Ranks(
-        r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(_words(e))
+        r for e in reasons if getattr(e, "topic", "") == "duplicate-gpu" for r in ranks_on_one_gpu(words.error_words(e))
     )
-    doubled = Ranks(r for e in reasons if (r := rank_checked_in_twice(_words(e))) is not None)
-    who = _who_clashes(sharing, doubled) or _writer_of(first)
+    doubled = Ranks(r for e in reasons if (r := rank_checked_in_twice(words.error_words(e))) is not None)
     is_cause_known = bool(reasons) and not (isinstance(first, SocketError) and (first.echo or first.how == "reset"))
     evidence: list[Citation] = [
-        Line(e, "what NCCL met first" if e is first else "and this") for e in (reasons or signs)[:3]
+        Line(e, words.FIRST_ERROR if e is first else words.ANOTHER_ERROR) for e in (reasons or signs)[:3]
     ]
-    evidence += [Line(e, "the making of a communicator failed here") for e in signs[:3]]
+    evidence += [Line(e, words.FAILED_HERE) for e in signs[:3]]
     return Hypothesis(
-        f"A communicator failed to come up: {who}: {_words(first)}" + (f": {why}" if why else ""),
+        words.communicator_failed(_who_clashes(sharing, doubled) or words.writer(first), words.error_words(first), why),
         evidence,
         (
-            Doubt.at_most(Confidence.MEDIUM, "the first error may follow from one that was not read")
+            Doubt.at_most(Confidence.MEDIUM, words.MAY_FOLLOW)
             if is_cause_known
-            else Doubt.at_most(Confidence.LOW, "no line says why the communicator failed"),
+            else Doubt.at_most(Confidence.LOW, words.NO_REASON),
         ),
         ranks=Ranks([first.rank] if is_cause_known and first.rank is not None and _is_of_one_process(first) else []),
         suspects=sharing | doubled,
-        refuted_by=REFUTED,
+        refuted_by=words.COMPLETED_CALL,
     )
 
 
 def _who_clashes(sharing: Ranks, doubled: Ranks) -> str:
     """The ranks that stand in each other's way, in words; "" where none do."""
     if sharing:
-        return f"{ranks_phrase(sharing)} are not alone on their GPU"
-    return f"two processes came as {ranks_phrase(doubled)}" if doubled else ""
+        return words.share_a_gpu(sharing)
+    return words.came_twice(doubled) if doubled else ""
 
 
 def _is_of_one_process(event: Event) -> bool:
@@ -199,32 +198,6 @@ def _startup_causes(facts: Facts, unreachable: Sequence[SocketError]) -> Iterato
     yield from sorted(facts.case.of(SocketError), key=lambda e: e.echo)
 
 
-_TOPICS = {
-    "multicast": "multicast of NVLink",
-    "peer-access": "access between GPUs",
-    "shared-memory": "shared memory",
-    "fabric": "the NVLink fabric of several nodes",
-}
-
-
-def _writer_of(event: Event) -> str:
-    if event.rank is not None:
-        return f"rank {event.rank}"
-    who = event.host or "a process"
-    return f"{who} (pid {event.pid})" if event.pid is not None else who
-
-
-def _words(event: Event) -> str:
-    if isinstance(event, CudaError):
-        where = f" while it set up {_TOPICS[event.topic]}" if event.topic in _TOPICS else ""
-        return f"CUDA error{where}, {event.message[:100]}"
-    if isinstance(event, NcclError) and event.last_error:
-        return event.last_error[:120]
-    return (
-        str(getattr(event, "message", "") or getattr(event, "detail", "") or event.text)[:120] + event.group_rank_note
-    )
-
-
 CAUSE = CauseClass.INIT
 
 SET_UP = frozenset(
@@ -237,7 +210,7 @@ MAKING = ("new_group", "split_group", "_new_process_group_helper", "_store_based
 """Functions of ``torch.distributed`` in which all ranks meet to make a group."""
 
 
-@rule(CAUSE, refuted_by="a completed call of the same group")
+@rule(CAUSE, refuted_by=words.COMPLETED_CALL)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Set-up that did not end, where nothing of the job's work is on record."""
     if _has_worked(facts):
@@ -267,10 +240,9 @@ def _first_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if any(e.rank in call.inside and e.numel_in is None for e in facts.case.of(CollectiveTimeout)):
         return None
     return Hypothesis(
-        f"The first collective of {ranks_phrase(call.inside)} never completed, and nobody is shown to be missing: the "
-        "communicator may not have come up",
+        words.first_collective(call.inside),
         (Waiting(call, 4),),
-        (Doubt.at_most(Confidence.LOW, "any member may be late to its first call"),),
+        (Doubt.at_most(Confidence.LOW, words.LATE_FIRST_CALL),),
         suspects=call.unknown,
         call=call,
     )
@@ -293,17 +265,17 @@ def _later_group(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     few = len(outside) < len(inside) and not (lines and all(_was_closed_early(facts, r) for r in outside))
     evidence: list[Citation] = [*list(inside.values())[:3], Waiting(stall.call, 2)]
     return Hypothesis(
-        f"{ranks_phrase(inside).capitalize()} wait for a new process group; {ranks_phrase(outside)} did not call to create it",
+        words.waits_for_group(Ranks(inside), outside),
         evidence,
         (
-            Doubt.at_most(Confidence.MEDIUM, "the other ranks may still be on their way")
+            Doubt.at_most(Confidence.MEDIUM, words.ON_THEIR_WAY)
             if few
-            else Doubt.at_most(Confidence.LOW, "most ranks are not seen to make the group"),
+            else Doubt.at_most(Confidence.LOW, words.MOST_NOT_SHOWN),
         ),
         ranks=outside if few else Ranks(),
         suspects=Ranks() if few else outside,
         call=stall.call,
-        refuted_by="the same line of code on the other ranks",
+        refuted_by=words.SAME_LINE,
     )
 
 
@@ -353,29 +325,23 @@ def _never_completed(facts: Facts, begun: Mapping[int, CommInit]) -> Hypothesis:
     absent = Ranks(range(size)) - begun if size <= 1 << 20 else Ranks()
     is_world = size == facts.case.world_size
     is_few = is_world and 0 < len(absent) <= max(1, size // 4)
-    started = f"started the communicator of {size} ranks and did not complete it"
-    citations = [Line(e, f"rank {r} {started}", observer=f"log:{r}") for r, e in list(begun.items())[:3]]
+    citations = [Line(e, words.started_not_completed(r, size), observer=f"log:{r}") for r, e in list(begun.items())[:3]]
     for rank in list(absent)[:3] if is_few else []:
         last = facts.liveness.activity(rank).last_event
         if last is not None:
-            citations.append(Line(last, f"the last line of rank {rank}: it never started the communicator"))
-    citations += [Line(e, "the store gave up waiting") for e in facts.case.of(StoreError)][:2]
+            citations.append(Line(last, words.last_line_without_start(rank)))
+    citations += [Line(e, words.STORE_TIMED_OUT) for e in facts.case.of(StoreError)][:2]
     has_log = bool(absent & facts.liveness.logged)
     if is_few:
-        never = "never started" if has_log else verb(absent, "is not seen to start", "are not seen to start")
-        others = "one other did, and did not complete it"
-        if len(begun) > 1:
-            others = f"{len(begun)} others did, and none completed it"
-        headline = f"{ranks_phrase(absent).capitalize()} {never} a communicator of {size} ranks; {others}"
-        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, "no line of the missing rank was read")]
+        headline = words.never_joined(who(facts.case, absent), size, len(begun))
+        doubts = [] if has_log else [Doubt.at_most(Confidence.MEDIUM, words.NO_LOG_OF_MISSING)]
     else:
-        unread = f"; of {ranks_phrase(absent)} no start is on record" if is_world and absent else ""
-        headline = f"A communicator of {size} ranks never came up: {len(begun)} started it and none completed{unread}"
+        headline = words.never_completed(size, len(begun), absent if is_world else Ranks())
         is_cut = facts.liveness.first_alarm is None  # the log may merely end in the middle of a start
         doubts = [
-            Doubt.at_most(Confidence.LOW, "the log may end in the middle of a start")
+            Doubt.at_most(Confidence.LOW, words.LOG_ENDS_IN_START)
             if is_cut
-            else Doubt("no line says who did not start it", Confidence.MEDIUM, Confidence.MEDIUM)
+            else Doubt(words.NO_LINE_NAMES_MISSING, Confidence.MEDIUM, Confidence.MEDIUM)
         ]
     return Hypothesis(
         headline,
@@ -403,11 +369,11 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     unjoined = unjoined or _unaccounted(facts, missing)
     too_many = _too_many_at_barrier(errors)
     if absent:
-        what = f"{ranks_phrase(absent)} never entered its first call"
+        what = words.never_made_first_call(who(facts.case, absent))
     elif too_many is not None:
         what = too_many
     elif unjoined:
-        what = f"{ranks_phrase(unjoined)} did not join"
+        what = words.not_joined(who(facts.case, unjoined))
     else:
         what = _not_launched(rendezvous) or _without_a_rank(errors, missing)
     ranks = absent or (unjoined if too_many is None else Ranks())
@@ -415,9 +381,10 @@ def _store_gave_up(facts: Facts) -> Hypothesis | None:
     is_rest = frozenset(facts.case.world) <= ranks | left and facts.case.world_size is not None
     known = Confidence.HIGH if ranks and is_rest else Confidence.MEDIUM
     return Hypothesis(
-        f"The job never came up: {what}",
-        [Line(e, _says(e)) for e in errors[:6]] + [Line(e, "the rendezvous failed") for e in rendezvous[:2]],
-        (Doubt("no line says why", known, Confidence.MEDIUM),),
+        words.job_never_started(what),
+        [Line(e, words.store_gave_out(e)) for e in errors[:6]]
+        + [Line(e, words.RENDEZVOUS_FAILED) for e in rendezvous[:2]],
+        (Doubt(words.NO_WHY, known, Confidence.MEDIUM),),
         ranks=ranks,
         victims=left - ranks,
     )
@@ -428,36 +395,24 @@ def _not_launched(rendezvous: Sequence[RendezvousError]) -> str:
     failed = next((e for e in rendezvous if e.what == "launch-failed"), None)
     if failed is None:
         return ""
-    where = f" on {failed.node}" if failed.node else ""
-    return f"Slurm could not start the tasks{where} ({failed.message.rpartition(': ')[2][:80]})"
+    return words.launch_failed(failed.node or "", failed.message.rpartition(": ")[2][:80])
 
 
 def _without_a_rank(errors: Sequence[StoreError], missing: int) -> str:
     """What kept the job from coming up, where no rank is known."""
     taken = next((e for e in errors if e.operation == "port-in-use"), None)
     if taken is not None:
-        where = f" on {taken.host}" if taken.host is not None else ""
-        return f"{taken.address or 'the port of the store'} is already in use{where}"
+        return words.port_taken(taken.address, taken.host)
     if missing:
-        return f"{missing} rank{'s' if missing > 1 else ''} did not join"
+        return words.missing_joiners(missing)
     unreached = next((e for e in errors if e.operation == "peer-connect"), None)
     if unreached is not None:
-        return _unreached_peer(unreached)
+        return words.peer_unreachable(unreached)
     if errors and all(e.operation == "connect" for e in errors):
         address = next((e.address for e in errors if e.address), None)
-        if address is None:
-            return "a connection of the set-up was lost, refused or timed out"
-        why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False)
-        return f"the store at {address} could not be reached" + (f": {why}" if why else "")
-    return "no line says which rank did not join"
-
-
-def _unreached_peer(event: StoreError) -> str:
-    """``rank 1 of its group could not reach rank 0 of that group (10.0.3.2)``."""
-    who = f"rank {event.group_rank} of its group" if event.group_rank is not None else "a rank"
-    if event.peer is None:
-        return f"{who} could not reach a peer at {event.address}"
-    return f"{who} could not reach rank {event.peer} of that group" + (f" ({event.address})" if event.address else "")
+        why = why_unreachable(address.rpartition(":")[0], from_other_hosts=False) if address is not None else ""
+        return words.store_unreachable(address, why)
+    return words.MISSING_RANK_UNKNOWN
 
 
 def _ended_by_itself(facts: Facts) -> Ranks:
@@ -472,17 +427,18 @@ def _not_joined(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     reports = [e for e in open_reports(stall.health.troubles) if e.what == "set-up"]
     if not reports:
         return None
-    by, named = reports[0].by, named_ranks(reports, facts.case.world)
+    named = named_ranks(reports, facts.case.world)
     late: Mapping[int, Event] = {} if named else _began_after_others_gave_up(facts, reports)
     absent = named or Ranks(late)
     waiting = Ranks(e.rank for e in reports if e.rank is not None) | (r for e in reports for r in e.reached)
-    who = ranks_phrase(absent) if absent else "at least one process"
-    why = f"; {verb(absent, 'it', 'they')} began to connect after others had given up" if late else ""
-    known = Doubt(f"{by} says that processes are missing, and not why", cause=Confidence.MEDIUM)
-    unnamed = Doubt.at_most(Confidence.MEDIUM, f"no line of {by} says who is missing")
+    by = reports[0].by
+    named_or_not = who(facts.case, absent) if absent else "at least one process"
+    why = words.framework_waits(named_or_not, by, began_late=bool(late), many=len(absent) > 1)
+    known = Doubt(words.framework_without_reason(by), cause=Confidence.MEDIUM)
+    unnamed = Doubt.at_most(Confidence.MEDIUM, words.framework_names_none(by))
     return Hypothesis(
-        f"The job never came up: {who} did not join {by if by != 'HCCL' else 'the communicator'} in time{why}",
-        [*cite(reports), *(Line(e, f"rank {r} connects only now") for r, e in late.items())],
+        words.job_never_started(why),
+        [*cite(reports), *(Line(e, words.connects_late(r)) for r, e in late.items())],
         (known,) if named else (unnamed,),
         ranks=absent,
         victims=waiting - absent,
@@ -525,16 +481,12 @@ def _unreachable(facts: Facts) -> Hypothesis | None:
     shown = list(facts.case.of(CollectiveTimeout))[:2]
     line = shown[0]
     return Hypothesis(
-        f"A process could not reach the store until it gave up, and {ranks_phrase(waiting)} waits in {line.op}: it may never have joined",
-        (*(Line(e, _says(e)) for e in found[:3]), *(Line(e, f"rank {e.rank} gave up on it") for e in shown)),
-        (Doubt.at_most(Confidence.LOW, "no line ties that process to the call"),),
+        words.store_and_call(waiting, line.op),
+        (
+            *(Line(e, words.store_gave_out(e)) for e in found[:3]),
+            *(Line(e, words.timed_out_in_call(e.rank)) for e in shown),
+        ),
+        (Doubt.at_most(Confidence.LOW, words.PROCESS_NOT_TIED),),
         stalled=line.stalled(waiting),
-        refuted_by="a line of that process from after it had joined",
+        refuted_by=words.JOINED_LATER,
     )
-
-
-def _says(event: StoreError) -> str:
-    who = f"rank {event.rank}" if event.rank is not None else "a rank"
-    if event.operation == "unique-id":
-        return f"{who} waits for rank {event.peer if event.peer is not None else 0} of the group to set the communicator up"
-    return f"{who}: the store gave up ({event.operation})"

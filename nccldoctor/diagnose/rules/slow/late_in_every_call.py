@@ -20,15 +20,18 @@ from nccldoctor.diagnose.citations import Citation, Entry
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import slow
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
 from nccldoctor.events import ProcessExit
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.names import group_title
 
 _WORDS = {
     Measure.DURATION: "arrived",
-    Measure.STARTED: "started the call on its device",
+    Measure.STARTED: "started the call on its GPU",
     Measure.ISSUED: "issued the call",
 }
 MOSTLY = 0.5
@@ -41,7 +44,7 @@ CALLS = 2
 """Calls that are quoted of each of them."""
 
 
-@rule(CauseClass.STRAGGLER, refuted_by="a later look at the job in which the same call is still open")
+@rule(CauseClass.STRAGGLER, refuted_by=slow.STILL_OPEN)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Ranks that are late again and again, where nobody complains and nothing is stuck for another reason."""
     late = list(facts.lateness.late.values())
@@ -57,7 +60,7 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         [citation for one in late[:SHOWN] for citation in _late_calls(facts, one)],
         list(_doubts_of_lateness(facts, late, went_on or not facts.stalls)),
         ranks=facts.lateness.late_ranks,
-        refuted_by="clocks that drift, or other work that these ranks do by design" if went_on else "",
+        refuted_by=slow.DRIFTING_CLOCKS if went_on else "",
     )
 
 
@@ -76,27 +79,23 @@ def _is_expected(facts: Facts, rank: int, went_on: bool) -> bool:
 def _doubts_of_lateness(facts: Facts, late: list[LateRank], is_moving: bool) -> Iterator[Doubt]:
     """Doubts that the job moves, and that the devices were as late as their hosts."""
     if not is_moving:
-        why = "no line shows that the job went on after its newest call"
-        yield Doubt(why, Confidence.MEDIUM, Confidence.LOW)
+        yield Doubt(slow.NO_STEP_AFTER, Confidence.MEDIUM, Confidence.LOW)
     if any(one.may_be_clock for one in late):
-        yield Doubt.at_most(Confidence.LOW, "its host is not known: a clock that is ahead looks the same")
+        yield Doubt.at_most(Confidence.LOW, slow.MAY_BE_CLOCK)
     if any(one.late_calls < LATE_PARTS for one in late):
-        yield Doubt.at_most(Confidence.LOW, "too few calls were recorded to call it a custom")
+        yield Doubt.at_most(Confidence.LOW, slow.FEW_CALLS)
     is_on_hosts = all(dump.only_retires for dump in facts.case.dumps)  # no device runs the calls, or none is recorded
     if not is_on_hosts and any(one.measure is Measure.ISSUED for one in late):
-        yield Doubt.at_most(
-            Confidence.MEDIUM, "only the hosts' times are recorded, and hosts run ahead of their devices"
-        )
+        yield Doubt.at_most(Confidence.MEDIUM, slow.HOST_TIMES)
 
 
-def _told_late(facts: Facts, late: list[LateRank]) -> str:
-    who = Ranks(one.rank for one in late)
+def _told_late(facts: Facts, late: list[LateRank]) -> Headline:
+    ranks = Ranks(one.rank for one in late)
     worst = max(late, key=lambda one: one.share)
-    group = facts.case.groups[worst.group].label
-    return (
-        f"{ranks_phrase(who).capitalize()} {verb(who, 'comes', 'come')} late again and again, by {worst.seconds:.2f} s in "
-        f"{worst.late_calls} of {worst.compared} calls of {group}: {worst.share:.0%} of the time is spent waiting for "
-        f"{verb(who, 'it', 'them')}"
+    group = facts.case.groups[worst.group]
+    name = "the default group" if group.desc == "default_pg" else group_title(group.label)
+    return slow.late_in_every_call(
+        who(facts.case, ranks), ranks, worst.seconds, worst.late_calls, worst.compared, name, worst.share
     )
 
 
@@ -105,6 +104,6 @@ def _late_calls(facts: Facts, late: LateRank) -> list[Citation]:
     out: list[Citation] = []
     for row in late.rows[-CALLS:]:
         peers = rows_at(facts.case, facts.progress, late.group, int(facts.case.calls.seq[row]))
-        out.append(Entry(row, f"rank {late.rank} {_WORDS[late.measure]} late: the others waited {late.seconds:.2f} s"))
-        out += [Entry(peer, f"rank {rank} was there before") for rank, peer in peers.items() if rank != late.rank][:1]
+        out.append(Entry(row, slow.late_in(late.rank, _WORDS[late.measure], late.seconds)))
+        out += [Entry(peer, slow.was_there(rank)) for rank, peer in peers.items() if rank != late.rank][:1]
     return out

@@ -14,14 +14,15 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import slow
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import SlowReport
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 
-@rule(CauseClass.STRAGGLER, refuted_by="a later report of that tool without the rank")
+@rule(CauseClass.STRAGGLER, refuted_by=slow.NOT_REPORTED_AGAIN)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The ranks of the newest report, where nobody gave up or failed."""
     reports = list(facts.case.of(SlowReport))
@@ -33,11 +34,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = newest.slow if newest.of == "rank" else Ranks()
     if stall.kind is StallKind.ABSENT and not (ranks and stall.ranks <= ranks):
         return None
-    who = ranks_phrase(ranks).capitalize() if ranks else f"Node {newest.slow}"
-    ran = "" if ranks else "; no file says which ranks run there"
+    named = who(facts.case, ranks) if ranks else slow.node_name(newest.slow)
     return Hypothesis(
-        f"{who} {verb(newest.slow, 'is', 'are')} slower than the others, says {newest.by}{ran}",
-        [Line(newest, f"{newest.by} compared all of them")],
-        (Doubt.at_most(Confidence.MEDIUM, "one tool alone says so"),),
+        slow.reported_slower(named, newest.slow, newest.by),
+        [Line(newest, slow.compared_all(newest.by))],
+        (Doubt.at_most(Confidence.MEDIUM, slow.ONE_TOOL),),
         ranks=ranks & facts.case.world if facts.case.world else ranks,
     )

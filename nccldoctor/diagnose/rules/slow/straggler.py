@@ -9,7 +9,7 @@ What would refute it: a rank that would not have come at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -23,12 +23,15 @@ from nccldoctor.diagnose.citations import Citation, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
-from nccldoctor.diagnose.signs.absence import are_only_ones_left
+from nccldoctor.diagnose.sentences import slow
+from nccldoctor.diagnose.sentences.doing import ongoing
+from nccldoctor.diagnose.sentences.who import who
+from nccldoctor.diagnose.signs.absence import WORK, are_only_ones_left
 from nccldoctor.events import CollectiveTimeout, Event, ExceptionRaised, Heartbeat, Phase, Progress
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import elapsed_seconds
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import op_name
 
 CAUSE = CauseClass.STRAGGLER
 
@@ -36,10 +39,9 @@ LIMITS = (600, 1800)
 """Seconds that PyTorch lets ranks wait for each other by default: collectives since 2.2 and before."""
 
 _PREPARES = ("Map", "Filter", "Tokeniz", "Running tokenizer", "Packing", "Generating", "Grouping", "Scanning")
-REFUTED = "a rank that would not have come at all"
 
 
-@rule(CAUSE, refuted_by=REFUTED)
+@rule(CAUSE, refuted_by=slow.NEVER_ARRIVED)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that ranks straggle: they came late, or were still working when the others gave up."""
     if stall.kind is StallKind.FULL and stall.call is not None:
@@ -66,15 +68,10 @@ def _late_entry(facts: Facts, call: StuckCall) -> Hypothesis | None:
     late = Ranks(r for r, t in times.items() if t - usual > 0.5 * limit)
     if not late or len(late) * 2 >= len(times):
         return None
-    evidence: list[Citation] = [
-        Entry(rows[r], f"rank {r} came {times[r] - usual:.0f} s after the others") for r in list(late)[:3]
-    ]
-    evidence += [
-        Entry(rows[r], f"rank {r} had been waiting since then") for r in [q for q in rows if q not in late][:2]
-    ]
+    evidence: list[Citation] = [Entry(rows[r], slow.came_late(r, times[r] - usual)) for r in list(late)[:3]]
+    evidence += [Entry(rows[r], slow.had_been_waiting(r)) for r in [q for q in rows if q not in late][:2]]
     return Hypothesis(
-        f"{ranks_phrase(late).capitalize()} reached {describe(facts, call)} {max(times[r] for r in late) - usual:.0f} s "
-        f"late; the limit is {limit:.0f} s",
+        slow.reached_late(who(facts.case, late), describe(facts, call), max(times[r] for r in late) - usual, limit),
         evidence,
         (),
         ranks=late,
@@ -95,11 +92,10 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not done:
         return None
     evidence: list[Citation] = [
-        Line(e, f"rank {rank} {_did_after_alarm(e, limit)}", observer=f"rank:{rank}" if e.rank is None else "")
-        for rank, e in done.items()
+        Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
     ]
     return Hypothesis(
-        f"{ranks_phrase(done).capitalize()} was still working when the others gave up in {stall.what}: late, not stuck",
+        slow.still_working(who(facts.case, Ranks(done)), Ranks(done), stall.what, _activity(done.values())),
         [*evidence, Waiting(stall.call)],
         list(_doubts_of_work(facts, done, limit)),
         ranks=Ranks(done),
@@ -112,10 +108,9 @@ def _doubts_of_work(facts: Facts, lines: Mapping[int, Event], limit: float) -> I
     known = Confidence.HIGH if are_only_ones_left(facts, Ranks(lines)) else Confidence.MEDIUM
     for line in lines.values():
         if line.rank is None:
-            says = "the line about its work names no rank; all others were waiting"
-            yield Doubt(says, known, Confidence.MEDIUM)
+            yield Doubt(slow.LINE_WITHOUT_RANK, known, Confidence.MEDIUM)
         if not _is_longer(line, limit) and math.isnan(facts.liveness.time(line)):
-            yield Doubt.at_most(Confidence.MEDIUM, "the line about its work has no time, only its place in the file")
+            yield Doubt.at_most(Confidence.MEDIUM, slow.LINE_WITHOUT_TIME)
 
 
 def _late_work(facts: Facts, rank: int, limit: float) -> Event | None:
@@ -159,15 +154,15 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
         later = (bar.place.line or 0) > (first.place.line or 0) and bar.rank in (None, 0) and bar.step is not None
         if later and before and (bar.step or 0) > max(e.step or 0 for e in before):
             return Hypothesis(
-                f"Rank 0 was still working when {ranks_phrase(waiting)} gave up in {first.op}: late, not stuck",
+                slow.bar_moved(waiting, op_name(first.op)),
                 (
-                    Line(bar, "a progress bar goes on after the others had given up", observer="rank:0"),
-                    *(Line(e, f"rank {e.rank} had given up") for e in gave_up[:3]),
+                    Line(bar, slow.BAR_AFTER, observer="rank:0"),
+                    *(Line(e, slow.timed_out_before(e.rank)) for e in gave_up[:3]),
                 ),
                 (
-                    Doubt.at_most(Confidence.MEDIUM, "lines without numbers do not say that it is the same call")
+                    Doubt.at_most(Confidence.MEDIUM, slow.NO_CALL_NUMBERS_IN_LINES)
                     if len(waiting) > 1
-                    else Doubt.at_most(Confidence.LOW, "only one rank is seen to wait"),
+                    else Doubt.at_most(Confidence.LOW, slow.ONE_WAITS),
                 ),
                 ranks=Ranks([0]),
                 stalled=Stalled(
@@ -177,11 +172,18 @@ def _progress_bar_went_on(facts: Facts) -> Hypothesis | None:
     return None
 
 
-def _did_after_alarm(event: Event, limit: float) -> str:
+def _says(rank: int, event: Event, limit: float) -> str:
     if not isinstance(event, Phase):
-        return "made progress after the others had given up"
-    longer = f": it took {event.seconds:.0f} s, the limit is {limit:.0f} s" if _is_longer(event, limit) else ""
-    return f"finished its work after the others had given up{longer}"
+        return slow.made_progress(rank)
+    if _is_longer(event, limit) and event.seconds is not None:
+        return slow.work_took(rank, event.seconds, limit)
+    return slow.work_finished(rank)
+
+
+def _activity(events: Iterable[Event]) -> str:
+    """What the ranks were doing, where their lines say one thing: ``writing a checkpoint``."""
+    kinds = {e.what if isinstance(e, Phase) else "" for e in events}
+    return ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
 
 
 def _still_preparing_data(facts: Facts) -> Hypothesis | None:
@@ -203,10 +205,9 @@ def _still_preparing_data(facts: Facts) -> Hypothesis | None:
         limit = next((n for n in LIMITS if abs(spent - n) <= n // 50), None)
         if limit is not None:
             return Hypothesis(
-                f"One process was still preparing data ({bar.label}) after {limit // 60} minutes, a default limit, when another "
-                "raised an error that is cut off: it most likely waited for the first",
-                (Line(bar, "the data is not ready yet"), *(Line(e, "an error without its end") for e in cut[:2])),
-                (Doubt.at_most(Confidence.LOW, "the error is cut off: that it waited for the first is a guess"),),
-                refuted_by="the end of that error",
+                slow.still_preparing(bar.label, limit // 60),
+                (Line(bar, slow.DATA_UNFINISHED), *(Line(e, slow.CUT_ERROR) for e in cut[:2])),
+                (Doubt.at_most(Confidence.LOW, slow.GUESSED_WAIT),),
+                refuted_by=slow.END_OF_ERROR,
             )
     return None

@@ -1,0 +1,136 @@
+"""Doubts: why we aren't surer. Each is a full sentence."""
+
+from __future__ import annotations
+
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
+
+# of any class
+
+ONE_KIND_OF_SOURCE = "Only one kind of source shows this, and no other confirms it."
+GROUPS_UNNAMED = "Ranks wait in several groups, and the log lines don't name them."
+JOB_MAY_RUN = "No log reports an error, so the job may have continued after the dumps were written."
+
+
+def contradicted(claim: str) -> str:
+    """One source says otherwise."""
+    return f"One source contradicts this. {claim}"
+
+
+def unplaced(group_rank: int, ranks: Ranks) -> str:
+    """A line names a rank of a group only."""
+    return f"Rank {group_rank} of an unnamed group timed out, and that could be {ranks_phrase(ranks)}."
+
+
+def lost(what: str) -> str:
+    """A part of the input is missing."""
+    return f"The missing part of {what} could contradict this."
+
+
+def answer_without(names: str) -> str:
+    """The verdict rests on damaged files."""
+    return f"Without {names}, which is damaged or odd, the verdict would be different."
+
+
+# of absence
+
+ORDER_OF_STEPS = "Only the order of earlier steps suggests that the other missing ranks wait for this one."
+UNRECORDED_TRANSFERS = "This backend's flight recorder logs no sends or receives, so the rank may be waiting in one."
+NO_ACTIVITY = "No stack or log line shows what it did instead."
+ONLY_SILENCE = "Only its silence points to it: every other rank reported an error."
+ONLY_PYTORCH_REPORT = "Only PyTorch's own report names it, and the rank left no file."
+MOST_OUTSIDE = "Most ranks are outside the call, so the few inside may have made one call too many."
+GROUP_NUMBERS = "Its peers are numbered inside their group, not in the whole job."
+MAY_BE_OTHER_GROUP = "Its last call may belong to a group that no line names."
+NO_PROOF_OF_WAIT = "No dump or stack shows that its peers wait."
+
+
+def many_outside(count: int) -> str:
+    """Many ranks at once are not shown to be in the call."""
+    return f"{count} ranks at once have no record of the call, and some of them may only be waiting elsewhere."
+
+
+def no_record_of(ranks: Ranks) -> str:
+    """Members that may be in the call or not."""
+    return f"No record shows whether {ranks_phrase(ranks)} entered the call."
+
+
+def only_framework(by: str) -> str:
+    """Only one framework names the ranks."""
+    return f"Only {by} names it: no other file or line confirms it."
+
+
+def lists_some(by: str) -> str:
+    """A report is not complete."""
+    return f"{by} lists only some of the missing ranks."
+
+
+def lists_arrived(by: str) -> str:
+    """A report lists those that arrived, of an unknown number."""
+    return f"{by} lists the ranks that arrived, but the world size is unknown."
+
+
+def framework_without_stack(by: str) -> str:
+    """A report names the ranks that also left a log."""
+    return f"{by} names it, but no stack shows what it did instead."
+
+
+# of silence
+
+CUT_SHORT = "The logs end before every rank had time to report an error."
+NO_LOGS = "There are no logs, so the rank may have been writing all along."
+NAMELESS_END = "A process failed that no line ties to a rank, and that could be this one."
+SEVERAL_SILENT = "Several ranks are silent, and any of them may only be waiting."
+SIGTERM_ONLY = (
+    "The launcher sent SIGTERM and no line says it needed SIGKILL, so the process may have been busy, not frozen."
+)
+NO_EXIT_RECORD = "No launcher record shows whether its process exited."
+UNCOLLECTED = "Its dump and its log are missing from the input, perhaps because they weren't collected."
+
+
+def may_wait_for(ranks: Ranks) -> str:
+    """Another rank's failure is on record."""
+    return f"It may only be waiting for {ranks_phrase(ranks)}, which failed."
+
+
+# of ends
+
+NO_RECORD_OF_HOST = "No scheduler or kernel line records that the host went down."
+HOST_UNCOLLECTED = "The files of that host may simply not have been collected."
+HEARTBEATS_ONLY = "Only its heartbeats stopped, which a frozen process or a broken link would show too."
+UNSAID_END = "No line says how it exited, so the exit may have followed the stall."
+MAY_HAVE_FOLLOWED = "The process may have been killed because another one failed first."
+RANK_UNKNOWN = "No line says which rank the process was."
+INFERRED_FROM_TABLE = "We infer its exit from a launcher table that leaves it out."
+NO_LINES_OF_RANK = "There are no log lines from the rank itself."
+
+
+def peer_in_group(peers: Ranks) -> str:
+    """HCCL names a rank of a group, and no line names its global rank."""
+    return f"HCCL waited for rank {peers} of a group, and no line gives that rank's number in the job."
+
+
+# of exceptions
+
+EXCEPTION_WITHOUT_RANK = "No line ties the exception to a rank."
+MPI_PEER = "An MPI call can fail on one rank because of a peer or the network."
+MEMORY_LINE = "A line about full memory does not by itself mean that a process ended."
+ONLY_ONE_LEFT = "The exception names no rank: this is the only rank left that can have raised it."
+CAUGHT = "The code caught and logged the exception, so the rank may have continued."
+CAUGHT_UNMISSED = "The exception was caught, and no record shows a rank waiting for this one."
+
+# of stacks
+
+NO_CALL_NUMBERS = "Stacks don't show call numbers."
+NO_WAIT_FRAME = "No frame shows a wait: most ranks are idle at one line."
+CTRL_C_ONLY = "Only the Ctrl-C tracebacks show where the ranks were."
+PROCESS_RANK_UNKNOWN = "No file says which rank the process is."
+MOVED = "It moved between the snapshots, and no log shows that steps have stopped."
+ONE_SNAPSHOT = "There is only one snapshot, and a running job can look the same."
+STEPS_UNDATED = "The logs don't show whether steps stopped before the snapshots."
+STEPS_MAY_CONTINUE = "No log shows that steps have stopped."
+WAIT_MAY_END = "One snapshot doesn't show that the wait lasts."
+DEBUG_SERVER_LINK = "The network may have kept the debug server from reaching it."
+STACK_UNCOLLECTED = "Its stack may simply not have been collected."
+NOT_ALL_LOG = "Not every rank logged a later step."
+MAY_HAVE_STOPPED = "The job may have stopped since."
