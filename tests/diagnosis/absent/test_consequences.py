@@ -216,7 +216,7 @@ CLOSED = "socketProgress: Connection closed by remote peer {host}<32926>\n"
 def test_the_host_that_closed_a_connection_is_named_with_the_call_that_failed() -> None:
     ruling = read({"train.log": FAILED_CALL + CLOSED.format(host="gpu-9.lab.example")})
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), str(ruling)
-    says = "Rank 1 waits in ALLREDUCE #41, and gpu-9.lab.example closed its connection; no file shows what ended the process there"
+    says = "Rank 1 waits in ALLREDUCE #41, and gpu-9.lab.example closed its connection; no file shows what ended the process there."
     assert ruling.verdict["headline"] == says
 
 

@@ -293,7 +293,7 @@ def test_a_stack_that_quotes_source_and_locals_is_no_source_and_no_configuration
         (42, 'job.py", line 11, in read_rows'),
     ):
         (tmp_path / f"stack.{pid}.txt").write_text(of_pystack(pid, main, last))
-    assert "Process 42 is in read_rows (job.py:11)" in nccldoctor.analyze(tmp_path).verdict.headline
+    assert "it is in read_rows (job.py:11)" in nccldoctor.analyze(tmp_path).verdict.headline
 
 
 def test_the_python_call_names_a_native_wait(tmp_path: Path) -> None:

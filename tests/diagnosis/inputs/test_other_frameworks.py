@@ -104,9 +104,9 @@ def test_the_device_without_heartbeats_ended_although_its_peer_complains_first()
     assert ruling.cause == "died", str(ruling)
     assert not ruling.ranks
     assert "local rank 2" in ruling.verdict["headline"].lower()
-    assert "rank 3 of a group was waited for" in str(ruling.verdict), "the number that is printed is told"
+    assert "HCCL waited for rank 3 of a group" in str(ruling.verdict), "the number that is printed is told"
     alone = read({"job.log": lost})
-    assert "no line says which rank" in str(alone.verdict)
+    assert "No line says which rank" in str(alone.verdict)
 
 
 def test_half_of_the_tasks_of_jax_are_named_where_it_counts_them() -> None:
@@ -215,7 +215,7 @@ def test_the_worker_of_vllm_whose_exception_ends_the_engine_is_named() -> None:
     )
     ruling = read({"engine.log": text})
     assert (ruling.cause, ruling.ranks) == ("raised", "1"), str(ruling)
-    assert ruling.verdict["headline"].startswith("Rank 1 crashed: ValueError")
+    assert ruling.verdict["headline"].startswith("Rank 1 (pid 934) probably crashed: ValueError")
 
 
 def test_the_peer_that_hccl_could_not_reach_is_told_by_its_number_in_the_group() -> None:

@@ -236,15 +236,14 @@ def _headline(facts: Facts, stall: ObservedStall, found: Sequence[Failure], rank
         return lost or ends.before(ends.ended(who(facts.case, ranks), ranks, events), call)
     if lost := ends.host_lost(events, ranks, ""):
         return lost
-    named = who(facts.case, ranks) if ranks else _processes(found)
+    named = _processes(found, who(facts.case, ranks) if ranks else ends.subject_of_end(events[0]))
     ended = ends.ended(named, ranks, events)
     return ends.with_waiting(ended, stall.call.inside - ranks, call) if stall.call is not None else ended
 
 
-def _processes(found: Sequence[Failure]) -> str:
+def _processes(found: Sequence[Failure], name: str) -> str:
     """The process that ended; more of them where no record says how."""
     end = found[0].events[0]
-    name = ends.subject_of_end(end)
     is_unsaid = isinstance(end, ProcessExit) and end.exitcode is None and ends.signal_of(end) is None
     if not is_unsaid or (isinstance(end, ProcessExit) and end.is_heartbeat_loss):
         return name
