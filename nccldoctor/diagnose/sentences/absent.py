@@ -28,7 +28,7 @@ def not_in_timed_out_call(who: str, fired: Ranks) -> Headline:
 
 
 def end_of_ring(who: str, call: str | None) -> Headline:
-    """Rank 1 never reached AllReduce: every other rank of its ring waits for a neighbor, and the chain ends at it."""
+    """Rank 1 never reached AllReduce: each peer waits for its neighbor, and the chain ends here."""
     return Headline(
         who,
         f"never reached {call or 'the call that its peers wait in'}",

@@ -100,7 +100,10 @@ def _brief(text: str) -> str:
 
 
 def host_lost(events: Sequence[Event], ranks: Ranks, call: str) -> Headline | None:
-    """Host node2 went down before ALLREDUCE #18 and took ranks 8-15 with it; None where no scheduler names a host that failed."""
+    """Host node2 went down before ALLREDUCE #18 and took ranks 8-15 with it.
+
+    None where no scheduler names a host that failed.
+    """
     event = events[0]
     if not isinstance(event, SchedulerEvent) or event.what != "node-failure" or not ranks:
         return None
@@ -119,7 +122,7 @@ def before(headline: Headline, call: str) -> Headline:
 
 
 def with_waiting(headline: Headline, inside: Ranks, call: str) -> Headline:
-    """The headline of a process that may be a member of a call, with the ranks that wait in that call."""
+    """The headline of a process that may belong to a call, with the ranks that wait in it."""
     if not inside:
         return headline
     return replace(

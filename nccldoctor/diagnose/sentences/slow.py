@@ -46,7 +46,7 @@ def still_preparing(label: str | None, minutes: int) -> Headline:
 def late_in_every_call(
     who: str, ranks: Ranks, seconds: float, late: int, compared: int, group: str, share: float
 ) -> Headline:
-    """Rank 2 is a straggler: it is late by 800 ms in 10 of 40 calls, and peers spend 90% of the time waiting."""
+    """Rank 2 is a straggler: it is late by 800 ms in 10 of 40 calls."""
     late_by = f"{verb(ranks, 'it is', 'they are')} late by {duration(seconds * 1000)}"
     return Headline(
         who,

@@ -70,7 +70,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
         if stack.main and not is_waiting(stack.frames):
             own = user_frame(stack.frames) or (stack.frames[0] if stack.frames else "")
             words, around = activity_of(stack.frames) or "", place_in_framework(stack.frames)
-            short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short(own), own))
+            short, full = (doing(words, at, around) or NO_PYTHON_FRAME for at in (_short_frame(own), own))
             return short, [Line(stack, absent.was_doing(rank, full), observer=f"stack:{rank}")]
     begun = [p for p in activity.phases if not p.detail.startswith("done") and p.what not in NOT_WORK]
     if begun:
@@ -82,7 +82,7 @@ def show_activity(facts: Facts, rank: int) -> tuple[str, list[Citation]]:
     return "", []
 
 
-def _short(frame: str) -> str:
+def _short_frame(frame: str) -> str:
     return innermost((frame,)) if frame else ""
 
 

@@ -110,7 +110,7 @@ def known_ranks(stances: Sequence[Stance]) -> Ranks:
 def waits_in(stances: Sequence[Stance]) -> str:
     """What most of the waiting ranks are in: ``all_reduce (called in sync_gradients (train.py:79))``."""
     op, place = Counter(s.call for s in stances).most_common(1)[0][0]
-    at = _short(place)
+    at = _short_place(place)
     at += _in_framework(next(s for s in stances if s.call == (op, place))) if at else ""
     if op == "backward":
         return "the backward pass" + (f" of {at}" if at else "")
@@ -124,7 +124,7 @@ def what_it_does(stances: Sequence[Stance]) -> str:
     first = stances[0]
     if first.posture.is_gone:
         return first.words.removeprefix("is ")
-    place = _short(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
+    place = _short_place(first.place) or (innermost(first.event.frames) if isinstance(first.event, Stack) else "")
     at = f"in {place}{_in_framework(first) if first.place else ''}" if place else NO_PYTHON_FRAME
     return f"{at}, {ongoing(first.words)}" if first.words and len(stances) == 1 else at
 
@@ -133,7 +133,7 @@ def _in_framework(stance: Stance) -> str:
     return place_in_framework(stance.event.frames) if isinstance(stance.event, Stack) else ""
 
 
-def _short(place: str) -> str:
+def _short_place(place: str) -> str:
     return innermost((place,)) if place else ""
 
 
@@ -170,12 +170,12 @@ def show(facts: Facts, stances: Sequence[Stance]) -> list[Line]:
         for seen in dict.fromkeys((stance.event, facts.looks.seen(stance.process)[0].event)):
             says = (activity_of(seen.frames) if isinstance(seen, Stack) else "") or ""
             at = f"in {innermost(seen.frames)}" if isinstance(seen, Stack) else str(seen.state)
-            text = stacks.seen(_name(stance), ongoing(says) or at)
+            text = stacks.seen(_rank_or_pid(stance), ongoing(says) or at)
             lines.append(Line(seen, text, observer=f"stack:{stance.rank}" if stance.rank is not None else "stack"))
     return lines
 
 
-def _name(stance: Stance) -> str:
+def _rank_or_pid(stance: Stance) -> str:
     if stance.rank is not None:
         return f"rank {stance.rank}"
     pid = stance.event.pid

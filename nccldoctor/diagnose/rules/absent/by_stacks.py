@@ -87,7 +87,7 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
     cause = _cause(standing, culprits)
     ranks = where.known_ranks(culprits)
     return Hypothesis(
-        _headline(facts, standing, culprits),
+        _words_of_places(facts, standing, culprits),
         [*where.show(facts, culprits), *where.show(facts, standing.waiting)[:4], *where.show_helpers(facts, culprits)],
         tuple(_doubts_of_outside(facts, standing, culprits)),
         ranks=ranks,
@@ -98,7 +98,7 @@ def _outside(facts: Facts, standing: Standing) -> Hypothesis:
     )
 
 
-def _headline(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Headline:
+def _words_of_places(facts: Facts, standing: Standing, culprits: Sequence[Stance]) -> Headline:
     """Who is not in the call of its peers, where it is instead, and who waits."""
     name, many = where.who(facts.case, culprits), len(culprits) > 1
     does, wait = where.what_it_does(culprits), where.waits_in(standing.waiting)

@@ -217,7 +217,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     if not ranks:
         doubts.append(Doubt(_unnamed(facts, end), Confidence.MEDIUM))
     return Hypothesis(
-        _headline(facts, stall, found, ranks),
+        _words_of_end(facts, stall, found, ranks),
         evidence,
         doubts,
         ranks=ranks,
@@ -227,7 +227,7 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
     )
 
 
-def _headline(facts: Facts, stall: ObservedStall, found: Sequence[Failure], ranks: Ranks) -> Headline:
+def _words_of_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure], ranks: Ranks) -> Headline:
     """Who ended and how, and the call that the ranks did not reach."""
     events = found[0].events
     call = stall.what if stall.call is not None else ""

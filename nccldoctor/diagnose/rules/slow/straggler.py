@@ -95,7 +95,7 @@ def _work_went_on(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         Line(e, _says(rank, e, limit), observer=f"rank:{rank}" if e.rank is None else "") for rank, e in done.items()
     ]
     return Hypothesis(
-        slow.still_working(who(facts.case, Ranks(done)), Ranks(done), stall.what, _activity(done.values())),
+        slow.still_working(who(facts.case, Ranks(done)), Ranks(done), stall.what, _work_of(done.values())),
         [*evidence, Waiting(stall.call)],
         list(_doubts_of_work(facts, done, limit)),
         ranks=Ranks(done),
@@ -180,7 +180,7 @@ def _says(rank: int, event: Event, limit: float) -> str:
     return slow.work_finished(rank)
 
 
-def _activity(events: Iterable[Event]) -> str:
+def _work_of(events: Iterable[Event]) -> str:
     """What the ranks were doing, where their lines say one thing: ``writing a checkpoint``."""
     kinds = {e.what if isinstance(e, Phase) else "" for e in events}
     return ongoing(WORK.get(kinds.pop(), "")) if len(kinds) == 1 else ""
