@@ -16,7 +16,7 @@ from nccldoctor.words.sanitize import line, sanitize
 _CALL = r"(?:\b[A-Z][A-Z0-9_]{2,40} )?[\w./-]{0,60}#\d{1,20}"
 _MENTION = r"[\w.-]{0,60}@[\w.-]{0,60}"
 _ADDRESS = r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>]{0,200}|\bwww\.[^\s<>]{1,200}|\bmailto:[^\s<>]{0,100}"
-_UNDERSCORED = r"(?<![\w/.])[\w./-]{0,80}_[\w./()-]{0,80}"
+_UNDERSCORED = r"(?<![\w/.])[\w./-]{0,80}_[\w./()=-]{0,80}"
 _DOTTED = r"\b[\w-]{1,60}(?:\.[\w-]{1,60}){0,6}\.[a-z]{2,10}(?::\d{1,7})?\b"
 _MARKED = r"[^\s*~`]{0,80}[*~`][^\s]{0,80}"
 

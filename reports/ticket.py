@@ -54,7 +54,7 @@ def ticket_of(diagnosis: Diagnosis) -> Ticket:
         fields=(*cause, *(fact for fact in incident_facts.facts(diagnosis) if fact.label != "class"), *notices),
         steps=diagnosis.action.steps,
         evidence=all_quoted(diagnosis)[:EVIDENCE],
-        donts=tuple(f"{prose.full_sentence(d.what)} {prose.full_sentence(d.why)}" for d in donts),
+        donts=tuple(advice.warning_of(item) for item in donts),
         remedy=diagnosis.remedies[0].id if diagnosis.remedies else "",
     )
 

@@ -138,7 +138,7 @@ def _table_lines(table: CallsTable) -> tuple[ProofLine, ...]:
             if value:
                 text += value + (", " if name == "dtype" else " ")
                 stretch = (len(text.rstrip(", ")) - len(value), len(text.rstrip(", ")))
-                mark = stretch if name in row.differs else mark
+                mark = stretch if name in row.differs and not mark[1] else mark
         shown = f"{text.rstrip(', ')}{f' at {cell.site}' if cell.site else ''}"
         out.append(ProofLine(f"rank {side.rank}", line(shown, TEXT), mark))
     return tuple(out)

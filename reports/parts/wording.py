@@ -88,7 +88,7 @@ def doubts_words(finding: Finding, most: int = 3) -> str:
 def runner_up_words(finding: Finding) -> str:
     """The best other explanation and what would separate it; "" where there is none."""
     other = finding.runner_up
-    if other is None:
+    if other is None or other.cause is CauseClass.UNDETERMINED:
         return ""
     ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
     return f"It could also be {other.cause.value}{ranks}. {prose.full_sentence(other.separated_by)}"

@@ -33,7 +33,7 @@ def warnings(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """What not to do, the settings for the next run, and the remedy with the command that explains it."""
     for item in (*advice.idle_settings(diagnosis), *advice.donts(diagnosis))[:DONTS]:
         where = f" ({line(item.where, 200)})" if item.where else ""
-        text = f"{prose.plain(item.what).rstrip('.')}. {prose.full_sentence(prose.plain(item.why))}{where}"
+        text = f"{prose.plain(advice.warning_of(item))}{where}"
         rest = text.removeprefix("Don't ")
         word = Span("Don't " if rest != text else "Avoid: ", "bold yellow")
         yield from paragraph(rest, width, head=(Span(" " * 6), word), indent=6)
