@@ -13,7 +13,9 @@ from nccldoctor.model import Diagnosis, Finding
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nccldoctor.discover.discover import Discovered
     from nccldoctor.reports.plotly.figures import Plots
+    from nccldoctor.reports.source_lines import SourceLines
 
 WIDTH = 100
 """Characters of a line of text by default."""
@@ -29,6 +31,7 @@ class Incident:
 
     diagnosis: Diagnosis
     case: Case
+    _inputs: Discovered | None = field(default=None, repr=False, compare=False)
     _frames: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -75,6 +78,16 @@ class Incident:
         from nccldoctor.reports.plotly import interactive
 
         return interactive.page(self.diagnosis)
+
+    def source(self, name: str, context: int = 5) -> SourceLines:
+        """The lines of an exhibit (``"E3"``), or of a piece of evidence (``"F1.2"``: the second of finding F1), read again.
+
+        ``context`` lines before and after them are shown too. Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a name that
+        the incident does not have, for entries of a dump, which have no lines, and where the file is gone.
+        """
+        from nccldoctor.reports import source_lines
+
+        return source_lines.read_again(self.diagnosis, self._inputs, name, context)
 
     def redacted(self, what: Sequence[str]) -> Incident:
         """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.

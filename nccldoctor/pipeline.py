@@ -88,7 +88,7 @@ def analyze(
     judged = replace(judged, findings=with_headline((verdict, *judged.findings[1:]), case))
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    return Incident(_diagnosis(facts, judged, in_use(catalogue), inputs), case)
+    return Incident(_diagnosis(facts, judged, in_use(catalogue), inputs), case, inputs)
 
 
 def _judged_again(read: Ingested) -> Finding:

@@ -126,6 +126,7 @@ def environment() -> Environment:
         "fit": lambda value, width, size: fitting(sanitize.line(str(value), 200), size, width),
         "group_title": names.group_title,
         "marked": _marked,
+        "quoted": lambda text: sanitize.sanitize(_without_colours(text), SHOWN_OF_LINE),
         "width_of": width_of,
         "confidence": wording.confidence_words,
         "conditions_met": wording.conditions_met,
@@ -165,12 +166,17 @@ def _marked(text: str, values: tuple[str, ...]) -> Markup:
     """A quoted line with the cited values marked."""
     from markupsafe import Markup, escape
 
-    shown = sanitize.sanitize(_around_values(text, values), SHOWN_OF_LINE)
+    shown = sanitize.sanitize(_around_values(_without_colours(text), values), SHOWN_OF_LINE)
     words = sorted((re.escape(v) for v in values if v), key=len, reverse=True)
     pieces = re.split(rf"(?<!\w)({'|'.join(words)})(?!\w)", shown) if words else [shown]
     return Markup("").join(
         Markup("<mark>{}</mark>").format(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces)
     )
+
+
+def _without_colours(text: str) -> str:
+    """The line as a terminal shows it, without the codes of colours."""
+    return re.sub(r"\x1b\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]", "", text)
 
 
 def _around_values(text: str, values: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal
 
 from nccldoctor.events import Event, GroupRef
-from nccldoctor.model import diagnosis, figures, findings, inputs
+from nccldoctor.model import diagnosis, exhibits, figures, findings, inputs
 from nccldoctor.model.diagnosis import Diagnosis
 from nccldoctor.model.inputs import Place
 from nccldoctor.model.ranks import Ranks
@@ -29,7 +29,7 @@ FIELDS: dict[type, str] = {
     diagnosis.Alarm: "rank time where",
     findings.Condition: "condition=text met says where",
     Diagnosis: "verdict findings remedies avoid job job_end notices coverage action ranks ruled_out capture alarm story "
-    "input=sources run_up timeline stacks streams",
+    "proof input=sources run_up timeline stacks streams",
     DumpHead: "entries version wrapped groups=config form backend problem",
     Event: "kind rank group_rank group time where=place host pod pid text",
     findings.ConfidenceIn: "ranks class=cause",
@@ -61,6 +61,20 @@ class RuledOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Proved:
+    """An exhibit of the verdict, as the page numbers them.
+
+    ``shows`` are its parts of the argument; ``evidence`` counts the pieces of the verdict's evidence from 1.
+    """
+
+    id: str
+    claim: str
+    shows: tuple[str, ...]
+    evidence: tuple[int, ...]
+    where: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Advice of a remedy against something."""
 
@@ -84,6 +98,10 @@ def _input(sources: tuple[inputs.Source, ...]) -> Input:
 
 def _ruled_out(conditions: tuple[findings.Condition, ...]) -> tuple[RuledOut, ...]:
     return tuple(RuledOut(c.text, c.met is False, c.says, c.where) for c in conditions)
+
+
+def _proved(proof: tuple[exhibits.Exhibit, ...]) -> tuple[Proved, ...]:
+    return tuple(Proved(e.id, e.claim, tuple(part.value for part in e.parts), e.evidence, e.places) for e in proof)
 
 
 def _sides(stacks: figures.StackDiff | None) -> tuple[figures.StackSide, ...]:
@@ -121,6 +139,7 @@ def _as_ranks(value: tuple[int, ...]) -> Ranks:
 
 CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Diagnosis, "ranks"): rank_rows.folded,
+    (Diagnosis, "proof"): _proved,
     (Diagnosis, "ruled_out"): _ruled_out,
     (Diagnosis, "sources"): _input,
     (Diagnosis, "stacks"): _sides,

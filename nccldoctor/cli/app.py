@@ -89,7 +89,10 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
 @format_option("text", "json")
 @rank_from_option
 @workers_option
-def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None) -> None:
+@click.option(
+    "--entry", type=click.IntRange(0), metavar="N", help="Print entry N of one recorder dump, counted from 0."
+)
+def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None, entry: int | None) -> None:
     """Show what was recognised in the input, without a verdict.
 
     One row per file: its kind, rank and host, the events and relevant lines parsed,
@@ -100,14 +103,22 @@ def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: i
       nccldoctor inspect logs/
       nccldoctor inspect logs/ --format json
       nccldoctor inspect dumps/ --rank-from 'gpu(?P<rank>\\d+)'
+      nccldoctor inspect dumps/fr_trace_1 --entry 21
     """
     from nccldoctor import pipeline
+    from nccldoctor.cli import recorded_entry
     from nccldoctor.reports import inspect
     from nccldoctor.reports.terminal.inspected import inspected_text
 
     with terminal.Waiting() as waiting:
         case = pipeline.read(paths, rank_from=rank_from, workers=workers, on_progress=waiting)
-    if form == "json":
+    if entry is not None:
+        found = recorded_entry.recorded_entry(case, entry)
+        if form == "json":
+            terminal.out(recorded_entry.to_json(found), encoding="utf-8")
+        else:
+            terminal.out(recorded_entry.to_text(found))
+    elif form == "json":
         terminal.out(inspect.to_json(case), encoding="utf-8")
     else:
         terminal.out(inspected_text(case, terminal.width()))

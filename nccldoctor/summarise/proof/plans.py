@@ -45,7 +45,10 @@ from nccldoctor.model import CauseClass as C
 
 
 class Record(StrEnum):
-    """Kinds of record that serve as an exhibit; the first five are formatted, the others are quoted."""
+    """Kinds of record that serve as an exhibit; the first five are formatted, the others are quoted.
+
+    A line that is of several kinds counts as the first of them.
+    """
 
     ORDER = "order of calls"
     TRANSFERS = "transfers of two ranks"
@@ -58,13 +61,13 @@ class Record(StrEnum):
     STACK = "stack"
     STATE = "state of a process"
     EXIT = "exit"
+    REPORT = "report about ranks"
     EXCEPTION = "exception"
     TROUBLE = "error of a device, a link or a host"
     WORK = "work of a rank"
     LAST_STEP = "last step before the stall"
     CALL_LINE = "call that NCCL logged"
     SETUP = "set-up of a communicator"
-    REPORT = "report about ranks"
     OTHER = "any other line"
 
 

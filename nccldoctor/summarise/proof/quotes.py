@@ -235,8 +235,8 @@ def _record_lines(exhibit: Exhibit, lines: QuotedLines, excerpts: Excerpts) -> t
     return own
 
 
-_OF_RECORD = lazy(r"\s{2,}|\[rank\d+\]:\s{2,}|  File |\s*\w+\s{0,12}: ")
-"""How lines inside a record of several lines begin: indented, or as the row of a launcher's table."""
+_OF_RECORD = lazy(r"\s{2,}|\[rank\d+\]:\s{2,}")
+"""How lines inside a record of several lines begin: indented."""
 
 
 def _is_of_record(above: str, own: str) -> bool:

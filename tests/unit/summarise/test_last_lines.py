@@ -59,3 +59,20 @@ def test_a_waiting_peer_stands_beside_it(tmp_path: Path) -> None:
 
     assert sorted(sides) == [0, 1]
     assert "Watchdog caught collective operation timeout" in sides[1].after[0].text
+
+
+def test_lines_of_other_writers_and_empty_ones_are_left_out(tmp_path: Path) -> None:
+    write_job(tmp_path, "checkpoint of step 1551 written in 639.2 s")
+    merged = []
+    for rank in range(4):
+        for text in (tmp_path / f"rank_{rank}.log").read_text().splitlines():
+            merged += [f"{rank}: {text}", f"{rank}: "]
+        (tmp_path / f"rank_{rank}.log").unlink()
+    (tmp_path / "srun.out").write_text("\n".join([*merged, ""]))
+    sides = last_lines(tmp_path)
+
+    assert sorted(sides) == [0, 1]
+    for rank, side in sides.items():
+        texts = [line.text for line in (*side.before, *side.within, *side.after)]
+        assert all(text.startswith(f"{rank}: ") and text[3:].strip() for text in texts), texts
+    assert [line.text for line in sides[0].within] == ["0: checkpoint of step 1551 written in 639.2 s"]

@@ -1,0 +1,54 @@
+"""``Incident.source`` reads quoted lines again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nccldoctor
+from nccldoctor.cli import demo
+from nccldoctor.incident import Incident
+from nccldoctor.model.errors import InputError
+
+CHECKPOINT = "checkpoint of step 1550 written in 639.2 s"
+
+
+@pytest.fixture
+def incident(tmp_path: Path) -> Incident:
+    demo.write("straggler", tmp_path / "job")
+    return nccldoctor.analyze(tmp_path / "job")
+
+
+def quoting(incident: Incident) -> str:
+    return next(e.id for e in incident.diagnosis.proof if e.lines and CHECKPOINT in e.lines.shown[0].text)
+
+
+def test_an_exhibit_has_the_lines_of_its_file(incident: Incident) -> None:
+    found = incident.source(quoting(incident), context=1)
+
+    assert [line.number for line in found.lines] == [24, 25, 26]
+    assert found.lines[1].text == CHECKPOINT
+    assert f"> 25  {CHECKPOINT}" in repr(found)
+    assert f"<b>25 {CHECKPOINT}</b>" in found._repr_html_()
+
+
+def test_evidence_is_named_by_its_finding(incident: Incident) -> None:
+    assert CHECKPOINT in incident.source("F1.1").text
+
+
+@pytest.mark.parametrize(("name", "message"), [("E9", "no exhibit"), ("F1.99", "no exhibit"), ("E1", "has no lines")])
+def test_what_has_no_lines_is_a_clear_error(incident: Incident, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        incident.source(name)
+
+
+def test_a_file_that_is_gone_is_named(incident: Incident, tmp_path: Path) -> None:
+    (tmp_path / "job" / "gpu-17/run374853/attempt_0/0/stdout.log").unlink()
+    with pytest.raises(InputError, match=r"0/stdout\.log:25 can't be read again"):
+        incident.source(quoting(incident))
+
+
+def test_a_redacted_copy_reads_no_file(incident: Incident) -> None:
+    with pytest.raises(InputError, match="no files to read again"):
+        incident.redacted(["hosts"]).source(quoting(incident))
