@@ -47,7 +47,9 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     blamed = finding.ranks or finding.suspects
     peers = _folded([own for own in counted if own.rank not in blamed and own.rank in call.entered])
     behind = _folded([own for own in counted if own.rank in blamed])
-    if not peers:
+    if not peers or (
+        behind and finding.cause is not CauseClass.DEVICE_STALLED and not _has_fewer_calls(behind[0], peers[0])
+    ):
         return None
     table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), blamed)
     claim, parts = _claim(finding, call.seq, peers[0], behind[0] if behind else None)
@@ -55,6 +57,11 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
     shown = {rank for row in table.rows for rank in row.ranks}
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if _is_of(item.observer, item.where, shown))
     return Exhibit("", claim, parts, cites, numbers, counts=table)
+
+
+def _has_fewer_calls(culprit: _Count, peer: _Count) -> bool:
+    """True where the counters show a difference: the culprit issued fewer calls than its peer."""
+    return culprit.own.enqueued < peer.own.enqueued
 
 
 def _is_of(observer: str, where: Place | None, shown: set[int]) -> bool:
@@ -108,9 +115,7 @@ def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> t
     culprit = names.ranks_phrase(behind.ranks).capitalize()
     if finding.cause is CauseClass.DEVICE_STALLED:
         return f"{culprit} queued calls up to #{behind.own.enqueued}, so its host went on.", (Part.CONDITION,)
-    if behind.own.enqueued < peer.own.enqueued:
-        return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", _BOTH
-    return f"{who} issued #{peer.own.enqueued}, {culprit} #{behind.own.enqueued}.", _BOTH
+    return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", _BOTH
 
 
 _BOTH = (Part.PEER, Part.CULPRIT)
