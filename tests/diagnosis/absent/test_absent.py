@@ -263,19 +263,19 @@ def test_a_traceback_before_the_timeouts_of_the_others() -> None:
         (
             "torch.OutOfMemoryError",
             "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB",
-            "ran out of GPU memory before ALLREDUCE #5: it tried to allocate 2.00 GiB in main",
+            "ran out of GPU memory before ALLREDUCE #50: it tried to allocate 2.00 GiB in main",
         ),
-        ("RuntimeError", "CUDA error: out of memory", "ran out of GPU memory before ALLREDUCE #5: in main"),
-        ("MemoryError", "", "ran out of host memory before ALLREDUCE #5: in main"),
+        ("RuntimeError", "CUDA error: out of memory", "ran out of GPU memory before ALLREDUCE #50: in main"),
+        ("MemoryError", "", "ran out of host memory before ALLREDUCE #50: in main"),
         (
             "RuntimeError",
             "[enforce fail at alloc_cpu.cpp:116] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.",
-            "ran out of host memory before ALLREDUCE #5: it tried to allocate 64 bytes in main",
+            "ran out of host memory before ALLREDUCE #50: it tried to allocate 64 bytes in main",
         ),
         (
             "RuntimeError",
             "the file is out of memory-mapped pages",
-            "crashed before ALLREDUCE #5: RuntimeError: the file is out of",
+            "crashed before ALLREDUCE #50: RuntimeError: the file is out of",
         ),
     ],
 )
