@@ -21,7 +21,7 @@ _FIRST_RECORDER = (2, 2, 0)
 def files_to_send(survey: Survey, state: JobState) -> tuple[Step, ...]:
     """The logs, dumps and stacks that the input lacks, in the order of their worth.
 
-    Stacks are asked for only while a job may still run: afterwards nobody can take them.
+    Stacks are asked for only while a job may still run, and first where it does: afterwards nobody can take them.
     """
     case = survey.case
     world = Ranks(range(case.world_size)) if case.world_size else Ranks()
@@ -33,7 +33,7 @@ def files_to_send(survey: Survey, state: JobState) -> tuple[Step, ...]:
     if (not world or world - dumped) and (version is None or version >= _FIRST_RECORDER):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
-        steps.append(_stacks(survey, world - Ranks(survey.stacks)))
+        steps.insert(0 if state is JobState.RUNNING else len(steps), _stacks(survey, world - Ranks(survey.stacks)))
     return tuple(steps)
 
 

@@ -6,7 +6,7 @@ A step never asks for what the input already shows, and never for a look at a pr
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,9 +66,8 @@ def next_steps(
     ``confirm`` and ``fix`` are the steps of the best remedy that are for this finding.
     """
     if finding.family is Family.NONE:
-        return files_to_send(survey, end.state)[:MOST] if finding.confidence is Confidence.LOW else ()
-    drained = [recipe for recipe in fix if not (action.cordon and (recipe.text or "").startswith("Drain "))]
-    scene = _Scene(finding, survey, end, confirm, tuple(drained))
+        return files_to_send(survey, JobState.ENDED) if finding.confidence is Confidence.LOW else ()
+    scene = _Scene(finding, survey, end, confirm, fix)
     restart = _restart(scene, action)
     if finding.family is Family.UNDETERMINED or not (finding.ranks or action.cordon or culprit_frame(finding, survey)):
         missing = files_to_send(survey, end.state)
@@ -76,24 +75,13 @@ def next_steps(
             return (*missing[: MOST - 1], restart)[:MOST]
     if act := next(_acts_now(scene), None):
         return (act, restart)
-    first = _first_of(scene, (_drain(action), _open(scene)), _looks_now, _checks, _fixes)
-    rest = [
-        step for step in (*_looks_now(scene), *_checks(scene), *_if_again(scene), *_fixes(scene)) if step not in first
-    ]
+    known = [step for step in (_drain(action), _open(scene)) if step is not None]
+    checks, fixes = list(_checks(scene)), list(_fixes(scene))
     if scene.is_running:
-        return (*(*first, *rest)[: MOST - 1], restart)
-    return (*first[:1], restart, *rest[: MOST - 2])
-
-
-def _first_of(
-    scene: _Scene, ready: Iterable[Step | None], *sources: Callable[[_Scene], Iterator[Step]]
-) -> tuple[Step, ...]:
-    """The most telling step: a look at a running job, else a host, a line, a check or the fix."""
-    known = [step for step in ready if step is not None]
-    if scene.is_running:
-        return tuple(_looks_now(scene))[:2] or tuple(known[:1])
-    found = next((tuple(source(scene))[:1] for source in sources if any(source(scene))), ())
-    return tuple(known[:1]) or found
+        return (*[*_looks_now(scene), *known, *checks, *fixes][: MOST - 1], restart)
+    first = (known or checks or fixes)[:1]
+    rest = [*checks, *_if_again(scene), *(fixes if action.restart == "after-fix" else [])]
+    return (*first, restart, *[step for step in rest if step not in first][: MOST - len(first) - 1])
 
 
 def _drain(action: Action) -> Step | None:
@@ -183,12 +171,14 @@ def _acts_now(scene: _Scene) -> Iterator[Step]:
 
 
 def _fixes(scene: _Scene) -> Iterator[Step]:
-    ended = scene.end.state is JobState.ENDED
-    for recipe in [recipe for recipe in scene.fix if not (ended and recipe.while_ == "running")][:1]:
-        if recipe.command:
-            yield _from_recipe(scene, recipe, StepKind.FIX)
-        elif recipe.text:
-            yield Step(StepKind.FIX, _sentence(fill_in_words(recipe.text, scene.values)))
+    """The first fix that is for a job in this state, unless it names a line that is not known."""
+    fitting = (r for r in scene.fix if r.while_ is None or (r.while_ == "running") is scene.is_running)
+    recipe = next(fitting, None)
+    words = recipe.text or "" if recipe is not None else ""
+    if recipe is not None and recipe.command:
+        yield _from_recipe(scene, recipe, StepKind.FIX)
+    elif words and ("{{ frame" not in words or "frame_at" in scene.values):
+        yield Step(StepKind.FIX, *_lead_and_rest(fill_in_words(words, scene.values)))
 
 
 RESTARTS = {
@@ -205,7 +195,7 @@ def _restart(scene: _Scene, action: Action) -> Step:
     if scene.is_running:
         fires = scene.end.deadline
         left = f"The watchdog fires at {instant(fires)}. " if fires is not None else ""
-        text = {"now": "Then restart the job."}.get(action.restart, RESTARTS[action.restart])
+        text = {"now": "If it stays stuck, restart the job."}.get(action.restart, RESTARTS[action.restart])
         return Step(StepKind.RESTART, text, left + detail)
     return Step(StepKind.RESTART, RESTARTS[action.restart], detail)
 
@@ -213,14 +203,15 @@ def _restart(scene: _Scene, action: Action) -> Step:
 def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[str, str] | None = None) -> Step:
     """A step of the catalogue with the values of this incident."""
     known = scene.values if values is None else values
-    text = _sentence(fill_in_words(recipe.text, known)) if recipe.text else _what_it_reads(recipe.command or "")
-    detail = f"It fits if you see {fill_in_words(recipe.expect, known)}" if recipe.expect else ""
+    text, rest = _lead_and_rest(fill_in_words(recipe.text or _what_it_reads(recipe.command or ""), known))
+    expected = _sentence(f"It fits if you see {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
+    detail = f"{rest} {expected}".strip()
     in_words = recipe.where or ""
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
     if not place:
         command, _ = fill_command(recipe.command or "", known, _owner(scene))
-        return Step(kind, text, _sentence(detail), command, None)
-    return Step(kind, text, _sentence(detail), *_on_host(scene, recipe.command or "", known, place))
+        return Step(kind, text, detail, command, None)
+    return Step(kind, text, detail, *_on_host(scene, recipe.command or "", known, place))
 
 
 def _what_it_reads(command: str) -> str:
@@ -286,6 +277,12 @@ def _is_held(scene: _Scene, command: str) -> bool:
     if _is_reader_of(command, SourceKind.RECORDER):
         return bool(ranks & set(case.dump_rank))
     return _is_reader_of(command, SourceKind.STACKS) and bool(ranks & set(survey.stacks))
+
+
+def _lead_and_rest(text: str) -> tuple[str, str]:
+    """The first sentence, and what follows it."""
+    lead, stop, rest = text.strip().partition(". ")
+    return _sentence(lead), _sentence(rest) if stop else ""
 
 
 def _sentence(text: str) -> str:

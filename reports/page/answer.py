@@ -68,17 +68,18 @@ def status_line(diagnosis: Diagnosis) -> Status:
     """The line above the headline."""
     finding = diagnosis.verdict
     situation = wording.situation(diagnosis)
-    is_kind = finding.family in _KINDS or situation.startswith("A crash")
+    is_open = finding.family in (Family.NONE, Family.UNDETERMINED)
+    is_kind = finding.family in (Family.NONE, Family.SETUP) or situation.startswith("A crash")
     kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
     situation = "" if is_kind else situation
-    if diagnosis.job_end.state is JobState.RUNNING and finding.family not in (Family.NONE, Family.UNDETERMINED):
+    if diagnosis.job_end.state is JobState.RUNNING and not is_open:
         kind, situation = f"Live {kind[:1].lower()}{kind[1:]}", situation or "still running"
     level, bars = _LEVELS.get(finding.confidence, ("", 0))
     return Status(
         tone=facts.tone(finding),
         kind=kind,
         situation=situation,
-        cause=wording.TITLES[finding.cause],
+        cause="" if is_open else wording.TITLES[finding.cause],
         class_name=finding.cause.value,
         level=level,
         bars=bars,

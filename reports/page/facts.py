@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from nccldoctor.model import CauseClass, Diagnosis, Family, Finding, RankState
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RankState
 from nccldoctor.model.standings import Involvement
 from nccldoctor.reports.parts import wording
 from nccldoctor.version import __version__
@@ -23,7 +23,9 @@ class Fact:
 
 
 def tone(finding: Finding) -> str:
-    """The colour of the verdict: ``bad`` where a cause is diagnosed, ``ok`` for none, ``open`` for undetermined."""
+    """The colour of the verdict: ``bad`` where a cause is diagnosed, ``ok`` for none where that is proved, else ``open``."""
+    if finding.family is Family.NONE and finding.confidence not in (Confidence.HIGH, Confidence.MEDIUM):
+        return "open"
     return {Family.NONE: "ok", Family.UNDETERMINED: "open"}.get(finding.family, "bad")
 
 

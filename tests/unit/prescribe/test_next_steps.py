@@ -1,0 +1,197 @@
+"""The three steps that an engineer takes first, and whether the job still runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from datetime import UTC, datetime
+
+import pytest
+from builders import fixtures_conditions
+from builders.advice import BOTH, ask, event, kernel, raised, stalled
+
+from nccldoctor.events import (
+    DumpNote,
+    ExceptionRaised,
+    GpuError,
+    Note,
+    OutOfMemory,
+    ProcessExit,
+    ProcessState,
+    RasStatus,
+    SchedulerEvent,
+    Setting,
+    TearDown,
+)
+from nccldoctor.model import SourceKind
+from nccldoctor.model.steps import JobState, StepKind
+from nccldoctor.prescribe.job_end import job_end
+from nccldoctor.prescribe.next_steps import MOST, quoted_for_shell
+
+OWN = fixtures_conditions.stack(5, "refresh_table (/opt/train/train.py:121)")
+GONE = event(ProcessExit, text="exitcode: -15 (pid: 1005)", exitcode=-15, signal="SIGTERM", reporter="torchrun")
+
+
+def answer(cause, *events, kinds=BOTH, case=None, **more):
+    made = fixtures_conditions.case(events, kinds=kinds, **(case or {}))
+    return ask(made, fixtures_conditions.finding(cause, **more))
+
+
+def steps(cause, *events, **more):
+    return answer(cause, *events, **more).action.steps
+
+
+@pytest.mark.parametrize(
+    ("last", "state"),
+    [
+        (GONE, JobState.ENDED),
+        (event(TearDown, what="process-down"), JobState.ENDED),
+        (event(TearDown, what="comm-aborted"), JobState.RUNNING),
+        (event(SchedulerEvent, None, what="cancelled"), JobState.ENDED),
+        (event(OutOfMemory, None, scope="host"), JobState.ENDED),
+        (event(ProcessState, state="gone"), JobState.ENDED),
+        (raised("ValueError"), JobState.ENDED),
+        (raised("ValueError", logged=True), JobState.RUNNING),
+        (event(ExceptionRaised, type="OSError", origin="own", worker=1), JobState.RUNNING),
+        (fixtures_conditions.timeout(), JobState.UNKNOWN),
+        (event(RasStatus, what="OK"), JobState.RUNNING),
+        (event(DumpNote, what="on-request"), JobState.RUNNING),
+    ],
+)
+def test_any_recorded_end_ends_the_job_and_a_look_shows_that_it_ran(last, state):
+    assert job_end(fixtures_conditions.case([OWN, last]), fixtures_conditions.finding()).state is state
+
+
+def test_without_an_end_and_without_a_look_nothing_is_claimed():
+    assert job_end(fixtures_conditions.case(), fixtures_conditions.finding()).state is JobState.UNKNOWN
+
+
+def test_the_time_left_follows_from_the_start_and_the_timeout():
+    since, seen = datetime(2026, 11, 22, 14, 31, tzinfo=UTC), datetime(2026, 11, 22, 14, 35, 21, tzinfo=UTC)
+    call = dataclasses.replace(stalled(), since=since, timeout_ms=600_000)
+    given = answer("not-arrived", dataclasses.replace(OWN, time=seen), stalled=call)
+    assert given.job_end.seen == seen
+    assert given.job_end.deadline == datetime(2026, 11, 22, 14, 41, tzinfo=UTC)
+    assert "The watchdog fires at 2026-11-22 14:41:00 UTC." in given.action.steps[-1].detail
+
+
+def test_a_running_job_is_looked_at_now():
+    given = steps("not-arrived", OWN)
+    assert [step.kind for step in given][-1] is StepKind.RESTART
+    assert any(step.command and "1005" in step.command and step.where == "node1" for step in given)
+    assert all(step.kind is not StepKind.IF_AGAIN for step in given)
+
+
+def test_after_the_end_nobody_looks_at_the_pid():
+    given = steps("not-arrived", OWN, GONE)
+    assert [step.kind for step in given] == [StepKind.OPEN, StepKind.RESTART, StepKind.IF_AGAIN]
+    assert given[0].text == "Open `/opt/train/train.py:121` (`refresh_table`)."
+    assert given[2].text.startswith("If it happens again: ")
+    assert "<pid of rank 5>" in (given[2].command or "")
+    assert all("1005" not in (step.command or "") for step in given)
+
+
+def test_where_no_end_is_recorded_none_is_claimed():
+    given = steps("not-arrived", OWN, fixtures_conditions.timeout())
+    assert given[2].text.startswith("If it still hangs, or hangs again: ")
+
+
+def test_a_value_that_is_not_known_stays_visible():
+    command = steps("not-arrived", case={"rank_host": {}, "rank_pid": {}})[-1].command
+    assert command is not None
+    assert command.startswith("ssh <host of rank 5> ")
+    assert "<pid of rank 5>" in command
+
+
+def test_a_host_from_a_log_stays_one_word_of_the_shell():
+    given = steps("not-arrived", OWN, GONE, case={"rank_host": {5: "; rm -rf /"}})
+    command = given[2].command
+    assert command is not None
+    assert shlex.split(command)[:2] == ["ssh", "; rm -rf /"]
+
+
+@pytest.mark.parametrize("command", ["dmesg -T", "grep 'a b'", "echo $HOME 'x'", "echo \"a\" 'b'", "a`b`'c'", "it's"])
+def test_a_quoted_command_is_one_word(command):
+    word = quoted_for_shell(command)
+    assert shlex.split(word) == [command]
+    assert not (word.startswith('"') and set(command) & set('$`\\!"'))
+
+
+def test_what_was_read_is_not_asked_for():
+    log = kernel(GpuError, "nothing", weight="notice")
+    with_log = [step.command or "" for step in steps("died", GONE, log)]
+    without = [step.command or "" for step in steps("died", GONE, kinds=(SourceKind.LOG,))]
+    assert not any("dmesg" in command for command in with_log)
+    assert any("dmesg" in command for command in without)
+
+
+def test_a_stopped_process_is_resumed_while_it_is_there():
+    stopped = event(ProcessState, text="1005 T", state="stopped")
+    first = steps("frozen", stopped)[0]
+    assert (first.kind, first.command) == (StepKind.FIX, "ssh node1 'kill -CONT 1005'")
+    assert all("kill -CONT" not in (step.command or "") for step in steps("frozen", stopped, GONE))
+
+
+def test_a_faulty_host_is_drained_first():
+    given = steps("hardware", kernel(GpuError, "Xid 79", xid=79), GONE)
+    assert given[0].text == "Drain node1."
+    assert given[1].text == "Restart on other hosts."
+
+
+def test_a_job_without_a_culprit_asks_for_files():
+    given = steps("undetermined", GONE, ranks=(), suspects=())
+    assert [step.kind for step in given] == [StepKind.SEND, StepKind.SEND, StepKind.RESTART]
+    assert given[0].text == "Send the logs of ranks 0-4,6-7." or given[0].text == "Send the logs of ranks 0-4, 6-7."
+    assert given[1].command == 'for h in node0 node1; do scp "$h:/tmp/nccl_trace_rank_*" dumps/; done'
+
+
+def test_stacks_are_asked_for_only_while_somebody_can_take_them():
+    running = event(RasStatus, what="OK")
+    assert steps("undetermined", running, ranks=())[0].text == "Send the stacks of ranks 0-7."
+    assert not any("stacks" in step.text for step in steps("undetermined", GONE, ranks=()))
+
+
+def test_dumps_are_fetched_from_where_a_variable_put_them():
+    named = event(Setting, name="TORCH_FR_DUMP_TEMP_FILE", value="/scratch/dump_")
+    (dumps,) = [s for s in steps("undetermined", GONE, named, ranks=()) if "flight recorder" in s.text and s.command]
+    assert "/scratch/dump_" in dumps.command
+
+
+@pytest.mark.parametrize(
+    ("seen", "tool"),
+    [
+        (event(ProcessExit, reporter="kubernetes", exitcode=1), "kubectl logs"),
+        (event(ProcessExit, reporter="srun", exitcode=1), "slurm-*.out"),
+        (GONE, "scp -r"),
+    ],
+)
+def test_the_command_that_gathers_logs_fits_the_launcher(seen, tool):
+    assert tool in (steps("undetermined", seen, ranks=())[0].command or "")
+
+
+def test_a_healthy_job_has_no_steps():
+    assert steps("none", ranks=(), victims=()) == ()
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "not-arrived",
+        "frozen",
+        "died",
+        "raised",
+        "op-mismatch",
+        "missed-call",
+        "device-stalled",
+        "network",
+        "init",
+        "straggler",
+    ],
+)
+@pytest.mark.parametrize("more", [(), (GONE,), (OWN,), (event(Note, what="debugger"),)])
+def test_steps_are_few_and_hold_one_answer_about_the_restart(cause, more):
+    given = steps(cause, *more)
+    assert 1 <= len(given) <= MOST
+    assert sum(step.kind is StepKind.RESTART for step in given) == 1
+    assert len(set(given)) == len(given)
+    assert all(step.text.endswith((".", "!", "?")) and "{{" not in step.text + step.detail for step in given)
