@@ -165,7 +165,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
 
 
 def _acts_now(scene: _Scene) -> Iterator[Step]:
-    """The command that frees a running job, where the best remedy begins with one: no look is worth more."""
+    """The command that frees a running job, where the best remedy begins with one."""
     if scene.is_running and scene.fix and scene.fix[0].command and scene.fix[0].while_ == "running":
         yield from _fixes(scene)
 

@@ -6,6 +6,7 @@ from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding,
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
+from nccldoctor.model.steps import JobState
 from nccldoctor.reports.parts import prose
 from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
@@ -209,7 +210,8 @@ def _effect(diagnosis: Diagnosis) -> str:
     behind = "" if finding.victims <= call.entered else ", directly or indirectly"
     until = f" until the {times.duration(call.timeout_ms or 0)} timeout" if _has_reached_limit(diagnosis, call) else ""
     comma = "," if behind and until else ""
-    were = names.verb(finding.victims, "was", "were")
+    is_running = diagnosis.job_end.state is JobState.RUNNING
+    were = names.verb(finding.victims, "is", "are") if is_running else names.verb(finding.victims, "was", "were")
     return f"{numbers.plural(waiting, 'rank')} {were} blocked in {stalled_name(call)}{behind}{comma}{until}."
 
 
