@@ -21,14 +21,17 @@ from nccldoctor.identify.runs.stale_dumps import newest_case
 from nccldoctor.ingest.excerpts import read_excerpts
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.model import Diagnosis, Finding
+from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
+from nccldoctor.summarise.field_diff import field_diff
 from nccldoctor.summarise.last_lines import last_lines, silences
 from nccldoctor.summarise.lateness import lateness
 from nccldoctor.summarise.proof.exhibits import prove
 from nccldoctor.summarise.proof.quotes import filled, wanted_lines
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
+from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
 from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
@@ -134,4 +137,7 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
         proof=tuple(filled(exhibit, excerpts) for exhibit in proof.exhibits),
         unshown=proof.unshown,
         last_lines=tuple(lines for lines in (last_lines(one, excerpts) for one in quiet) if lines is not None),
+        fields=field_diff(facts, findings[0]),
+        link=broken_link(facts, findings[0]),
+        snapshots=snapshots(facts, findings[0]),
     )

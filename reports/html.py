@@ -12,12 +12,13 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import StackLine
+from nccldoctor.model.figures import CallDiff, IssuedCall, StackLine
 from nccldoctor.reports import json_document
-from nccldoctor.reports.charts import chain, crossed, stall
+from nccldoctor.reports.charts import crossed, link, stall
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose, wording
@@ -76,8 +77,8 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
             style=_asset("page.css"),
             scripts=scripts,
             document=_packed(diagnosis),
-            box_width=chain.BOX,
-            box_height=chain.HEIGHT,
+            link_width=link.WIDTH,
+            link_box=link.BOX,
             stall_width=stall.WIDTH,
             crossed_width=crossed.WIDTH,
             crossed_box=crossed.BOX,
@@ -133,6 +134,7 @@ def environment() -> Environment:
         "doubts": wording.doubts_words,
         "runner_up": wording.runner_up_words,
         "frame_place": _frame_place,
+        "own_orders": _own_orders,
         "line": _line,
         "number": lambda value: "" if value is None else str(value),
         "inline_prose": prose.inline_html,
@@ -157,6 +159,24 @@ def _frame_place(frame: StackLine) -> str:
     short = "/".join(parts[-3:]) if len(parts) > 3 else frame.file
     return sanitize.line(f"{short}:{frame.line}" if frame.line is not None else short, 160)
 
+
+def _own_orders(diff: CallDiff) -> list[tuple[str, str]]:
+    """The calls of both ranks, each in its own order, from the last equal one before the difference on."""
+    first = next((n for n, row in enumerate(diff.rows) if row.kind != "same"), 0)
+    rows = diff.rows[max(first - 1, 0) :][:ORDER_ROWS]
+    sides = ([row.right for row in rows if row.right], [row.left for row in rows if row.left])
+    texts = [[_issued_call(call) for call in side] for side in sides]
+    return list(zip_longest(texts[0], texts[1], fillvalue="no call"))
+
+
+def _issued_call(call: IssuedCall) -> str:
+    """``ALLGATHER #128 of DP 5, not complete``: a call in its place in the order."""
+    state = "complete" if call.done else "not complete"
+    return sanitize.line(f"{names.call_title(call.op, call.seq)} of {names.group_title(call.group)}, {state}", 200)
+
+
+ORDER_ROWS = 6
+"""Calls of an exhibit about their order."""
 
 SHOWN_OF_LINE = 400
 """Characters of a quoted line on the page; of a longer one the beginning, and what stands around a cited value."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.exhibits import Exhibit, LastLines, Unshown
-from nccldoctor.model.figures import CallDiff, Lateness, StackDiff, Timeline
+from nccldoctor.model.figures import BrokenLink, CallDiff, FieldDiff, Lateness, Snapshots, StackDiff, Timeline
 from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
@@ -155,7 +155,7 @@ class Diagnosis:
     other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
     ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``unshown`` the parts of the
     argument that the input cannot show, ``last_lines`` the logs of a culprit and of a waiting peer around the silence. ``job_end`` says
-    whether the job still ran.
+    whether the job still ran. ``fields``, ``link`` and ``snapshots`` are what the first picture may show.
     """
 
     findings: tuple[Finding, ...]
@@ -182,6 +182,9 @@ class Diagnosis:
     unshown: tuple[Unshown, ...] = ()
     last_lines: tuple[LastLines, ...] = ()
     job_end: JobEnd = UNKNOWN_END
+    fields: FieldDiff | None = None
+    link: BrokenLink | None = None
+    snapshots: Snapshots | None = None
 
     @property
     def verdict(self) -> Finding:

@@ -164,7 +164,12 @@ class TimeRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The time around the stall. ``zone`` is UTC, or empty where no time in the input has one; ``hidden`` ranks have no row."""
+    """The time around the stall.
+
+    ``zone`` is UTC, or empty where no time in the input has one; ``hidden`` ranks have no row. ``began`` is when the stall began, None
+    where unknown. ``flags`` are the decisive moments of the whole job, one of each kind. The logs print ``ahead`` seconds more than
+    the job's clock shows.
+    """
 
     rows: tuple[TimeRow, ...]
     start: float
@@ -172,3 +177,81 @@ class Timeline:
     zone: str
     hidden: int = 0
     note: str = ""
+    began: float | None = None
+    flags: tuple[Mark, ...] = ()
+    ahead: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallField:
+    """One field of a call with its value on each side.
+
+    A value is "" where a side has none, and *varies* where the ranks of the side have several.
+    """
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def is_different(self) -> bool:
+        """True where the sides have different values."""
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """The same call on ranks that disagree: a side for each way it was issued, that of the culprits last.
+
+    ``source`` says what the fields were read from. The fields that differ come first.
+    """
+
+    op: str
+    seq: int
+    sides: tuple[Ranks, ...]
+    fields: tuple[CallField, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnd:
+    """One end of a connection: its host, address, adapter and port, and what its ranks reported.
+
+    What the input does not name is empty.
+    """
+
+    host: str
+    address: str
+    ranks: Ranks
+    device: str
+    reports: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """A connection that failed: the end that is at fault or reported it first, the other end, and the error."""
+
+    near: LinkEnd
+    far: LinkEnd
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """Ranks that stood alike in every look: the innermost own frame of each look, "" where none was seen."""
+
+    ranks: Ranks
+    frames: tuple[str, ...]
+    is_culprit: bool
+
+    @property
+    def has_moved(self) -> bool:
+        """True where two looks show different frames."""
+        return len({frame for frame in self.frames if frame}) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Stacks of the same processes at several moments: seconds on the job's clock, None where a look has no time."""
+
+    times: tuple[float | None, ...]
+    rows: tuple[SnapshotRow, ...]

@@ -43,8 +43,9 @@ class Standing:
     ``waits_for`` are the ranks that their calls miss; empty where no input shows it. ``frame`` is the function of the job's own code
     that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1``),
     "" where no record shows an end. ``distance`` counts the waits to a culprit: 0 for the culprit itself, None where no wait leads
-    there. ``since`` and ``until`` are seconds on the job's clock: when the first of them began to wait, or was last seen at work, and
-    when the last of them gave up or ended; None where unknown.
+    there. Times are seconds on the job's clock, None where unknown: ``since`` the first of them began to wait, or was last seen at work;
+    ``until`` the last of them gave up, or ended without; ``ended`` the last of their processes ended. ``is_calculated``: no line holds
+    ``since``; it is the time of a timeout less what the call ran.
     """
 
     ranks: Ranks
@@ -58,3 +59,5 @@ class Standing:
     distance: int | None = None
     since: float | None = None
     until: float | None = None
+    ended: float | None = None
+    is_calculated: bool = False

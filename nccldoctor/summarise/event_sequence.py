@@ -35,10 +35,13 @@ def event_sequence(facts: Facts, findings: tuple[Finding, ...]) -> tuple[Inciden
     if not findings:
         return ()
     culprit = _culprit(facts, findings)
+    cited = {item.where for item in findings[0].evidence if item.supports}
     places = _places(facts)
     groups: dict[tuple[EventRole, str, str, str | None], list[int]] = {}
     for at, event in enumerate(facts.case.events):
         role = culprit.role(event)
+        if role is EventRole.UNRELATED and event.place in cited:
+            role = EventRole.CASCADE
         if role is not None:
             host = event.host if event.host_matters else None
             groups.setdefault((role, event.kind, event.phrase(), host), []).append(at)

@@ -15,8 +15,8 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.events import Stack
-from nccldoctor.model import Finding, Role
+from nccldoctor.events import CallTimeout, Stack
+from nccldoctor.model import CauseClass, Finding, Link, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
@@ -33,6 +33,7 @@ class _RankStanding:
     involvement: Involvement
     call: StuckCall | None
     kind: tuple[str, str | None, int | None] | None
+    needs: Ranks
     frame: str
     end: str
     distance: int | None
@@ -43,8 +44,10 @@ def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, R
     culprits = Ranks(r for r, role in roles.items() if role in (Role.CULPRIT, Role.SUSPECT))
     unrecorded = _unrecorded_waits(facts, culprits)
     distances = _distances(facts, culprits, unrecorded)
+    links = {rank: link for finding in findings for link in _links(finding) for rank in link.waiting}
     ranks = [
-        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded) for rank in facts.case.world
+        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded, links.get(rank))
+        for rank in facts.case.world
     ]
     for likeness in (_by_all, _by_call, _by_part):
         folded: dict[object, list[_RankStanding]] = {}
@@ -64,6 +67,16 @@ def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, R
             ),
         )
     )
+
+
+def _links(finding: Finding) -> tuple[Link, ...]:
+    """Who waits for whom as the finding has it.
+
+    Before the first call, its victims wait in init for its culprits.
+    """
+    if finding.chain or finding.cause is not CauseClass.INIT:
+        return finding.chain
+    return (Link(finding.victims, finding.ranks, "", "init", None),)
 
 
 def _by_all(one: _RankStanding) -> object:
@@ -92,7 +105,11 @@ def _distances(facts: Facts, culprits: Ranks, unrecorded: Ranks) -> dict[Key, in
     Ranks in a call that no recorder notes wait for a culprit too: the diagnosis found no other end of the waiting.
     """
     calls = facts.wait_graph.calls
-    depth = {key: 0 for key, call in calls.items() if (call.blockers | call.inside) & culprits}
+    depth = {
+        key: 0
+        for key, call in calls.items()
+        if call.blockers & culprits or (call.inside & culprits and not call.blockers)
+    }
     reached, level = Ranks(r for key in depth for r in calls[key].inside) | unrecorded, 0
     while reached:
         level += 1
@@ -103,22 +120,28 @@ def _distances(facts: Facts, culprits: Ranks, unrecorded: Ranks) -> dict[Key, in
 
 
 def _unrecorded_waits(facts: Facts, culprits: Ranks) -> Ranks:
-    """The ranks whose stack stands in a collective or a transfer, though no stuck call holds them."""
+    """The ranks that wait though no stuck call holds them.
+
+    Their stack stands in a collective or a transfer. Or others wait for them, and what they raised follows from the trouble of others.
+    """
     waits_in = facts.wait_graph.waits_in
-    without_call = (r for r in facts.case.world if r not in culprits and not waits_in.get(r))
+    without_call = Ranks(r for r in facts.case.world if r not in culprits and not waits_in.get(r))
     stacks = ((r, _main_stack(facts, r)) for r in without_call)
-    return Ranks(r for r, s in stacks if s is not None and (wait_of(s.frames) or ("",))[0] == "call")
+    standing = Ranks(r for r, s in stacks if s is not None and (wait_of(s.frames) or ("",))[0] == "call")
+    missed = Ranks(r for call in facts.wait_graph.calls.values() for r in call.blockers & without_call)
+    return standing | Ranks(r for r in missed if facts.liveness.activity(r).secondary_errors)
 
 
 def _main_stack(facts: Facts, rank: int) -> Stack | None:
     return next((s for s in facts.liveness.activity(rank).stacks if s.main and s.frames), None)
 
 
+_WAITS = (Involvement.WAITING, Involvement.BLOCKED)
 _PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, Role.UNINVOLVED: Involvement.UNINVOLVED}
 
 
 def _rank_standing(
-    facts: Facts, rank: int, role: Role, distances: Mapping[Key, int], unrecorded: Ranks
+    facts: Facts, rank: int, role: Role, distances: Mapping[Key, int], unrecorded: Ranks, link: Link | None
 ) -> _RankStanding:
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
     call = facts.wait_graph.calls[keys[0]] if keys else None
@@ -130,11 +153,17 @@ def _rank_standing(
     if part is None and call is not None:
         distance = _one_more(distances.get(call.key))
         part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
+    if part is None and role is Role.VICTIM:
+        part, distance = Involvement.WAITING, 1
+    kind = _call_kind(facts, call) if call is not None else None
+    if kind is None and part in _WAITS and link is not None and (link.op or link.seq is not None):
+        kind = (link.group, link.op, link.seq)
     return _RankStanding(
         rank=rank,
         involvement=part or Involvement.UNKNOWN,
         call=call,
-        kind=_call_kind(facts, call) if call is not None else None,
+        kind=kind,
+        needs=link.for_ if link is not None and part in _WAITS else Ranks(),
         frame=innermost(stack.frames) if stack is not None else "",
         end=_end(facts, rank),
         distance=distance,
@@ -166,28 +195,40 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
     ends = {one.end for one in members}
     host = facts.case.rank_host
-    since = [at for at in (_since(facts, one) for one in members) if not math.isnan(at)]
-    until = [at for at in (_until(facts, rank) for rank in ranks) if not math.isnan(at)]
+    recorded = _known_times(_since(facts, one) for one in members)
+    since = recorded or _known_times(_calculated_since(facts, one) for one in members)
     return Standing(
         ranks=ranks,
         involvement=members[0].involvement,
         hosts=tuple(dict.fromkeys(host[r] for r in ranks if r in host)),
         call=_waited_call(facts, calls.values(), members[0].kind),
-        waits_for=Ranks(r for call in calls.values() for r in call.blockers) - ranks,
+        waits_for=(Ranks(r for call in calls.values() for r in call.blockers) or _needs(members)) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
         end=ends.pop() if len(ends) == 1 else "",
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
-        until=max(until, default=None),
+        until=max(_known_times(_until(facts, rank) for rank in ranks), default=None),
+        ended=max(_known_times(_time_of_exit(facts, rank) for rank in ranks), default=None),
+        is_calculated=bool(since) and not recorded,
     )
+
+
+def _needs(members: Iterable[_RankStanding]) -> Ranks:
+    """Whom the finding names where the calls of the ranks miss nobody.
+
+    Rank 3 stands in the same call, with another size.
+    """
+    return Ranks(r for one in members for r in one.needs)
 
 
 def _waited_call(
     facts: Facts, calls: Iterable[StuckCall], kind: tuple[str, str | None, int | None] | None
 ) -> WaitedCall | None:
+    if kind is None:
+        return None
     groups = tuple(dict.fromkeys(facts.case.groups[call.group].label for call in calls))
-    return WaitedCall(*kind, groups) if kind is not None else None
+    return WaitedCall(*kind, groups or ((kind[0],) if kind[0] else ()))
 
 
 def _since(facts: Facts, one: _RankStanding) -> float:
@@ -201,11 +242,28 @@ def _since(facts: Facts, one: _RankStanding) -> float:
     return float(calls.created_ns[row]) / 1e9 if row is not None and calls.created_ns[row] > 0 else math.nan
 
 
+def _calculated_since(facts: Facts, one: _RankStanding) -> float:
+    """When the rank began to wait by its own timeout.
+
+    That is its time less what the call ran; NaN without such a line.
+    """
+    alarms = (e for e in facts.liveness.activity(one.rank).alarms if isinstance(e, CallTimeout) and e.ran_ms)
+    began = (facts.liveness.time(e) - (e.ran_ms or 0) / 1e3 for e in alarms)
+    return min((at for at in began if not math.isnan(at)), default=math.nan)
+
+
 def _until(facts: Facts, rank: int) -> float:
-    """When the rank gave up, else when its process ended; NaN where neither has a time."""
+    """When the rank first gave up, else when its process ended; NaN where neither has a time."""
     activity = facts.liveness.activity(rank)
-    gave_up = [facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors)]
-    ended = [facts.liveness.time(e) for e in activity.exits]
-    return next(
-        (min(known) for times in (gave_up, ended) if (known := [t for t in times if not math.isnan(t)])), math.nan
-    )
+    gave_up = _known_times(facts.liveness.time(e) for e in (*activity.alarms, *activity.secondary_errors))
+    return min(gave_up) if gave_up else _time_of_exit(facts, rank)
+
+
+def _time_of_exit(facts: Facts, rank: int) -> float:
+    """When its process ended; NaN where no record has a time."""
+    times = (facts.liveness.time(e) for e in facts.liveness.activity(rank).exits)
+    return min((at for at in times if not math.isnan(at)), default=math.nan)
+
+
+def _known_times(times: Iterable[float]) -> list[float]:
+    return [at for at in times if not math.isnan(at)]

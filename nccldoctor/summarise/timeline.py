@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
 import numpy as np
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import CallTimeout, Event
+from nccldoctor.events import CallTimeout, Event, Stack
+from nccldoctor.identify.event_times import QUARTER, YEARLESS
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.figures import Mark, Stretch, Timeline, TimeRow
 from nccldoctor.model.ranks import Ranks
@@ -29,6 +31,11 @@ STRETCHES, MARKS = 48, 8
 MARGIN = 30.0
 """Seconds before the stall that are shown where no earlier call was recorded."""
 
+BEFORE_STALL = 60.0
+"""Seconds before the stall in which a fault may have begun it."""
+
+FLAGS = 8
+
 LATEST = 1e11
 """Seconds since the epoch that no clock shows: order alone is known beyond."""
 
@@ -38,11 +45,12 @@ LONGEST = 14 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The time in the picture, and when the stall began."""
+    """The time in the picture, and when the stall began; guessed from the newest call where that is not known."""
 
     start: float
     end: float
     stall: float
+    is_known: bool = True
 
 
 def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
@@ -52,7 +60,8 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     if frame is None:
         return None
     rows = [_rank_row(facts, findings, rank, frame) for rank in ranks]
-    rows = [row for row in rows if row.stretches or row.marks]
+    blamed = Ranks(r for f in findings for r in (*f.ranks, *f.suspects))
+    rows = [row for row in rows if row.stretches or row.marks or row.ranks & blamed]
     others = _row_without_rank(facts, frame)
     if others.marks:
         rows.append(others)
@@ -62,8 +71,49 @@ def timeline(facts: Facts, findings: tuple[Finding, ...]) -> Timeline | None:
     zoned = recorded or any(e.time is not None and e.time.tzinfo is not None for e in facts.case.events)
     shown = Ranks(r for row in rows for r in row.ranks)
     return Timeline(
-        tuple(rows), frame.start, frame.end, "UTC" if zoned else "", hidden=max(len(facts.case.world - shown), 0)
+        tuple(rows),
+        frame.start,
+        frame.end,
+        "UTC" if zoned else "",
+        hidden=max(len(facts.case.world - shown), 0),
+        began=frame.stall if frame.is_known else None,
+        flags=_decisive_moments(facts, findings, frame),
+        ahead=_ahead(facts),
     )
+
+
+def _decisive_moments(facts: Facts, findings: tuple[Finding, ...], frame: _Frame) -> tuple[Mark, ...]:
+    """The fault, the first timeout, looks, dumps, steps of a culprit, and exits, in order.
+
+    Of each kind the first, and of faults the first one that the verdict cites. A fault may have come before the stall.
+    """
+    cited = {item.where for item in findings[0].evidence if item.where is not None}
+    timed = ((facts.liveness.time(e), n, e) for n, e in enumerate(facts.case.events) if e.symbol)
+    known = sorted((e.symbol == "trouble" and e.place not in cited, at, n) for at, n, e in timed if not math.isnan(at))
+    firsts: dict[str, Mark] = {}
+    for _, at, number in known:
+        event = facts.case.events[number]
+        kind = f"stack:{event.look}" if isinstance(event, Stack) else event.symbol
+        is_telling = kind != "life" or (event.rank in findings[0].ranks and event.place in cited)
+        earliest = frame.stall - (BEFORE_STALL if kind == "trouble" else 0.0)
+        if is_telling and earliest <= at <= frame.end:
+            firsts.setdefault(kind, Mark(event.symbol, at, _flag_text(event), str(event.place)))
+    return tuple(sorted(firsts.values(), key=lambda mark: mark.at)[:FLAGS])
+
+
+def _flag_text(event: Event) -> str:
+    """What happened, and to which rank or host."""
+    who = f"rank {event.rank}" if event.rank is not None else event.host or ""
+    return f"{who}: {event.phrase()}" if who else event.phrase()
+
+
+def _ahead(facts: Facts) -> float:
+    """Seconds that lines without a zone print more than the job's clock; 0 where none has a time."""
+    for event in facts.case.events:
+        at = facts.liveness.time(event)
+        if event.time is not None and event.time.tzinfo is None and event.time.year > YEARLESS and not math.isnan(at):
+            return round((event.time.replace(tzinfo=UTC).timestamp() - at) / QUARTER) * QUARTER
+    return 0.0
 
 
 def _ranks_shown(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
@@ -81,7 +131,8 @@ def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int
     stall = _stall_began(facts, findings)
     times = [facts.liveness.time(e) for e in case.events if e.symbol not in ("", "life", "stack")]
     known = [t for t in times if not math.isnan(t)]
-    if math.isnan(stall):
+    is_known = not math.isnan(stall)
+    if not is_known:
         recorded = calls.created_ns[calls.created_ns > 0]
         if not len(recorded) and not known:
             return None
@@ -93,7 +144,7 @@ def _time_frame(facts: Facts, findings: tuple[Finding, ...], ranks: Sequence[int
     late = [t for t in known if stall <= t <= stall + LONGEST]
     last = float(calls.created_ns[wanted].max()) / 1e9 if wanted.any() else stall
     end = max([*late, last, stall])
-    return _Frame(start, max(end, start + 0.001), stall)
+    return _Frame(start, max(end, start + 0.001), stall, is_known)
 
 
 def _stall_began(facts: Facts, findings: tuple[Finding, ...]) -> float:

@@ -43,6 +43,28 @@ def op_name(op: str | None) -> str:
     return line(re.sub(r"^_|_BASE$", "", op), 60) if op else "call"
 
 
+DTYPES = {
+    "Half": "float16",
+    "Float": "float32",
+    "Double": "float64",
+    "BFloat16": "bfloat16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Short": "int16",
+    "Int": "int32",
+    "Long": "int64",
+    "Bool": "bool",
+    "Float8_e4m3fn": "float8_e4m3fn",
+    "Float8_e5m2": "float8_e5m2",
+}
+"""Types as flight recorders print them (c10/core/ScalarType.h), and as an engineer writes them."""
+
+
+def dtype_name(dtype: str) -> str:
+    """``float32`` of ``Float``; other names stay."""
+    return DTYPES.get(dtype, line(dtype, 30))
+
+
 def call_title(op: str | None, seq: int | None) -> str:
     """``ALLREDUCE #9``, ``ALLREDUCE``, ``call #9``."""
     return op_name(op) if seq is None else f"{op_name(op)} #{seq}"

@@ -6,17 +6,27 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words import names, numbers
 
-BOX, HEIGHT = 168, 44
-ACROSS, DOWN = 30, 14
+WIDTH = 612
+"""Of the whole drawing; fewer columns make wider boxes, up to :data:`WIDEST`."""
+
+WIDEST, ACROSS, DOWN = 220, 34, 12
 """Space between columns, and between boxes of a column."""
 
-COLUMNS, ROWS = 3, 6
-"""Columns at most: what is further away stands in the last. Boxes in a column at most: the rest share one."""
+TALL, LOW = 58, 44
+"""The height of boxes, with and without the name of a group."""
+
+COLUMNS, BOXES = 4, 8
+"""At most: what is further away stands in the last column, and the longest column folds until all boxes fit."""
 
 TOP = 8
+
+SMALL = 10.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +37,21 @@ class Box:
     y: int
     involvement: Involvement
     title: str
-    detail: str
+    details: tuple[str, ...]
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A line from the box that waits to the other one: an SVG path, and the points of its head."""
+    """A line from the box that waits to the other one: an SVG path, and the points of its head.
+
+    ``is_recorded`` is false where a stack shows the wait and no record for whom.
+    """
 
     path: str
     head: str
     involvement: Involvement
+    is_recorded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,60 +60,128 @@ class ChainPicture:
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
+    box_width: int
+    box_height: int
     width: int
     height: int
     says: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """Ranks that share a box."""
+
+    ranks: Ranks
+    waits_for: Ranks
+    involvement: Involvement
+    column: int
+    details: tuple[str, ...]
+
+
 def chain_picture(standings: Sequence[Standing]) -> ChainPicture | None:
     """The drawing; None where nobody waits for anybody."""
-    shown = [s for s in standings if s.distance is not None]
-    if len(shown) < 2 or not any(s.distance for s in shown):
+    nodes = _few_boxes([_node_of(s) for s in standings if s.distance is not None])
+    if len({node.column for node in nodes}) < 2:
         return None
-    columns: dict[int, list[Standing]] = defaultdict(list)
-    for standing in shown:
-        columns[min(standing.distance or 0, COLUMNS - 1)].append(standing)
-    tallest = max(min(len(column), ROWS) for column in columns.values())
-    height = TOP * 2 + tallest * (HEIGHT + DOWN) - DOWN
-    boxes: list[tuple[Box, Standing]] = []
-    for place, number in enumerate(sorted(columns)):
-        boxes += _column(columns[number], place * (BOX + ACROSS), height)
-    arrows = [a for here, standing in boxes for there, other in boxes if (a := _arrow(here, standing, there, other))]
-    if not arrows:
-        return None
-    width = len(columns) * (BOX + ACROSS) - ACROSS
-    return ChainPicture(tuple(box for box, _ in boxes), tuple(arrows), width, height, _waits_in_words(shown))
+    columns: dict[int, list[_Node]] = defaultdict(list)
+    for node in nodes:
+        columns[node.column].append(node)
+    size = min((WIDTH - ACROSS * (len(columns) - 1)) // len(columns), WIDEST)
+    tall = TALL if any(len(node.details) > 1 for node in nodes) else LOW
+    height = TOP * 2 + max(map(len, columns.values())) * (tall + DOWN) - DOWN
+    step = tall + DOWN
+    placed = [
+        (
+            _box_of(node, place * (size + ACROSS), (height - len(inside) * step + DOWN) // 2 + row * step, size - 18),
+            node,
+        )
+        for place, (_, inside) in enumerate(sorted(columns.items()))
+        for row, node in enumerate(inside)
+    ]
+    arrows = [
+        arrow
+        for here, node in placed
+        for there, other in placed
+        if (arrow := _arrow(here, node, there, other, size, tall)) is not None
+    ]
+    width = len(columns) * (size + ACROSS) - ACROSS
+    boxes = tuple(box for box, _ in placed)
+    return ChainPicture(boxes, tuple(arrows), size, tall, width, height, _waits_in_words(standings)) if arrows else None
 
 
-def _column(standings: Sequence[Standing], x: int, height: int) -> list[tuple[Box, Standing]]:
-    drawn = list(standings[:ROWS])
-    start = (height - len(drawn) * (HEIGHT + DOWN) + DOWN) // 2
-    out = []
-    for row, standing in enumerate(drawn):
-        y = start + row * (HEIGHT + DOWN)
-        title, detail = standing_titles.ranks_title(standing.ranks), standing_titles.place_title(standing)
-        out.append((Box(x, y, standing.involvement, title, detail, str(standing.ranks)), standing))
-    return out
+def _node_of(standing: Standing) -> _Node:
+    column = min(standing.distance or 0, COLUMNS - 1)
+    return _Node(standing.ranks, standing.waits_for, standing.involvement, column, _details(standing))
 
 
-def _arrow(here: Box, standing: Standing, there: Box, other: Standing) -> Arrow | None:
+def _details(standing: Standing) -> tuple[str, ...]:
+    """The call and its group; of the default group, which all ranks share, the call alone."""
+    call = standing.call
+    if call is None:
+        return (standing_titles.place_title(standing),)
+    kind = names.kind_name(call.kind)
+    group = names.group_title(call.groups[0]) if len(call.groups) == 1 else kind
+    title = names.call_title(call.op, call.seq)
+    return (title, group) if group and kind != "default group" else (title,)
+
+
+def _few_boxes(nodes: list[_Node]) -> list[_Node]:
+    """At most :data:`BOXES` boxes: the last two of the longest column share one, again and again."""
+    while len(nodes) > BOXES:
+        columns: dict[int, list[_Node]] = defaultdict(list)
+        for node in nodes:
+            columns[node.column].append(node)
+        last, before = max(columns.values(), key=lambda c: (len(c), c[0].column))[:-3:-1]
+        same = before.details == last.details
+        calls = before.details if same else (_common(before.details, last.details),)
+        involvement = min(before.involvement, last.involvement, key=list(Involvement).index)
+        ranks = before.ranks | last.ranks
+        merged = _Node(ranks, (before.waits_for | last.waits_for) - ranks, involvement, before.column, calls)
+        nodes = [merged if node is before else node for node in nodes if node is not last]
+    return nodes
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> str:
+    return one[0] if one[0] == other[0] else "in several calls"
+
+
+def _box_of(node: _Node, x: int, y: int, room: int) -> Box:
+    title = standing_titles.ranks_title(node.ranks)
+    title = title if width_of(title, 13) <= room else numbers.plural(len(node.ranks), "rank")
+    details = tuple(_cut(detail, room) for detail in node.details)
+    return Box(x, y, node.involvement, title, details, str(node.ranks))
+
+
+def _cut(detail: str, room: int) -> str:
+    """The text in its box; of a call the number stays whole."""
+    name, mark, number = detail.rpartition(" #")
+    if not mark or width_of(detail, SMALL) <= room:
+        return fitting(detail, SMALL, room)
+    return fitting(name, SMALL, room - width_of(mark + number, SMALL)) + mark + number
+
+
+def _arrow(here: Box, node: _Node, there: Box, other: _Node, width: int, height: int) -> Arrow | None:
     """An arrow to the box that is waited for; along the lower edge where two wait for each other."""
-    if not standing.waits_for & other.ranks or there.x == here.x:
+    is_recorded = bool(node.waits_for)
+    is_unnamed = not is_recorded and node.column == 1 and other.column == 0
+    if there.x == here.x or not (node.waits_for & other.ranks or is_unnamed):
         return None
     if there.x > here.x:
-        y, turn = here.y + HEIGHT - 8, there.x - ACROSS // 2 + 4
-        path = f"M{here.x + BOX} {y}H{turn}V{there.y + HEIGHT - 8}H{there.x - 7}"
-        tip = there.y + HEIGHT - 8
-        return Arrow(path, f"{there.x - 1},{tip} {there.x - 8},{tip - 4} {there.x - 8},{tip + 4}", standing.involvement)
-    y, target, tip = here.y + HEIGHT // 2, there.y + HEIGHT // 2, there.x + BOX
+        y, turn = here.y + height - 8, there.x - ACROSS // 2 + 5
+        tip = there.y + height - 8
+        path = f"M{here.x + width} {y}H{turn}V{tip}H{there.x - 7}"
+        head = f"{there.x - 1},{tip} {there.x - 8},{tip - 4} {there.x - 8},{tip + 4}"
+        return Arrow(path, head, node.involvement, is_recorded)
+    y, target, tip = here.y + height // 2, there.y + height // 2, there.x + width
     middle = tip + ACROSS // 2
     path = f"M{here.x} {y}H{middle}V{target}H{tip + 7}" if y != target else f"M{here.x} {y}H{tip + 7}"
-    return Arrow(path, f"{tip + 1},{target} {tip + 8},{target - 4} {tip + 8},{target + 4}", standing.involvement)
+    head = f"{tip + 1},{target} {tip + 8},{target - 4} {tip + 8},{target + 4}"
+    return Arrow(path, head, node.involvement, is_recorded)
 
 
 def _waits_in_words(standings: Sequence[Standing]) -> str:
     waits = (
-        f"{standing_titles.ranks_title(s.ranks)} wait{'s' if len(s.ranks) == 1 else ''} for {standing_titles.ranks_title(s.waits_for)}"
+        f"{standing_titles.ranks_title(s.ranks)} {names.verb(s.ranks, 'waits', 'wait')} for {standing_titles.ranks_title(s.waits_for)}"
         for s in standings
         if s.waits_for
     )

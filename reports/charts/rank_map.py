@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words import numbers
 from nccldoctor.words.sanitize import line
 
 _T = TypeVar("_T")
@@ -112,12 +114,27 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
     if row_name:
         rows = range(0, tallest, max(tallest // 8, 1))
         labels += [Label(0, TOP + row * size + size * 0.8, f"{row_name}{row}", False) for row in rows]
-    legend = tuple(
-        (s.involvement, f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}")
-        for s in standings[:8]
-    )
+    legend = _legend(standings)
     bands = (len(columns) + PER_BAND - 1) // PER_BAND
     return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
+
+
+def _legend(standings: Sequence[Standing]) -> tuple[tuple[Involvement, str], ...]:
+    """One entry for each colour, with the one or two calls that most of its ranks wait in."""
+    of_part: dict[Involvement, list[Standing]] = defaultdict(list)
+    for standing in standings:
+        of_part[standing.involvement].append(standing)
+    return tuple((part, _legend_text(members)) for part, members in of_part.items())
+
+
+def _legend_text(members: Sequence[Standing]) -> str:
+    ranks = Ranks(r for s in members for r in s.ranks)
+    counts: dict[str, int] = defaultdict(int)
+    for standing in members:
+        counts[standing_titles.place_title(standing)] += len(standing.ranks)
+    most = sorted(counts, key=lambda place: -counts[place])
+    more = f" and {numbers.plural(len(most) - 2, 'other place')}" if len(most) > 2 else ""
+    return f"{standing_titles.ranks_title(ranks)}: {', '.join(most[:2])}{more}"
 
 
 def _worst(ranks: tuple[int, ...], parts: dict[int, Involvement]) -> Involvement:

@@ -1,21 +1,31 @@
-"""The stall to scale: a bar for ranks that stand alike, from the first arrival to the end."""
+"""The stall to scale: a bar for ranks that stand alike, from the first arrival to the end.
+
+Second 0 is when the first rank entered the stalled call. What no line holds, such as a start that was worked out from a timeout, is
+dashed. Bars that share a reason to end share it with a flag.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import Mark
+from nccldoctor.model.figures import Mark, Timeline
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.parts import standing_titles
 from nccldoctor.words import numbers, times
+from nccldoctor.words.sanitize import line
 
-LEFT, RIGHT, WIDTH = 150, 14, 1096
-TOP, ROW, BAR = 32, 26, 16
+LEFT, RIGHT, WIDTH = 170, 18, 1096
+TOP, ROW, BAR = 40, 26, 16
 ROWS = 10
 SHORTEST = 0.02
 """Seconds of a stall that is worth a drawing: what is shorter is the noise of clocks."""
+
+SMALL = 11.5
 
 FLAGS = {
     "trouble": "fault",
@@ -24,16 +34,29 @@ FLAGS = {
     "timeout": "first timeout",
     "exception": "exception",
     "exit": "first exit",
+    "life": "step finished",
 }
-"""Kinds of marks that become a flag, with its label."""
+"""Kinds of marks that become a flag, with its label where the mark has no words of its own."""
 
-CLOSEST = 240
-"""Pixels between two flags: nearer marks share one."""
+WORDED = ("trouble", "exit", "exception", "life")
+
+LEGEND = {
+    Involvement.CULPRIT: "at fault",
+    Involvement.SUSPECT: "suspect",
+    Involvement.WAITING: "waiting for it",
+    Involvement.BLOCKED: "waiting behind them",
+}
+
+CLOSEST = 14
+"""Pixels between two lines: nearer flags share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row: its label, and its bar in pixels, with the text on it. ``end`` is where the processes ended, None where unknown."""
+    """One row: its label, and its bar in pixels, with the text on it.
+
+    ``exit_x`` is where the last of the processes ended, None where unknown; a thin line leads there. ``is_calculated``: its start is.
+    """
 
     label: str
     detail: str
@@ -42,16 +65,21 @@ class Bar:
     x: float
     width: float
     text: str
+    text_width: float
     key: str
+    exit_x: float | None
+    is_calculated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A moment: a vertical line with a label; ``anchor`` says on which side of it the label stands."""
+    """A moment: a vertical line with a label and its time; ``anchor`` says on which side of it they stand."""
 
     x: float
     label: str
+    clock: str
     anchor: str
+    is_calculated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,121 +101,207 @@ class StallPicture:
     subtitle: str
     says: str
 
+    @property
+    def legend(self) -> tuple[tuple[Involvement, str], ...]:
+        """What the colours mean, of those in the drawing."""
+        shown = {bar.involvement for bar in self.bars}
+        return tuple((part, text) for part, text in LEGEND.items() if part in shown)
+
+    @property
+    def has_exits(self) -> bool:
+        """True where a process is shown to end."""
+        return any(bar.exit_x is not None for bar in self.bars)
+
+    @property
+    def is_calculated(self) -> bool:
+        """True where a part of the drawing stands in no file."""
+        return any(bar.is_calculated for bar in self.bars) or any(flag.is_calculated for flag in self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Seconds to pixels, and to the clock of the page.
+
+    The clock is UTC, or what the logs print where they name no zone.
+    """
+
+    start: float
+    end: float
+    zero: float
+    clock: datetime | None
+    ahead: float
+
+    def x(self, at: float) -> float:
+        inside = min(max(at, self.start), self.end)
+        return LEFT + (inside - self.start) * (WIDTH - LEFT - RIGHT) / (self.end - self.start)
+
+    def time(self, at: float) -> str:
+        """``11:32:52``: the time as the facts of the page count it, "" where the stall has none."""
+        if self.clock is None:
+            return ""
+        shown = at if self.clock.tzinfo is not None else at + self.ahead
+        return datetime.fromtimestamp(shown, UTC).strftime("%H:%M:%S")
+
 
 def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
-    """The drawing; None where no time is known after the stall began."""
-    rows = [s for s in diagnosis.standings if s.distance is not None][:ROWS]
-    waiting = [s.since for s in rows if s.distance and s.call is not None and s.since is not None]
-    if not waiting:
+    """The drawing; None where no time is known after the stall began, or a culprit would be missing."""
+    rows = _drawn_rows(diagnosis)
+    waiting = [s for s in rows if s.distance and s.since is not None and s.call is not None]
+    if not waiting or not diagnosis.verdict.ranks <= Ranks(r for s in rows for r in s.ranks):
         return None
-    start = min(waiting)
-    marks = _marks(diagnosis, start)
-    end = max([s.until for s in rows if s.until is not None] + [mark.at for mark in marks], default=start)
-    if end - start < SHORTEST:
+    zero = min(s.since for s in waiting if s.since is not None)
+    limit = _limit(diagnosis, zero)
+    flags = list(diagnosis.timeline.flags) if diagnosis.timeline is not None else []
+    known = [at for s in rows for at in (s.until, s.ended) if at is not None] + [mark.at for mark in flags]
+    last = max(known, default=zero)
+    is_over = any(s.until is not None for s in rows)
+    end = last if is_over or limit is None else max(last, limit)
+    start = min([zero, *(mark.at for mark in flags)])
+    if last - zero < SHORTEST:
         return None
-    scale = (WIDTH - LEFT - RIGHT) / (end - start)
-    bars = tuple(_bar(standing, number, start, end, scale) for number, standing in enumerate(rows))
-    height = TOP + len(rows) * ROW + 26
-    first = min(
-        (s for s in rows if s.call is not None and s.since is not None and s.distance), key=lambda s: s.since or 0.0
-    )
-    subtitle = (
-        f"Time since {standing_titles.ranks_title(first.ranks)} entered {standing_titles.waited_title(first.call)}."
-    )
+    call = diagnosis.verdict.stalled
+    ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
+    scale = _Scale(start, end, zero, call.since if call is not None else None, ahead)
+    bars = tuple(_bar(standing, number, scale, zero, last) for number, standing in enumerate(rows))
+    first = min(waiting, key=lambda s: s.since or 0.0)
     return StallPicture(
-        bars, _flags(marks, start, scale), _axis(end - start, scale), height, subtitle, _words(rows, start)
+        bars,
+        _flag_lines([*flags, *_limit_flag(flags, limit, end, scale)], scale),
+        _axis(scale),
+        TOP + len(rows) * ROW + 26,
+        _subtitle(first, diagnosis.timeline, scale),
+        _words(rows, zero),
     )
 
 
-def _marks(diagnosis: Diagnosis, start: float) -> list[Mark]:
-    """The first mark of each kind from the start on, in order of time."""
-    if diagnosis.timeline is None:
+def _drawn_rows(diagnosis: Diagnosis) -> list[Standing]:
+    """Culprits first, then by distance; what is left over keeps out, and never a culprit."""
+    return [s for s in diagnosis.standings if s.distance is not None][:ROWS]
+
+
+def _limit(diagnosis: Diagnosis, zero: float) -> float | None:
+    call = diagnosis.verdict.stalled
+    return zero + call.timeout_ms / 1e3 if call is not None and call.timeout_ms else None
+
+
+def _limit_flag(flags: Sequence[Mark], limit: float | None, end: float, scale: _Scale) -> list[Mark]:
+    """The timeout where no line holds it: drawn as far behind second 0 as it is long."""
+    if limit is None or limit > end or any(mark.kind == "timeout" for mark in flags):
         return []
-    marks = sorted((m for row in diagnosis.timeline.rows for m in row.marks if m.at >= start), key=lambda m: m.at)
-    firsts: dict[str, Mark] = {}
-    for mark in marks:
-        if mark.kind in FLAGS:
-            firsts.setdefault(mark.kind, mark)
-    return list(firsts.values())
+    return [Mark("limit", limit, f"{times.duration((limit - scale.zero) * 1e3)} timeout")]
 
 
-def _bar(standing: Standing, number: int, start: float, end: float, scale: float) -> Bar:
-    since = start if standing.since is None else max(standing.since, start)
-    until = end if standing.until is None else min(max(standing.until, since), end)
+def _subtitle(first: Standing, found: Timeline | None, scale: _Scale) -> str:
+    entered = (
+        f"Time since {standing_titles.ranks_title(first.ranks)} entered {standing_titles.waited_title(first.call)}"
+    )
+    worked_out = ", worked out from its timeout" if first.is_calculated else ""
+    is_moved = found is not None and found.ahead and scale.clock is not None and scale.clock.tzinfo is not None
+    hours = f"{found.ahead / 3600:+g}" if found is not None else ""
+    return f"{entered}{worked_out}." + (f" Times are UTC; these logs print UTC{hours}." if is_moved else "")
+
+
+def _bar(standing: Standing, number: int, scale: _Scale, zero: float, last: float) -> Bar:
+    is_waiting = standing.involvement in (Involvement.WAITING, Involvement.BLOCKED)
+    since = max(standing.since, zero) if is_waiting and standing.since is not None else zero
+    until = max(standing.until if standing.until is not None else last, since)
+    x = scale.x(since)
+    width = max(scale.x(until) - x, 3.0)
+    text = fitting(_bar_text(standing, until - since), SMALL, WIDTH - RIGHT - x - 24)
     return Bar(
         label=standing_titles.ranks_title(standing.ranks),
         detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
         involvement=standing.involvement,
         y=TOP + number * ROW,
-        x=LEFT + (since - start) * scale,
-        width=max((until - since) * scale, 2.0),
-        text=_bar_text(standing),
+        x=x,
+        width=width,
+        text=text,
+        text_width=min(width_of(text, SMALL), WIDTH - RIGHT - x - 16),
         key=str(standing.ranks),
+        exit_x=scale.x(standing.ended) if standing.ended is not None else None,
+        is_calculated=standing.is_calculated or (is_waiting and standing.since is None),
     )
 
 
-def _bar_text(standing: Standing) -> str:
+def _bar_text(standing: Standing, seconds: float) -> str:
+    """``TP 1 · ALLREDUCE #9, 11.6 s, needs rank 1``: what the ranks were in, how long, and for whom."""
     place = standing_titles.place_title(standing)
-    return f"{place}, waits for {standing_titles.ranks_title(standing.waits_for)}" if standing.waits_for else place
+    if standing.call is None and not standing.frame and standing.end and standing.involvement is Involvement.CULPRIT:
+        return f"{place}, then {standing.end}"
+    if standing.involvement not in (Involvement.WAITING, Involvement.BLOCKED):
+        return place
+    needs = f", needs {standing_titles.ranks_title(standing.waits_for)}" if standing.waits_for else ""
+    return f"{place}, {times.duration(seconds * 1e3)}{needs}"
 
 
-def _flags(marks: Sequence[Mark], start: float, scale: float) -> tuple[Flag, ...]:
-    """One flag a moment; marks that stand close together share one, which names the first two of them."""
+def _flag_lines(marks: Sequence[Mark], scale: _Scale) -> tuple[Flag, ...]:
+    """Flags in order of time; marks that stand close share one.
+
+    Labels that would meet move to the other side of their line, or go.
+    """
     moments: list[list[Mark]] = []
-    for mark in marks:
-        if moments and (mark.at - moments[-1][0].at) * scale < CLOSEST:
+    for mark in sorted(marks, key=lambda mark: mark.at):
+        if moments and scale.x(mark.at) - scale.x(moments[-1][0].at) < CLOSEST:
             moments[-1].append(mark)
         else:
             moments.append([mark])
-    return tuple(_flag(moment, start, scale) for moment in moments)
+    out: list[Flag] = []
+    used = float(LEFT)
+    for number, moment in enumerate(moments):
+        x = scale.x(moment[0].at)
+        following = scale.x(moments[number + 1][0].at) if number + 1 < len(moments) else float(WIDTH)
+        flag, used = _placed_flag(moment, x, used, following, scale)
+        out.append(flag)
+    return tuple(out)
 
 
-def _flag(moment: Sequence[Mark], start: float, scale: float) -> Flag:
-    x = LEFT + (moment[0].at - start) * scale
-    label = ", ".join(FLAGS[mark.kind] for mark in moment[:2]) + (" …" if len(moment) > 2 else "")
-    text = f"{label} · {times.duration((moment[0].at - start) * 1e3)}"
-    return Flag(x, text, "end" if x > WIDTH - CLOSEST else "start")
+def _placed_flag(moment: Sequence[Mark], x: float, used: float, following: float, scale: _Scale) -> tuple[Flag, float]:
+    """A flag with its label to the right of its line or to the left, where there is room.
+
+    With it comes the x up to which it reaches.
+    """
+    clock = scale.time(moment[0].at)
+    is_calculated = all(mark.kind == "limit" for mark in moment)
+    right, left = following - x - 12, x - used - 12
+    room = max(right, left, 0.0)
+    labels = [", ".join(dict.fromkeys(name(mark) for mark in moment[:3])) for name in (_label, _short_label)]
+    shown = next((text for text in labels if width_of(text, SMALL) <= room), fitting(labels[-1], SMALL, room))
+    wide = max(width_of(shown, SMALL), 60.0 if clock else 0.0)
+    if max(right, left) < 64:
+        return Flag(x, "", "", "start", is_calculated), x
+    if wide <= right:
+        return Flag(x, shown, clock, "start", is_calculated), x + wide + 12
+    return Flag(x, shown, clock, "end", is_calculated), x
 
 
-def _axis(seconds: float, scale: float) -> tuple[Tick, ...]:
-    """About six ticks at round seconds, minutes or hours."""
-    steps = (
-        0.001,
-        0.002,
-        0.005,
-        0.01,
-        0.02,
-        0.05,
-        0.1,
-        0.2,
-        0.5,
-        1,
-        2,
-        5,
-        10,
-        20,
-        30,
-        60,
-        120,
-        300,
-        600,
-        1200,
-        1800,
-        3600,
-        7200,
-        14400,
-        43200,
-    )
-    step = next((s for s in steps if seconds / s <= 7), 86400)
-    count = int(seconds / step)
+def _label(mark: Mark) -> str:
+    return line(mark.text, 60) if mark.kind in WORDED else _short_label(mark)
+
+
+def _short_label(mark: Mark) -> str:
+    return FLAGS.get(mark.kind, mark.text)
+
+
+STEPS = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+    *(1200, 1800, 3600, 7200, 14400, 43200),
+)
+"""Seconds between two ticks: round seconds, minutes or hours."""
+
+
+def _axis(scale: _Scale) -> tuple[Tick, ...]:
+    """About six ticks from second 0 on."""
+    seconds = scale.end - scale.zero
+    step = next((s for s in STEPS if seconds / s <= 7), 86400)
     return tuple(
-        Tick(LEFT + n * step * scale, "0" if n == 0 else times.duration(n * step * 1e3)) for n in range(count + 1)
+        Tick(scale.x(scale.zero + n * step), "0" if n == 0 else times.duration(n * step * 1e3))
+        for n in range(int(seconds / step) + 1)
     )
 
 
 def _words(rows: Sequence[Standing], start: float) -> str:
     told = (
-        f"{standing_titles.ranks_title(s.ranks)}: {_bar_text(s)}"
+        f"{standing_titles.ranks_title(s.ranks)}: {standing_titles.place_title(s)}"
         + (f", until {times.duration((s.until - start) * 1e3)}" if s.until is not None else "")
         for s in rows
     )

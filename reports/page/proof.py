@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.exhibits import CallCell, Exhibit, LastLines, Part
-from nccldoctor.reports.charts import crossed
 from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
@@ -28,7 +27,6 @@ class ProofStep:
     label: str
     again: tuple[str, ...]
     exhibit: Exhibit
-    crossed: crossed.CrossedCalls | None = None
 
     @property
     def is_of_peer(self) -> bool:
@@ -58,11 +56,10 @@ def _step(exhibit: Exhibit) -> ProofStep:
         label = f"from {exhibit.counts.source}, {'listed' if listed else 'formatted'}"
     elif exhibit.lines is None:
         label = "from the dumps, formatted"
-    drawing = crossed.crossed_calls(exhibit.order) if exhibit.order is not None else None
     entries = [place for place in exhibit.places if place.entry is not None] if exhibit.calls is not None else []
     again = tuple(_command(place) for place in entries[:COMMANDS])
     claim = line(exhibit.claim, 240)
-    return ProofStep(exhibit.id, claim, alike, _source(exhibit), label, again, exhibit, drawing)
+    return ProofStep(exhibit.id, claim, alike, _source(exhibit), label, again, exhibit)
 
 
 def _source(exhibit: Exhibit) -> str:

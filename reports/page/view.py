@@ -8,8 +8,8 @@ from nccldoctor.model import Avoid, Condition, Diagnosis, Family, Finding, Remed
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
-from nccldoctor.reports.charts import chain, rank_map, stall
-from nccldoctor.reports.page import answer, facts, open_verdict, tables
+from nccldoctor.reports.charts import group_map, rank_map, stall
+from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
@@ -67,8 +67,10 @@ class View:
     restart: str
     checks: tuple[open_verdict.Check, ...]
     known: tuple[open_verdict.Known, ...]
-    chain: chain.ChainPicture | None
+    first: first_picture.FirstPicture | None
+    cycle: first_picture.FirstPicture | None
     map: rank_map.RankMap | None
+    group_map: group_map.GroupMap | None
     proof: tuple[ProofStep, ...]
     unshown: tuple[str, ...]
     refuted_by: str
@@ -98,6 +100,7 @@ def build(diagnosis: Diagnosis) -> View:
     is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     rows = tuple(_rank_row(s) for s in diagnosis.standings)
+    picture = first_picture.first_picture(diagnosis)
     return View(
         job=facts.job_line(diagnosis),
         status=answer.status_line(diagnosis),
@@ -110,8 +113,10 @@ def build(diagnosis: Diagnosis) -> View:
         restart=_restart_alone(diagnosis),
         checks=open_verdict.checks(diagnosis) if verdict.family is Family.NONE else (),
         known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
-        chain=chain.chain_picture(diagnosis.standings) if not is_open else None,
+        first=picture,
+        cycle=first_picture.cycle(diagnosis) if picture is not None and picture.kind == "order" else None,
         map=rank_map.rank_map(diagnosis),
+        group_map=group_map.group_map(diagnosis),
         proof=proof_steps(diagnosis)[: _EXHIBITS.get(verdict.family)],
         unshown=tuple(part.says for part in diagnosis.unshown),
         refuted_by="" if is_open else line(verdict.refuted_by, 300),

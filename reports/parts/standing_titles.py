@@ -36,4 +36,4 @@ def place_title(standing: Standing) -> str:
     """Where ranks stand: in a call, else in the function of their stacks, else in no collective."""
     if standing.call is not None:
         return waited_title(standing.call)
-    return f"in {line(standing.frame, 60)}" if standing.frame else "not in a collective"
+    return f"in {line(standing.frame, 60)}" if standing.frame else "not seen in a call"

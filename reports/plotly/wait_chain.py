@@ -26,25 +26,25 @@ def wait_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
         return looks.empty(TITLE, "no rank waits for a named rank", look)
     figure = go.Figure()
     for arrow in picture.arrows:
-        stroke = {"color": look.fill(arrow.involvement), "width": 1.5}
+        stroke = {"color": look.fill(arrow.involvement), "width": 1.5, "dash": "solid" if arrow.is_recorded else "dot"}
         figure.add_shape(type="path", path=_spaced(arrow.path), layer="below", line=stroke)
         points = [point.replace(",", " ") for point in arrow.head.split()]
         head = f"M {' L '.join(points)} Z"
         figure.add_shape(type="path", path=head, layer="below", fillcolor=stroke["color"], line={"width": 0})
     for box in picture.boxes:
         fill = look.culprit_ground if box.involvement is Involvement.CULPRIT else look.ground
-        corners = {"x0": box.x, "x1": box.x + chain.BOX, "y0": box.y, "y1": box.y + chain.HEIGHT}
+        corners = {"x0": box.x, "x1": box.x + picture.box_width, "y0": box.y, "y1": box.y + picture.box_height}
         stroke = {"color": look.fill(box.involvement), "width": 1.5}
         figure.add_shape(type="rect", **corners, layer="below", fillcolor=fill, line=stroke)
     figure.add_trace(
         go.Scatter(
             mode="text",
-            x=[box.x + chain.BOX / 2 for box in picture.boxes],
-            y=[box.y + chain.HEIGHT / 2 for box in picture.boxes],
-            text=[_label(box) for box in picture.boxes],
+            x=[box.x + picture.box_width / 2 for box in picture.boxes],
+            y=[box.y + picture.box_height / 2 for box in picture.boxes],
+            text=[_label(box, picture.box_width - 18) for box in picture.boxes],
             textfont={"size": 11},
             customdata=[box.key for box in picture.boxes],
-            hovertext=[looks.hover(box.title, box.involvement.value, box.detail) for box in picture.boxes],
+            hovertext=[looks.hover(box.title, box.involvement.value, *box.details) for box in picture.boxes],
             hoverinfo="text",
             showlegend=False,
         )
@@ -56,10 +56,9 @@ def wait_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
     return figure.update_layout(width=picture.width + 2 * MARGIN + 4, height=picture.height + 54 + MARGIN, margin=sides)
 
 
-def _label(box: chain.Box) -> str:
-    room = chain.BOX - 18
-    title, detail = fitting(box.title, 13, room), fitting(box.detail, 11, room)
-    return f"<b>{looks.safe(title)}</b><br>{looks.safe(detail)}"
+def _label(box: chain.Box, room: int) -> str:
+    lines = [fitting(detail, 11, room) for detail in box.details]
+    return "<br>".join((f"<b>{looks.safe(fitting(box.title, 13, room))}</b>", *map(looks.safe, lines)))
 
 
 def _spaced(path: str) -> str:

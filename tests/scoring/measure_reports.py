@@ -1,92 +1,171 @@
-"""Measures reports: screens, words, exhibits, and answers to "restart?" that decide.
+"""Measures reports: screens, words, empty headings, quotes that no file holds, answers to "restart?", bytes.
 
-``python tests/scoring/measure_reports.py [FOLDER…]`` measures one report for each folder, without arguments one for each bundled
-incident. It needs Chromium.
+``python tests/scoring/measure_reports.py [FOLDER…] [-v]`` measures the report of each folder, and of each job in a folder of labelled
+jobs. Without folders it measures every bundled incident. Screens need Chromium.
 """
 
 from __future__ import annotations
 
 import shutil
-import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder tests/, also when run as a script
+
+from scoring import page_text
 
 import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.model import Diagnosis, Family
+from nccldoctor.model.errors import InputError
 from nccldoctor.reports import html
 
 SCREEN = (1280, 900)
+WORDS = 900
+LABELS = ("truth.json", "label.json", "expected.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a report of one kind may take."""
+
+    kind: str
+    screens: float
+    words: int
+    size: int
+
+
+HEALTHY = Limits("healthy", 1.0, WORDS, 150_000)
+OPEN = Limits("cannot tell", 1.5, WORDS, 150_000)
+SMALL = Limits("to 8 ranks", 4.0, WORDS, 150_000)
+LARGE = Limits("more ranks", 5.0, WORDS, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One report: its height in screens, its words, its exhibits by kind, and whether the restart answer decides."""
+    """One report. ``screens`` is None without a browser; ``unlabelled`` quotes stand in no file under their line."""
 
     name: str
-    ranks: int
-    screens: float
+    limits: Limits
+    screens: float | None
     words: int
-    quoted: int
-    formatted: int
-    decides: bool
+    empty: tuple[str, ...]
+    quotes: int
+    unlabelled: int
+    is_restart_open: bool
+    size: int
+
+    def breaks(self) -> tuple[str, ...]:
+        """The limits that the report breaks, in words."""
+        limits = self.limits
+        said = (
+            (self.screens is not None and round(self.screens, 1) > limits.screens, f"{self.screens or 0:.1f} screens"),
+            (self.words > limits.words, f"{self.words} words"),
+            (bool(self.empty), f"nothing below {', '.join(self.empty)}"),
+            (self.unlabelled > 0, f"{self.unlabelled} quotes that no file holds"),
+            (self.size > limits.size, f"{self.size / 1e3:.0f} kB"),
+        )
+        return tuple(text for is_broken, text in said if is_broken)
 
 
-def measures(inputs: dict[str, Path]) -> Iterator[Measure]:
-    """One measure for each input."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": SCREEN[0], "height": SCREEN[1]})
-        for name, path in inputs.items():
-            diagnosis = nccldoctor.analyze(path).diagnosis
-            file = Path(folder) / "report.html"
-            file.write_text(html.page(diagnosis), encoding="utf-8")
-            page.goto(file.as_uri())
-            height = page.evaluate("document.documentElement.scrollHeight")
-            words = len(str(page.evaluate("document.body.innerText")).split())
-            yield _measure(name, diagnosis, height / SCREEN[1], words)
-
-
-def _measure(name: str, diagnosis: Diagnosis, screens: float, words: int) -> Measure:
-    quoted = sum(exhibit.lines is not None for exhibit in diagnosis.proof)
-    open_ = diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED)
+def measure(name: str, inputs: Sequence[Path], browser: Any = None) -> Measure:
+    """The measure of the report on these files; screens only with the page of a ``browser``."""
+    diagnosis = nccldoctor.analyze(list(inputs)).diagnosis
+    page = html.page(diagnosis)
+    text = page_text.read(page)
+    quotes = [e.lines for e in diagnosis.proof if e.lines is not None]
     return Measure(
-        name,
-        len(diagnosis.ranks),
-        screens,
-        words,
-        quoted,
-        len(diagnosis.proof) - quoted,
-        open_ or diagnosis.action.restart != "unknown",
+        name=name,
+        limits=_limits(diagnosis),
+        screens=_screens(browser, page) if browser is not None else None,
+        words=text.words,
+        empty=text.empty_headings,
+        quotes=len(diagnosis.proof),
+        unlabelled=sum(not quote.is_whole for quote in quotes),
+        is_restart_open=diagnosis.verdict.family not in (Family.NONE, Family.UNDETERMINED)
+        and diagnosis.action.restart == "unknown",
+        size=len(page.encode("utf-8")),
+    )
+
+
+def _limits(diagnosis: Diagnosis) -> Limits:
+    open_kinds = {Family.NONE: HEALTHY, Family.UNDETERMINED: OPEN}
+    return open_kinds.get(diagnosis.verdict.family) or (SMALL if len(diagnosis.ranks) <= 8 else LARGE)
+
+
+def _screens(browser: Any, page: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        file.write_text(page, encoding="utf-8")
+        browser.goto(file.as_uri())
+        return float(browser.evaluate("document.documentElement.scrollHeight")) / SCREEN[1]
+
+
+def jobs(arguments: Sequence[str], scratch: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Names and inputs: the bundled incidents, or the folders given and the labelled jobs in them."""
+    for sample in demo.samples() if not arguments else ():
+        demo.write(sample.name, scratch / sample.name)
+        yield sample.name, [scratch / sample.name]
+    for argument in arguments:
+        folder = Path(argument)
+        labelled = sorted({path.parent for name in LABELS for path in folder.glob(f"*/{name}")})
+        for job in labelled or [folder]:
+            inputs = [path for path in sorted(job.iterdir()) if path.name not in LABELS] if job.is_dir() else [job]
+            yield f"{folder.name}/{job.name}" if labelled else folder.name, inputs
+
+
+def table(measures: Sequence[Measure], *, is_verbose: bool) -> Iterator[str]:
+    """A line for each report, or for each that breaks a limit; then the summary."""
+    for one in measures:
+        broken = "; ".join(one.breaks())
+        if is_verbose or broken:
+            screens = "" if one.screens is None else f"{one.screens:4.1f} screens "
+            restart = "restart open" if one.is_restart_open else ""
+            shown = f"{one.quotes} exhibits {one.size / 1e3:5.0f} kB"
+            yield f"{one.name:40.40} {screens}{one.words:5} words {shown} {restart:12} {broken}".rstrip()
+    yield ""
+    for limits in (HEALTHY, OPEN, SMALL, LARGE):
+        of_kind = [one for one in measures if one.limits is limits]
+        if of_kind:
+            screens = max((one.screens for one in of_kind if one.screens is not None), default=0.0)
+            words, size = (max(getattr(one, name) for one in of_kind) for name in ("words", "size"))
+            broken_count = sum(bool(one.breaks()) for one in of_kind)
+            yield (
+                f"{limits.kind:12} {len(of_kind):4} reports, {broken_count:3} over a limit; at most {screens:.1f} screens "
+                f"({limits.screens:g}), {words} words ({limits.words}), {size / 1e3:.0f} kB ({limits.size // 1000})"
+            )
+    named = [one for one in measures if one.limits in (SMALL, LARGE)]
+    yield (
+        f"{sum(len(one.empty) for one in measures)} empty headings, {sum(one.unlabelled for one in measures)} of "
+        f"{sum(one.quotes for one in measures)} exhibits that no file holds, restart open in "
+        f"{sum(one.is_restart_open for one in named)} of {len(named)}"
     )
 
 
 def main(arguments: list[str]) -> None:
-    """Print one line for each report, and a summary."""
-    with tempfile.TemporaryDirectory() as folder:
-        inputs = {path: Path(path) for path in arguments}
-        for sample in demo.samples() if not arguments else ():
-            demo.write(sample.name, Path(folder) / sample.name)
-            inputs[sample.name] = Path(folder) / sample.name
-        every = list(measures(inputs))
-    for one in every:
-        restart = "decides" if one.decides else "open"
-        exhibits = f"{one.quoted} quoted, {one.formatted} formatted"
-        print(
-            f"{one.name:28} {one.ranks:5} ranks  {one.screens:4.1f} screens  {one.words:5} words  {exhibits}, {restart}"
-        )
-    undecided = sum(not one.decides for one in every)
-    words = sorted(one.words for one in every)
-    screens = sorted(one.screens for one in every)
-    print(
-        f"{len(every)} reports: screens {statistics.median(screens):.1f} (at most {screens[-1]:.1f}), words "
-        f"{statistics.median(words):.0f} (at most {words[-1]}), restart left open in {undecided}"
-    )
+    """Measure, and print the table."""
+    from playwright.sync_api import sync_playwright
+
+    is_verbose = "-v" in arguments
+    measures = []
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        driver = stack.enter_context(sync_playwright())
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": SCREEN[0], "height": SCREEN[1]})
+        for name, inputs in jobs([a for a in arguments if a != "-v"], scratch):
+            try:
+                measures.append(measure(name, inputs, page))
+            except InputError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+        browser.close()
+    for text in table(measures, is_verbose=is_verbose):
+        print(text)
 
 
 if __name__ == "__main__":

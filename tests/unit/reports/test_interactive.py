@@ -97,7 +97,7 @@ def test_no_text_of_the_wait_graph_leaves_its_box() -> None:
     figure = Plots(fixtures_diagnoses.large(512)).wait_graph()
     texts = figure.data[0].text
     longest = max(width_of(part, 13) for text in texts for part in re.sub(r"</?b>", "", text).split("<br>"))
-    assert longest <= chain.BOX * 13 / 11
+    assert longest <= chain.WIDEST * 13 / 11
 
 
 def test_progress_tells_states_apart() -> None:

@@ -7,7 +7,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -20,13 +19,7 @@ from nccldoctor.cli import demo
 from nccldoctor.incident import Incident
 from nccldoctor.model import Confidence, Diagnosis, Family
 from nccldoctor.model.exhibits import Exhibit
-from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Involvement
 from nccldoctor.reports import html
-from nccldoctor.reports.charts.chain import chain_picture
-from nccldoctor.reports.charts.crossed import crossed_calls
-from nccldoctor.reports.charts.rank_map import rank_map
-from nccldoctor.reports.charts.stall import stall_picture
 from nccldoctor.reports.page import view
 from nccldoctor.words import names
 
@@ -74,29 +67,6 @@ def test_quoted_lines_are_those_of_the_file(name: str) -> None:
             assert line.text[:200] in content[line.number - 1]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_picture_shows_every_culprit(name: str) -> None:
-    diagnosis = incident(name).diagnosis
-    culprits = diagnosis.verdict.ranks
-    blamed = Ranks(r for s in diagnosis.standings if s.involvement is Involvement.CULPRIT for r in s.ranks)
-    assert culprits <= blamed
-    page = view.build(diagnosis)
-    for keys in (
-        [box.key for box in page.chain.boxes] if page.chain else None,
-        [bar.key for bar in page.stall.bars] if page.stall else None,
-        [row.ranks for row in page.ranks] if page.ranks else None,
-    ):
-        assert keys is None or culprits <= Ranks(r for key in keys for r in Ranks.parse(key))
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_rank_stands_in_one_row(name: str) -> None:
-    diagnosis = incident(name).diagnosis
-    ranks = [rank for standing in diagnosis.standings for rank in standing.ranks]
-
-    assert sorted(ranks) == [state.rank for state in diagnosis.ranks]
-
-
 @pytest.mark.parametrize("name", [n for n in SAMPLES if n.endswith("-mismatch")])
 def test_a_mismatch_shows_no_equal_calls_under_the_stalled_number(name: str) -> None:
     verdict = incident(name).verdict
@@ -113,74 +83,6 @@ def test_green_is_for_a_job_that_is_shown_to_be_well(name: str) -> None:
     well = incident(name).verdict.family is Family.NONE and incident(name).verdict.confidence is not Confidence.LOW
 
     assert ('class="status ok"' in page) is well
-
-
-def test_calls_that_two_ranks_issued_in_another_order_are_drawn_as_crossing_lines() -> None:
-    exhibit = next(e for e in incident("order-inversion").diagnosis.proof if e.order is not None)
-    assert exhibit.order is not None
-    drawing = crossed_calls(exhibit.order)
-
-    assert [joint.crosses for joint in drawing.joints].count(True) == 2
-    assert len({box.text.removesuffix(" · waiting") for box in drawing.boxes if box.differs}) == 2
-
-
-def test_the_chain_points_at_the_ranks_that_are_waited_for() -> None:
-    drawing = chain_picture(fixtures_diagnoses.lagging().standings)
-
-    assert drawing is not None
-    assert [box.title for box in drawing.boxes if box.x == 0] == ["rank 5"]
-    assert len(drawing.arrows) == 3
-    assert "Ranks 1, 3, 7 wait for rank 5" in drawing.says
-
-
-def test_two_that_wait_for_each_other_have_two_arrows() -> None:
-    drawing = chain_picture(fixtures_diagnoses.ring().standings)
-
-    assert drawing is not None
-    assert len(drawing.arrows) == 2
-
-
-def test_nobody_waits_no_chain() -> None:
-    assert chain_picture(fixtures_diagnoses.healthy().standings) is None
-
-
-def test_the_bars_of_a_stall_begin_at_the_first_arrival() -> None:
-    drawing = stall_picture(fixtures_diagnoses.lagging())
-
-    assert drawing is not None
-    assert min(bar.x for bar in drawing.bars) == pytest.approx(150)
-    assert drawing.ticks[0].label == "0"
-    assert drawing.bars[0].label == "rank 5"
-    assert "waits for rank 5" in drawing.bars[1].text
-
-
-def test_a_stall_without_times_is_not_drawn() -> None:
-    base = fixtures_diagnoses.lagging()
-    untimed = replace(base, standings=tuple(replace(s, since=None, until=None) for s in base.standings))
-
-    assert stall_picture(untimed) is None
-    assert "to scale" not in html.page(untimed)
-
-
-def test_one_culprit_of_thousands_has_its_cell() -> None:
-    drawing = rank_map(fixtures_diagnoses.large(1024))
-
-    assert drawing is not None
-    blamed = [cell.ranks for cell in drawing.cells if cell.involvement is Involvement.CULPRIT]
-    assert blamed == [str(rank) for rank in range(7, 1024, 100)]
-    assert len(drawing.cells) == 1024
-
-
-def test_in_a_very_large_job_a_cell_is_a_host_and_takes_its_worst_rank() -> None:
-    drawing = rank_map(fixtures_diagnoses.large(16384))
-
-    assert drawing is not None
-    assert len(drawing.cells) == 2048
-    assert sum(cell.involvement is Involvement.CULPRIT for cell in drawing.cells) == 164
-
-
-def test_a_small_job_needs_no_map() -> None:
-    assert rank_map(fixtures_diagnoses.lagging()) is None
 
 
 @pytest.mark.parametrize("make", [*fixtures_diagnoses.EVERY, lambda: fixtures_diagnoses.large(512)])

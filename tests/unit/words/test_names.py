@@ -48,4 +48,4 @@ def test_where_ranks_stand() -> None:
         == "2 DP groups · REDUCE_SCATTER #5"
     )
     assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT, frame="load")) == "in load"
-    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "not in a collective"
+    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "not seen in a call"

@@ -1,0 +1,163 @@
+"""The picture beside *Do now*: the one that makes the class of the incident obvious."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from nccldoctor.model import CauseClass, Diagnosis, Family
+from nccldoctor.model.figures import FieldDiff, SnapshotRow, Snapshots
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports.charts.chain import ChainPicture, chain_picture
+from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
+from nccldoctor.reports.charts.link import LinkPicture, link_picture
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
+
+FIELDS = 8
+"""Fields of a call that are shown, the differing ones first."""
+
+EFFECTS = ("state", "created")
+"""Fields that may differ between ranks that issued the same call."""
+
+_ORDERS = (CauseClass.ORDER_INVERSION, CauseClass.MISSED_CALL, CauseClass.EXTRA_CALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTable:
+    """The fields of one call, a column for each side; the last one holds the culprits."""
+
+    call: str
+    sides: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...], bool], ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTable:
+    """What ranks stood in at each look: label, frames, whether they are at fault, and whether they moved."""
+
+    times: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...], bool, bool], ...]
+
+
+Drawing = FieldTable | SnapshotTable | CrossedCalls | LinkPicture | ChainPicture
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPicture:
+    """The picture with its title and a line below it; ``kind`` is its template: fields, order, link, snapshots, chain."""
+
+    kind: str
+    title: str
+    sub: str
+    drawing: Drawing
+
+
+def first_picture(diagnosis: Diagnosis) -> FirstPicture | None:
+    """The most telling picture that shows the culprits and the stalled call; None where none has signal."""
+    if diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED):
+        return None
+    return (
+        _differing_fields(diagnosis.fields)
+        or _call_order(diagnosis)
+        or _broken(diagnosis)
+        or _stacks_over_time(diagnosis.snapshots)
+        or cycle(diagnosis)
+    )
+
+
+def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
+    if diff is None:
+        return None
+    shown = diff.fields[:FIELDS]
+    different = sum(field.is_different for field in shown if field.name not in EFFECTS)
+    table = FieldTable(
+        call=names.call_title(diff.op, diff.seq) if len(set(_operations(diff))) < 2 else f"call #{diff.seq}",
+        sides=tuple(names.ranks_phrase(side, 4) for side in diff.sides),
+        rows=tuple(
+            (f.name, tuple(line(value, 80) for value in f.values), f.is_different and f.name not in EFFECTS)
+            for f in shown
+        ),
+        source=diff.source,
+    )
+    verb = "differs" if different == 1 else "differ"
+    return FirstPicture(
+        "fields", "What differs", f"{different} of {numbers.plural(len(shown), 'field')} {verb}.", table
+    )
+
+
+def _operations(diff: FieldDiff) -> tuple[str, ...]:
+    return next((field.values for field in diff.fields if field.name == "operation"), ())
+
+
+def _call_order(diagnosis: Diagnosis) -> FirstPicture | None:
+    """The order of calls, where it holds the stalled one and shows a difference."""
+    verdict, diff = diagnosis.verdict, diagnosis.streams
+    if verdict.cause not in _ORDERS or diff is None or diff.left not in verdict.ranks:
+        return None
+    if all(row.kind == "same" for row in diff.rows):
+        return None
+    drawing = crossed_calls(diff)
+    if verdict.stalled is not None and verdict.stalled.seq not in drawing.seqs:
+        return None
+    if verdict.cause is CauseClass.ORDER_INVERSION and not drawing.is_swapped:
+        return None
+    title = "The order that crossed" if drawing.is_swapped else "Where the calls part"
+    return FirstPicture("order", title, "Each rank's calls from top to bottom, from the dumps, formatted.", drawing)
+
+
+def _broken(diagnosis: Diagnosis) -> FirstPicture | None:
+    link = diagnosis.link
+    if link is None:
+        return None
+    named = link.near.ranks | link.far.ranks
+    if not diagnosis.verdict.ranks <= named:
+        return None
+    return FirstPicture("link", "The broken connection", "", link_picture(link, diagnosis.verdict.ranks))
+
+
+def _stacks_over_time(found: Snapshots | None) -> FirstPicture | None:
+    if found is None or any(row.is_culprit and row.has_moved for row in found.rows):
+        return None
+    table = SnapshotTable(
+        times=tuple(f"look {n}" if at is None else _clock(at) for n, at in enumerate(found.times, 1)),
+        rows=tuple(
+            (names.ranks_phrase(row.ranks, 4), _frames(row), row.is_culprit, row.has_moved) for row in found.rows
+        ),
+    )
+    first, last = found.times[0], found.times[-1]
+    apart = f", {times.duration((last - first) * 1e3)} apart" if first is not None and last is not None else ""
+    moved = [row for row in found.rows if row.has_moved]
+    sub = "Nothing moved on any rank shown." if not moved else "No rank at fault moved."
+    return FirstPicture("snapshots", f"{_COUNTS.get(len(found.times), 'Several')} snapshots{apart}", sub, table)
+
+
+_COUNTS = {2: "Two", 3: "Three"}
+
+
+def _frames(row: SnapshotRow) -> tuple[str, ...]:
+    return tuple(line(frame, 80) or "-" for frame in row.frames)
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+
+
+def cycle(diagnosis: Diagnosis) -> FirstPicture | None:
+    """Who waits for whom, where the culprits are in the drawing."""
+    drawing = chain_picture(diagnosis.standings)
+    if drawing is None:
+        return None
+    return FirstPicture("chain", "Who waits for whom", _chain_words(diagnosis), drawing)
+
+
+def _chain_words(diagnosis: Diagnosis) -> str:
+    ends = diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    needed = Ranks(r for s in diagnosis.standings if s.ranks & ends for r in s.waits_for)
+    both = Ranks(r for s in diagnosis.standings if s.waits_for & ends for r in s.ranks) & needed
+    if both:
+        return f"{names.ranks_phrase(ends, 4).capitalize()} and {names.ranks_phrase(both, 4)} wait for each other."
+    alarm = diagnosis.alarm.rank if diagnosis.alarm is not None else None
+    first = f" Rank {alarm} timed out first, but it only waits." if alarm is not None and alarm not in ends else ""
+    return f"Every chain ends at {names.ranks_phrase(ends, 4)}.{first}" if ends else first.strip()
