@@ -18,7 +18,7 @@ def test_no_report_has_an_empty_heading_or_a_quote_that_no_file_holds(name: str)
     assert measured.words <= MOST_WORDS
 
 
-MOST_WORDS = 1200
+MOST_WORDS = 1300
 """Words of the longest bundled report; the goal of the script is lower."""
 
 
