@@ -1,6 +1,6 @@
 """Describes stuck calls and recorder entries in words: operation, number, group, and when the call began and timed out.
 
-Example: ``ALLREDUCE #18723 of dp (5)``.
+Example: ``ALLREDUCE #18723 of DP 5``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
-from nccldoctor.words.names import call_title, group_title
+from nccldoctor.model.stack_frames import innermost
+from nccldoctor.words.lists import and_list
+from nccldoctor.words.names import call_title, group_phrase
+from nccldoctor.words.numbers import plural
 
 STATES = ("scheduled", "started", "completed")
 """The states of a recorded call, by the number in its column."""
@@ -154,18 +157,41 @@ def op_of(facts: Facts, call: StuckCall) -> str | None:
 
 
 def describe(facts: Facts, call: StuckCall | None) -> str:
-    """``ALLREDUCE #18723 of dp (5)``."""
-    if call is None:
-        return "a collective"
-    title = call_title(op_of(facts, call), call.seq)
-    group = facts.case.groups[call.group]
-    if group.desc == "default_pg" or len(facts.case.groups) == 1:
-        return title
-    if group.learned == "unnamed":
-        return f"{title} of an unnamed group"
+    """``ALLREDUCE #18723 of DP 5``."""
+    return "a collective" if call is None else in_group(facts, call.group, call_title(op_of(facts, call), call.seq))
+
+
+def describe_row(facts: Facts, row: int) -> str:
+    """A recorded call as :func:`describe` words it."""
+    calls, parts = facts.case.calls, facts.sequences.batches.get(row)
+    title = call_title(op_type(facts.case.vocabulary.ops[calls.op[row]]), calls.number(row))
+    if parts:
+        title = f"a batch of {and_list(sorted({op_type(part) for part in parts}))}"
+    return in_group(facts, int(facts.case.call_group[row]), title)
+
+
+def describe_entry(facts: Facts, row: int) -> str:
+    """A recorded call with what tells it from others: ``ALLREDUCE #9 of TP 1 with 1,024 elements in step (train.py:40)``."""
+    calls = facts.case.calls
+    count, site = int(calls.numel_in[row]), call_site(facts.case.vocabulary.stacks[calls.stack[row]])
+    size = f" with {plural(count, 'element')}" if count >= 0 else ""
+    return describe_row(facts, row) + size + (f" in {innermost((site,))}" if site else "")
+
+
+def in_group(facts: Facts, group: int, call: str) -> str:
+    """``call`` with its group, unless that is the default or the only one: ``ALLREDUCE #9 of TP 1``."""
+    if group < 0 or facts.case.groups[group].desc == "default_pg" or len(facts.case.groups) == 1:
+        return call
+    return f"{call} of {describe_group(facts, group)}"
+
+
+def describe_group(facts: Facts, group: int) -> str:
+    """``TP 1``, ``the default group``, ``group 5``."""
+    found = facts.case.groups[group]
+    if found.learned == "unnamed":
+        return "a group that the logs don't name"
     # of a hashed name its first eight digits, as of a commit
-    label = group.label.replace(group.uid, group.uid[:8]) if _is_hash(group.uid) else group.label
-    return f"{title} of {group_title(label)}"
+    return group_phrase(found.label.replace(found.uid, found.uid[:8]) if _is_hash(found.uid) else found.label)
 
 
 def describe_missing(facts: Facts, call: StuckCall | None) -> str:

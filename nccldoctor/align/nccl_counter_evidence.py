@@ -12,7 +12,8 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CollCall, CommInit, Event, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters, calls_by_communicator
 from nccldoctor.model import Evidence, Group, Stalled
-from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.numbers import plural
 
 OP_TYPES = {
     "AllReduce": "ALLREDUCE",
@@ -60,7 +61,7 @@ def issue_evidence(facts: Facts, call: StuckCall, what: str, most: int) -> list[
         if event is not None:
             lines.setdefault(str(event.place), (event, set()))[1].add(rank)
     return [
-        counter_evidence(event, one, f"rank{'s' if len(ranks) > 1 else ''} {Ranks(ranks)} issued {what}")
+        counter_evidence(event, one, f"{ranks_phrase(ranks).capitalize()} called {what}.")
         for event, ranks in list(lines.values())[:most]
     ]
 
@@ -73,7 +74,7 @@ def answered_ras(facts: Facts, rank: int) -> list[Evidence]:
     for one in facts.case.nccl_counters:
         is_asked = one.observer == "ras" and rank in one.last and is_of_stall(facts, one)
         if is_asked and (rank in one.lagging or has_time(facts, one)):
-            return [counter_evidence(one.lines[rank], one, f"rank {rank} answered RAS: its process ran")]
+            return [counter_evidence(one.lines[rank], one, f"Rank {rank} answered RAS, so its process was running.")]
     return []
 
 
@@ -136,7 +137,7 @@ def no_ras_answer(facts: Facts, rank: int) -> list[Evidence]:
         if rank in one.silent:
             line = one.lines.get(rank) or next(iter(one.lines.values()))
             others = len(one.members) - len(one.silent)
-            return [counter_evidence(line, one, f"rank {rank} did not answer RAS, {others} others did")]
+            return [counter_evidence(line, one, f"Rank {rank} didn't answer RAS; {plural(others, 'other rank')} did.")]
     return []
 
 

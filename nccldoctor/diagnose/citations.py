@@ -12,6 +12,7 @@ from nccldoctor.align.descriptions import describe, entry_text, timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.nccl_counter_evidence import issue_evidence
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.sentences import waiting
 from nccldoctor.events import Event, WorkStatus
 from nccldoctor.model import Evidence, Place
 
@@ -83,10 +84,10 @@ class Waiting:
         shown: list[Evidence] = []
         for citation in self._from_dumps(facts, call, what):
             shown += citation.write(facts)
-        shown += (quote(e, f"rank {e.rank} gave up on {what}") for e in timeouts_of(facts, call)[: self.most])
+        shown += (quote(e, waiting.timed_out(e.rank, what)) for e in timeouts_of(facts, call)[: self.most])
         if not shown:
             lines = [e for e in facts.case.of(WorkStatus) if e.rank in call.inside and e.failed == call.seq]
-            shown += (quote(e, f"rank {e.rank} waits in {what}") for e in lines[: self.most])
+            shown += (quote(e, waiting.waited(e.rank, what)) for e in lines[: self.most])
         yield from shown or issue_evidence(facts, call, what, self.most)
 
     def _from_dumps(self, facts: Facts, call: StuckCall, what: str) -> list[Entry | Dump]:
@@ -96,13 +97,12 @@ class Waiting:
             if len(cited) == self.most:
                 break
             if front is not None and front.row >= 0:
-                cited.append(Entry(front.row, f"rank {rank} issued {what} and it did not complete"))
+                cited.append(Entry(front.row, waiting.entered(rank, what)))
             elif front is not None and front.known_by == "status":
-                counts = f"#{front.enqueued} as issued and #{front.completed} as completed"
-                cited.append(Dump(rank, f"rank {rank} counts {counts}"))
+                cited.append(Dump(rank, waiting.counted(rank, front.enqueued, front.completed)))
         if not cited and call.row >= 0:
             rank = int(facts.case.call_rank[call.row])
-            cited.append(Entry(call.row, f"rank {rank} issued {what} and it did not complete"))
+            cited.append(Entry(call.row, waiting.entered(rank, what)))
         return cited
 
 
@@ -134,4 +134,4 @@ def written(facts: Facts, citations: Iterable[Citation]) -> tuple[Evidence, ...]
 def quote(event: Event, says: str, *, supports: bool = True, observer: str = "") -> Evidence:
     """A log line as evidence; its observer is the rank that wrote it."""
     who = observer or (f"log:{event.rank}" if event.rank is not None else f"file:{event.place.path}")
-    return Evidence(event.place, event.text[:300], says + event.group_rank_note, supports, who)
+    return Evidence(event.place, event.text[:300], waiting.with_note(says, event.group_rank_note), supports, who)

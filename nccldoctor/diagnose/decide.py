@@ -16,6 +16,7 @@ from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
 from nccldoctor.diagnose.rank_observations import observe
 from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together
+from nccldoctor.diagnose.sentences.undetermined import too_many_culprits
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.why import reasons, runner_up
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal, Stalled
@@ -118,7 +119,7 @@ def _join_culprits(facts: Facts, drafts: list[Conclusion]) -> Conclusion:
         return best
     culprits = Ranks(r for d in alike for r in d.ranks)
     if 2 * len(culprits) > len(facts.case.world):
-        most = Doubt.at_most(Confidence.LOW, f"{len(culprits)} of {len(facts.case.world)} ranks would be at fault")
+        most = Doubt.at_most(Confidence.LOW, too_many_culprits(len(culprits), len(facts.case.world)))
         return replace(best, ranks=Ranks(), suspects=culprits, doubts=strongest_first((*best.doubts, most)))
     first = min(alike, key=lambda d: min(d.ranks))
     evidence = tuple(e for d in alike for e in d.evidence[: max(2, MOST_QUOTES // len(alike))])

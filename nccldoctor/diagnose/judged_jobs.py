@@ -30,7 +30,9 @@ def doubt_of_kind(sources: Iterable[Source]) -> Doubt | None:
     number = judged_jobs().get(kind, 0)
     if number >= ENOUGH:
         return None
-    return Doubt(f"with {kind} alone only {number} labelled jobs were judged", cause=Confidence.MEDIUM)
+    return Doubt(
+        f"We have tested this class on only {number} labelled jobs with {kind} alone.", cause=Confidence.MEDIUM
+    )
 
 
 @cache

@@ -24,15 +24,14 @@ from nccldoctor.align.nccl_counter_evidence import (
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
+from nccldoctor.diagnose.sentences import counters as said
 from nccldoctor.diagnose.sentences.absent import never_reached
-from nccldoctor.diagnose.sentences.headline import whole
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.log_endings import has_clean_end
 from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 ABSENT = frozenset(
     {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
@@ -44,8 +43,6 @@ BROKEN = frozenset({CauseClass.DIED, CauseClass.RAISED, CauseClass.NETWORK, Caus
 
 OPEN = frozenset({CauseClass.UNDETERMINED, CauseClass.UNFINISHED})
 """Classes that name nobody: there every lead counts."""
-
-REFUTED = "another query, or a later line, in which the rank has come further"
 
 
 def check_counters(facts: Facts, draft: Conclusion) -> Conclusion:
@@ -65,10 +62,10 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.cause in BROKEN:
         return draft
     if _is_at_rest(facts, one):
-        doubt = Doubt.at_most(Confidence.MEDIUM, "it rests on counts of calls alone, which name no call")
+        doubt = Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
     else:
-        doubt = Doubt.at_most(Confidence.LOW, "one query counts calls, and nothing shows that the job stands still")
-    bounded = replace(draft, doubts=(*draft.doubts, doubt), refuted_by=REFUTED)
+        doubt = Doubt.at_most(Confidence.LOW, said.ONE_QUERY)
+    bounded = replace(draft, doubts=(*draft.doubts, doubt), refuted_by=said.CAUGHT_UP)
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
     most = [o for o in facts.case.nccl_counters if 2 * len(o.lagging) > len(o.last) and draft.ranks <= o.lagging]
@@ -78,7 +75,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
     if draft.ranks & one.lagging - few:
         return _name_nobody(facts, bounded, one)
     if draft.cause is not CauseClass.MISSED_CALL and any(can_wait_elsewhere(facts, one, r) for r in draft.ranks):
-        elsewhere = Doubt.at_most(Confidence.LOW, "these ranks may wait in a call of another communicator")
+        elsewhere = Doubt.at_most(Confidence.LOW, said.MAY_WAIT_ELSEWHERE)
         suspects = draft.ranks | draft.suspects
         return replace(bounded, ranks=Ranks(), suspects=suspects, doubts=(*bounded.doubts, elsewhere))
     return bounded
@@ -109,15 +106,12 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
     ahead, behind, size = Ranks(one.last) - one.lagging, one.lagging, len(one.last)
     is_even = len(ahead) == len(behind)
     suspects = ahead if _is_at_rest(facts, one) else Ranks()
-    call = f"{one.op or 'call'} {max(one.last.values())} in communicator ({one.comm})"
-    says = f"{len(ahead)} of {size} ranks ({ahead}) launched {call}, and {len(behind)} have not"
-    why = (
-        "as many ranks are counted ahead as behind" if is_even else f"{len(behind)} of {size} ranks are counted behind"
-    )
+    call = f"{one.op or 'call'} #{max(one.last.values())} of communicator {one.comm}"
+    why = said.AS_MANY_AHEAD if is_even else said.behind_of(len(behind), size)
     return replace(
         draft,
         cause=CauseClass.UNDETERMINED,
-        headline=whole(f"{says}: a call too many, one that was skipped, or lateness of the others"),
+        headline=said.some_ahead(ahead, size, call),
         doubts=(Doubt.at_most(Confidence.CANNOT_TELL, why),),
         ranks=Ranks(),
         suspects=Ranks(one.last) if is_even else suspects,
@@ -127,7 +121,7 @@ def _name_nobody(facts: Facts, draft: Conclusion, one: NcclCounters) -> Conclusi
 def _compare_counters(facts: Facts, draft: Conclusion) -> Conclusion:
     """Compares a conclusion from PyTorch's own numbers with the counts of NCCL's observers."""
     if draft.cause is CauseClass.NONE and any(facts.case.of(CollCall)) and not has_clean_end(facts):
-        stops = Doubt.at_most(Confidence.LOW, "lines of calls stop in a job that hangs as in one that goes on")
+        stops = Doubt.at_most(Confidence.LOW, said.LINES_STOP_ANYWAY)
         return replace(draft, doubts=(*draft.doubts, stops))
     late, shown = lagging_ranks(facts)
     if not late or draft.cause is CauseClass.NONE:
@@ -164,8 +158,8 @@ def _name_lagging(facts: Facts, draft: Conclusion, late: Ranks, shown: Sequence[
         cause=CauseClass.NOT_ARRIVED,
         headline=never_reached(who(facts.case, late), describe(facts, draft.call), "NCCL counts fewer calls there"),
         evidence=(*shown, *draft.evidence),
-        doubts=(Doubt.at_most(Confidence.MEDIUM, "only NCCL's counts of calls single it out"),),
-        refuted_by=REFUTED,
+        doubts=(Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE),),
+        refuted_by=said.CAUGHT_UP,
         ranks=late,
         suspects=Ranks(),
         stalled=None,
@@ -182,7 +176,7 @@ def lagging_ranks(facts: Facts) -> tuple[Ranks, tuple[Evidence, ...]]:
         counter_evidence(
             one.lines[rank],
             one,
-            f"rank {rank} had issued {one.last[rank]} {one.op or 'calls'}, others {max(one.last.values())}",
+            said.had_launched(rank, one.last[rank], one.op or "calls", max(one.last.values())),
         )
         for one in few
         for rank in late & one.lagging
@@ -229,7 +223,7 @@ def _with_ras_error(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
     for rank, event in own.items():
         if rank is not None and "Remote process error" not in event.detail:
             error = event.detail.rpartition("reports ")[2]
-            yield Ranks([rank]), quote(event, f"rank {rank} reports to RAS: {error}", observer="ras")
+            yield Ranks([rank]), quote(event, said.ras_error(rank, error), observer="ras")
 
 
 def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
@@ -242,8 +236,7 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
         return
     still = [r for r, e in dumps.items() if e.what == "waits-for-gpu"]
     for rank in still if len(still) < max(2, len(dumps)) else ():
-        says = f"the transfers of rank {rank} wait for its own GPU"
-        yield Ranks([rank]), quote(dumps[rank], says, observer=f"proxy:{rank}")
+        yield Ranks([rank]), quote(dumps[rank], said.transfers_wait_for_gpu(rank), observer=f"proxy:{rank}")
     if any(g.members < facts.case.world for g in facts.case.groups):
         return
     for rank, event in dumps.items():
@@ -251,8 +244,7 @@ def _by_proxy_dumps(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
             p for p in event.peers if p in facts.case.world and p != rank and not _is_waiting_for_peer(dumps.get(p))
         )
         if event.what == "waits-for-peer" and ends:
-            says = f"the transfers of rank {rank} wait for {ranks_phrase(ends)}"
-            yield ends, quote(event, says, observer=f"proxy:{rank}")
+            yield ends, quote(event, said.transfers_wait_for(rank, ends), observer=f"proxy:{rank}")
 
 
 def _is_waiting_for_peer(event: ProxyDump | None) -> bool:
@@ -273,5 +265,4 @@ def _by_inspector_records(facts: Facts) -> Iterator[tuple[Ranks, Evidence]]:
 
 
 def _inspector_evidence(late: Ranks, most: int, events: Sequence[InspectorRecord]) -> Evidence:
-    says = f"{ranks_phrase(late)} {verb(late, 'has', 'have')} no record behind #{events[0].op_count}, all others finished #{most}"
-    return quote(events[0], says, observer="inspector")
+    return quote(events[0], said.last_record(late, events[0].op_count, most), observer="inspector")

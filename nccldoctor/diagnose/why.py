@@ -15,6 +15,8 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.rank_observations import UNKNOWN, Observation, observe
 from nccldoctor.model import CauseClass, Confidence, Evidence, Place, Reason, RunnerUp
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase
 
 CONTRADICTS = -2.0
 """The weight from which on an observation rules a class out as another explanation."""
@@ -70,13 +72,23 @@ def runner_up(facts: Facts, conclusion: Conclusion, rivals: Sequence[Conclusion]
     for rival in sorted(named, key=lambda c: c.confidence.depth):
         ranks = rival.ranks or rival.suspects
         if not cause_table()[rival.cause].is_contradicted(observe(facts, rival.call, ranks)):
-            separated = siblings.get(rival.cause) or conclusion.refuted_by or rival.refuted_by
-            return RunnerUp(rival.cause, ranks, separated)
+            separated = _for(conclusion.ranks or ranks, siblings.get(rival.cause, ""))
+            return RunnerUp(rival.cause, ranks, separated or _check_whether(conclusion, rival))
     if conclusion.confidence_in.cause is Confidence.HIGH:
         return None
     ranks = conclusion.ranks or conclusion.suspects
     observed = observe(facts, conclusion.call, ranks)
     for cause, separated in siblings.items():
         if not cause_table()[cause].is_contradicted(observed):
-            return RunnerUp(cause, ranks, separated)
+            return RunnerUp(cause, ranks, _for(ranks, separated))
     return None
+
+
+def _for(ranks: Ranks, sentence: str) -> str:
+    """A sentence of the table with the ranks in question in the place of ``{ranks}``."""
+    return sentence.replace("{ranks}", ranks_phrase(ranks) if ranks else "each rank")
+
+
+def _check_whether(conclusion: Conclusion, rival: Conclusion) -> str:
+    """What would refute one of the two, as an instruction."""
+    return f"Check whether {conclusion.refuted_by or rival.refuted_by}."

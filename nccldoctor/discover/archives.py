@@ -109,7 +109,7 @@ def _zip(raw: Any, budget: Budget, note: Note) -> Iterator[tuple[str, int, Any]]
     archive = zipfile.ZipFile(raw)
     names = archive.infolist()
     if any(info.filename.endswith("/data.pkl") for info in names):
-        note("", "not a recorder dump: what torch.save writes")
+        note("", "a torch.save file, not a flight recorder dump")
         return
     for info in names:
         mode = info.external_attr >> 16

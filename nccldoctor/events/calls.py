@@ -73,14 +73,14 @@ class WorkStatus(Event):
     timeout_ms: int | None = None
 
 
-@kind("heartbeat-stuck", wording="heartbeat monitor: the watchdog stood still", symbol="timeout", is_alarm=True)
+@kind("heartbeat-stuck", wording="heartbeat monitor: no progress from the watchdog", symbol="timeout", is_alarm=True)
 class HeartbeatStuck(Event):
     """The heartbeat monitor saw no progress of the watchdog thread for ``seconds``. After a timeout it is tear-down, not a second cause."""
 
     seconds: int | None = None
 
 
-@kind("dump-signal", wording="told to dump its flight recorder", symbol="dump", is_reaction=True)
+@kind("dump-signal", wording="was asked to dump its flight recorder", symbol="dump", is_reaction=True)
 class DumpSignal(Event):
     """A rank was told to dump its flight recorder. Printed by the default group, with that group's counters even if another group
     timed out; ``from_rank`` is the global rank whose watchdog fired first (a victim), None where the signal was local.
@@ -156,15 +156,15 @@ class TearDown(Event):
 
 
 _TEAR_DOWN = {
-    "closing-signal": "told to close by its launcher",
-    "death-signal": "the launcher was told from outside to stop",
-    "forced-kill": "killed by its launcher while it closed the job",
-    "monitor-kills": "its heartbeat monitor ended the process",
+    "closing-signal": "got SIGTERM from its launcher",
+    "death-signal": "its launcher got a signal from outside",
+    "forced-kill": "was killed by its launcher during shutdown",
+    "monitor-kills": "was killed by its heartbeat monitor",
     "comm-aborted": "aborted its communicator",
-    "watchdog-terminated": "its watchdog thread ended after a timeout",
-    "process-down": "took itself down after a failure",
+    "watchdog-terminated": "its watchdog exited after a timeout",
+    "process-down": "aborted after a failure",
     "terminate-called": "aborted after an unhandled C++ error",
-    "exit-barrier": "its workers done, the launcher found the store gone",
+    "exit-barrier": "its launcher lost the store after the workers finished",
 }
 
 
@@ -188,7 +188,7 @@ class DesyncReport(Event):
     seq: int | None = None
 
 
-@kind("collective-mismatch", wording="was told that calls differ")
+@kind("collective-mismatch", wording="reported calls that differ")
 class CollectiveMismatch(Event):
     """The two ends of one call differ; the rank that says so need not be the one that differs.
 
@@ -216,7 +216,7 @@ class CollectiveMismatch(Event):
         return True
 
 
-@kind("monitored-barrier", wording="monitored barrier gave up", symbol="timeout", is_alarm=True)
+@kind("monitored-barrier", wording="monitored barrier timed out", symbol="timeout", is_alarm=True)
 class MonitoredBarrier(Event):
     """A monitored barrier names the ranks of the group that did not arrive (``missing``), or only those that did (``reached``).
 
@@ -266,7 +266,11 @@ class Absence(Event):
         return self.arrived is not None and self.arrived == self.size
 
     def _phrase(self) -> str:
-        return f"{self.by} misses {ranks_phrase(self.missing)}" if self.missing else f"{self.by} waits for somebody"
+        return (
+            f"{self.by} is missing {ranks_phrase(self.missing)}"
+            if self.missing
+            else f"{self.by} waits for a missing rank"
+        )
 
 
 @kind("absence-report", symbol="timeout", is_alarm=True)

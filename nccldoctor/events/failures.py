@@ -85,10 +85,10 @@ class ProcessExit(Event):
 
     def _phrase(self) -> str:
         if self.signal:
-            return f"ended by {self.signal}"
+            return f"exited on {self.signal}"
         if self.is_heartbeat_loss:
-            return "sends no heartbeats any more"
-        return "ended" if self.exitcode is None else f"ended with exit code {self.exitcode}"
+            return "stopped sending heartbeats"
+        return "exited" if self.exitcode is None else f"exited with code {self.exitcode}"
 
 
 @kind("exception", symbol="exception", moot_after_end=True)
@@ -245,6 +245,11 @@ class IbError(Event):
         return self.status == 5  # rdma-core, ibv_wc_status
 
     @property
+    def meaning(self) -> str:
+        """The status in words: ``transport retry counter exceeded`` of 12; "" where it is unknown."""
+        return _STATUS.get(self.status, "") if self.status is not None else ""
+
+    @property
     def can_cause(self) -> frozenset[CauseClass]:
         """Notices and flushes are no trouble of their own, and a slower link still works."""
         return _NONE if self.what in ("notice", "speed") or (self.what == "completion" and self.is_flush) else _LINKS
@@ -294,6 +299,26 @@ class SocketError(Event):
     def _phrase(self) -> str:
         return _CONNECTION.get(self.how, "a connection failed")
 
+
+_STATUS = {
+    1: "local length error",
+    2: "local QP operation error",
+    4: "local protection error",
+    5: "work request flushed",
+    6: "memory management operation error",
+    7: "bad response error",
+    8: "local access error",
+    9: "remote invalid request error",
+    10: "remote access error",
+    11: "remote operation error",
+    12: "transport retry counter exceeded",
+    13: "RNR retry counter exceeded",
+    16: "aborted error",
+    19: "fatal error",
+    20: "response timeout error",
+    21: "general error",
+}
+"""rdma-core libibverbs/verbs.c, ibv_wc_status_str."""
 
 _CONNECTION = {
     "closed": "a peer closed its connection",

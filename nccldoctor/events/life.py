@@ -131,10 +131,10 @@ class SlowReport(Event):
     slow: Ranks = Ranks()
 
     def _phrase(self) -> str:
-        return f"{self.by} finds {self.of} {self.slow} slower than the others"
+        return f"{self.by} reports {self.of} {self.slow} as slow"
 
 
-@kind("process-id", wording="said which process it is")
+@kind("process-id", wording="named its process")
 class ProcessId(Event):
     """A line that holds the rank, or the local rank, of a process and its pid."""
 

@@ -33,17 +33,17 @@ class CommInit(Event):
         return EventRole.TEAR_DOWN if self.what in ("abort", "revoke") else None
 
     def _phrase(self) -> str:
-        words = _COMM.get(self.what, "told of a communicator{}")
+        words = _COMM.get(self.what, "named a communicator{}")
         return words.format(f" of {self.nranks} ranks" if self.nranks else "")
 
 
 _COMM = {
-    "start": "began to set up a communicator{}",
-    "complete": "its communicator{} came up",
+    "start": "started communicator init{}",
+    "complete": "finished communicator init{}",
     "abort": "aborted a communicator{}",
     "destroy": "closed a communicator{}",
-    "revoke": "gave up a communicator{}",
-    "bootstrap": "looked for the others of a communicator{}",
+    "revoke": "revoked a communicator{}",
+    "bootstrap": "looked for the peers of a communicator{}",
 }
 
 
@@ -63,7 +63,7 @@ class CollCall(Event):
         return f"issued {self.op or 'a call'}"
 
 
-@kind("ras", writer=Writer.RAS, wording="named by NCCL's RAS service")
+@kind("ras", writer=Writer.RAS, wording="reported by NCCL's RAS")
 class RasStatus(Event):
     """One row or block of NCCL's RAS output, or one event of its monitor.
 
@@ -88,7 +88,7 @@ class RasStatus(Event):
         return self.what in ("DEAD", "ERROR", "TIMEOUT") or (self.what == "INCOMPLETE" and bool(self.missing))
 
 
-@kind("inspector", wording="finished a call that NCCL's Inspector saw")
+@kind("inspector", wording="finished a call, by NCCL's Inspector")
 class InspectorRecord(Event):
     """The last call of a communicator that NCCL's Inspector saw finish in one process.
 
@@ -135,7 +135,7 @@ class Version(Event):
         return False
 
 
-@kind("fr-analysis", wording="an analysis of recorder dumps")
+@kind("fr-analysis", wording="an analysis of flight recorder dumps")
 class FrAnalysis(Event):
     """Output of PyTorch's own flight-recorder analyser found in the input; ``expected`` counts the members of the call."""
 
@@ -190,7 +190,7 @@ class Note(Event):
         return self.what in ("debugger", "question")
 
     def _phrase(self) -> str:
-        return "a prompt that nobody answers" if self.is_prompt else Event._phrase(self)
+        return "a prompt without an answer" if self.is_prompt else Event._phrase(self)
 
 
 _ANY_OF_A_PROCESS = frozenset(CauseClass) - {CauseClass.NONE, CauseClass.NETWORK, CauseClass.HARDWARE}

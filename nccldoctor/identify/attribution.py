@@ -367,18 +367,20 @@ def _dump_ranks(dumps: Sequence[DumpHead], hints: Mapping[int, int | None]) -> t
         rank = hints.get(dump.source)
         if rank is not None and possible is not None and rank not in possible:
             what = f"{dump.path} is named for rank {rank}"
-            gaps.append(Gap(what, "its own groups do not hold that rank", Ranks([rank]), dump.source, odd=True))
+            gaps.append(Gap(what, "its process groups don't contain that rank", Ranks([rank]), dump.source, odd=True))
             rank = None
         if rank is None and possible is not None and len(possible) == 1:
             (rank,) = possible
         if dump.problem:
             pass
         elif rank is None:
-            what = f"{dump.path}: whose dump this is"
-            gaps.append(Gap(what, "neither its name nor its groups tell; try --rank-from", Ranks(), dump.source))
+            what = f"{dump.path}: rank unknown"
+            gaps.append(
+                Gap(what, "neither its name nor its process groups show it; try --rank-from", Ranks(), dump.source)
+            )
         elif rank in paths:
             what = f"{dump.path}: a second dump of rank {rank}"
-            gaps.append(Gap(what, f"{paths[rank]} was taken", Ranks([rank]), dump.source))
+            gaps.append(Gap(what, f"we used {paths[rank]} instead", Ranks([rank]), dump.source))
             rank = None
         else:
             paths[rank] = dump.path

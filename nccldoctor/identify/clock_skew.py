@@ -58,7 +58,7 @@ def skew_gaps(skews: tuple[Skew, ...]) -> list[Gap]:
         Gap(
             f"clock of {skew.host}" if skew.host else f"clock of ranks {skew.ranks}",
             f"{abs(skew.seconds):.1f} s {'ahead of' if skew.seconds > 0 else 'behind'} most others', "
-            f"by {skew.calls} calls that they finished together; its times are set right by that",
+            f"measured on {skew.calls} calls that they finished together; we corrected its times",
             skew.ranks,
         )
         for skew in skews

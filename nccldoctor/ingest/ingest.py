@@ -114,7 +114,7 @@ def _heard(parsed: list[Parsed], *, has_dumps: bool) -> list[Parsed]:
 def _settings_only(parsed: Parsed) -> Parsed:
     """What a script, a configuration or a note says: its settings and advice, of no rank."""
     events = tuple(replace(event, rank=None) for event in parsed.events if not event.is_testimony)
-    why = f"looks like {_WORDS.get(parsed.source.kind, f'a {parsed.source.kind}')}: read for settings only"
+    why = f"looks like {_WORDS.get(parsed.source.kind, f'a {parsed.source.kind}')}: only its settings were used"
     return replace(
         parsed,
         source=replace(parsed.source, rank=None, local_rank=None, attempt=None),
@@ -236,11 +236,11 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
         name = format_of_text(peek(stream)[0])
     if said and not name:
         return parsed
-    silent = "no line says how the job went" if parsed.understood else "no line of it is of a known kind"
+    silent = "no line shows how the job ended" if parsed.understood else "none of its lines has a known format"
     if name and parsed.understood:
-        why = f"looks like {name}; {'not all of it was understood' if said else silent}"
+        why = f"looks like {name}; {'some lines were not parsed' if said else silent}"
     else:
-        why = f"looks like {name}; nothing in it was understood" if name else silent
+        why = f"looks like {name}; none of it was parsed" if name else silent
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,))
 
@@ -252,7 +252,7 @@ def _unknown_binary(one: Input) -> Parsed:
             name = format_of_binary(peek(stream)[0])
     except OSError:
         name = ""
-    why = f"looks like {name}, which is not read" if name else "binary, not understood"
+    why = f"looks like {name}, a format we don't read" if name else "binary, unknown format"
     found = _nothing(one.source, SourceKind.UNKNOWN, why)
     return replace(found, gaps=(replace(found.gaps[0], looks_like=name),))
 

@@ -18,6 +18,24 @@ KINDS = (
 )
 """What the description of a process group holds, and the letters that engineers use for it."""
 
+DTYPES = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "complexfloat": "complex64",
+    "complexdouble": "complex128",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "bf16": "bfloat16",
+}
+"""Types as the flight recorder, NCCL and PyTorch spell them, and as engineers write them; others are written in small letters."""
+
 
 def few(ranks: Ranks, spans: int = 8) -> str:
     """At most ``spans`` runs of a rank set: ``0-3, 8-11 and 41 more``."""
@@ -43,31 +61,15 @@ def op_name(op: str | None) -> str:
     return line(re.sub(r"^_|_BASE$", "", op), 60) if op else "call"
 
 
-DTYPES = {
-    "Half": "float16",
-    "Float": "float32",
-    "Double": "float64",
-    "BFloat16": "bfloat16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Short": "int16",
-    "Int": "int32",
-    "Long": "int64",
-    "Bool": "bool",
-    "Float8_e4m3fn": "float8_e4m3fn",
-    "Float8_e5m2": "float8_e5m2",
-}
-"""Types as flight recorders print them (c10/core/ScalarType.h), and as an engineer writes them."""
-
-
-def dtype_name(dtype: str) -> str:
-    """``float32`` of ``Float``; other names stay."""
-    return DTYPES.get(dtype, line(dtype, 30))
-
-
 def call_title(op: str | None, seq: int | None) -> str:
     """``ALLREDUCE #9``, ``ALLREDUCE``, ``call #9``."""
     return op_name(op) if seq is None else f"{op_name(op)} #{seq}"
+
+
+def dtype_name(dtype: str) -> str:
+    """``float16`` of ``Half`` and of ``torch.float16``, ``bfloat16`` of ``BFloat16``."""
+    word = line(dtype.rpartition(".")[2].lower(), 40)
+    return DTYPES.get(word, word)
 
 
 def kind_name(desc: str) -> str:
@@ -76,6 +78,12 @@ def kind_name(desc: str) -> str:
     if upper in ("DEFAULT_PG", "DEFAULT"):
         return "default group"
     return next((short for word, short in KINDS if word in upper), line(desc, 40))
+
+
+def group_phrase(label: str) -> str:
+    """A group inside a sentence: ``TP 1``, ``group 5``, ``the default group``."""
+    name = group_title(label)
+    return "the default group" if name == "default group" else name
 
 
 def group_title(label: str) -> str:

@@ -77,7 +77,7 @@ def test_nothing_is_called_clean_where_a_file_is_cut(name: str, data: bytes, say
     ruling = read(healthy | {name: data})
     verdict = ruling.verdict
     assert (ruling.cause, verdict["confidence"]) == ("none", "low"), str(ruling)
-    assert "not everything could be read" in verdict["headline"]
+    assert "Part of the input is unreadable" in verdict["headline"]
     assert says in verdict["headline"]
 
 
@@ -93,7 +93,7 @@ def test_the_terminal_and_the_ticket_tell_of_the_cut_file(tmp_path: Path) -> Non
     for shown in (found.to_text(), found.to_markdown()):
         assert "worker.log.gz" in shown
         assert "Clean run" not in shown
-        assert "not everything could be read: worker.log.gz (damaged)" in " ".join(shown.split())
+        assert "Part of the input is unreadable: worker.log.gz (damaged)" in " ".join(shown.split())
     assert exit_code(found.diagnosis) == 3
 
 
@@ -112,21 +112,21 @@ def test_a_late_rank_would_not_show_in_three_steps() -> None:
     few, many = read(ended(3)), read(ended(4))
     assert few.cause == many.cause == "none", f"{few} {many}"
     says = few.verdict["doubts"]
-    assert "fewer than 4 steps are on record: a late rank would not show" in says
+    assert "Fewer than 4 steps are on record, so a straggler wouldn't show." in says
     assert not any("fewer than" in doubt for doubt in many.verdict["doubts"])
 
 
 def test_a_loss_that_is_no_number_is_no_clean_run() -> None:
     ruling = read(ended(6, "[rank0]: loss is nan, checking the weights"))
     assert (ruling.cause, ruling.verdict["confidence"]) == ("none", "low"), str(ruling)
-    assert ruling.verdict["headline"].endswith("but the loss is not a number")
+    assert ruling.verdict["headline"].endswith("But the loss is no longer a number.")
     assert read(ended(6, "[rank0]: loss is nano-scaled")).verdict["confidence"] != "low"
 
 
 def test_steps_and_nothing_else_prove_nothing() -> None:
     ruling = read(dict(TRAIN))
     assert (ruling.cause, ruling.ranks) == ("undetermined", ""), "a job that stands leaves the same lines"
-    assert ruling.verdict["headline"].startswith("There is not enough to judge"), str(ruling)
+    assert ruling.verdict["headline"].startswith("Not enough to judge"), str(ruling)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -257,20 +257,16 @@ def _each(text: str, test: Callable[[int], bool]) -> bool:
 SAYS: tuple[tuple[str, Test], ...] = (
     (rf"{WHO} (?:probably )?never reached \w+ #(\d+){OF}",
      lambda m, g, w: _each(m[1], lambda r: not w.has_issued(r, g, int(m[2])))),
-    (rf"[Rr]anks? ([\d,-]+) are all in \w+ #(\d+){OF} and it does not end",
+    (rf"{WHO} entered \w+ #(\d+){OF} and (?:none finished|never finished it)",
      lambda m, g, w: _each(m[1], lambda r: w.stands_in(r, g, int(m[2])))),
-    (rf"[Rr]anks? ([\d,-]+) waits? in \w+ #(\d+){OF}",
+    (rf"{WHO} (?:is|are) stuck in \w+ #(\d+){OF}",
      lambda m, g, w: _each(m[1], lambda r: w.stands_in(r, g, int(m[2])))),
-    (rf"[Rr]ank (\d+) gave up on \w+ #(\d+){OF}",
-     lambda m, g, w: int(m[1]) in w.gave_up and w.stands_in(int(m[1]), g, int(m[2]))),
-    (rf"[Rr]ank (\d+) issued \w+ #(\d+){OF} and it did not complete",
-     lambda m, g, w: w.stands_in(int(m[1]), g, int(m[2]))),
+    (rf"{WHO} timed out in \w+ #(\d+){OF}",
+     lambda m, g, w: _each(m[1], lambda r: r in w.gave_up and w.stands_in(r, g, int(m[2])))),
     (rf"[Rr]ank (\d+)'s dump has no entry for \w+ #(\d+){OF}",
      lambda m, g, w: not w.has_issued(int(m[1]), g, int(m[2]))),
-    (rf"GPU of rank (\d+) stopped: \w+ #(\d+){OF} is complete on (\d+) peers",
+    (rf"GPU of rank (\d+)(?: \([^)]*\))? (?:probably )?stopped in \w+ #(\d+){OF}",
      lambda m, g, w: w.stands_in(int(m[1]), g, int(m[2]))),
-    (r"[Rr]ank (\d+) waits in another (?:operation|size) than the others under #(\d+)",
-     lambda m, g, w: w.stands_in(int(m[1]), None, int(m[2]))),
     (rf"{WHO} left neither a dump nor a log",
      lambda m, g, w: not ranks(m[1]) & (w.dumped - w.culprits)),
     (rf"{WHO} (?:was|were) (?:probably )?killed by SIG(KILL|SEGV|BUS)",
@@ -284,7 +280,7 @@ def _sentences(kind: str, text: str, usual: str | None, names: dict[str, str], w
     for pattern, is_true in SAYS:
         for match in re.finditer(pattern, text):
             label = match.groupdict().get("group")
-            is_denial = "never" in match[0] or "no entry" in match[0]
+            is_denial = "never reached" in match[0] or "no entry" in match[0]
             group = _named_group(label, names) if label else names.get(usual if is_denial and usual else "")
             yield kind, text, is_true(match, group, world)
 

@@ -1,9 +1,9 @@
 """The job is shown to be well.
 
-What it means: it ended well, or goes on, and nothing that was read speaks against it.
-How we know: every rank that was read ended well, or steps, completed calls or moved stacks are seen after everything that stood open.
-No failure, and no line that looks like one, is left without an answer.
-What would refute it: a file of this job that was not read.
+What it means: it ended well or is still running, and no log or dump says otherwise.
+How we know: every rank with a log or dump ended well, or steps, finished calls or moved stacks follow every open call. Every failure, and
+every line that looks like one, is resolved by a later line.
+What would refute it: a log or dump of this job that we didn't get.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.health.cadence import has_reached, reported_steps
 from nccldoctor.align.health.proof import Health, Proof
@@ -20,29 +21,30 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import doubts, undetermined
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.events import Note, Stack
+from nccldoctor.events import Note, ProcessExit, Stack
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 CAUSE = CauseClass.NONE
 
 FEW_STEPS = 4
 """Steps, or recorded calls, that it takes to see that a rank is late again and again."""
 
-NO_NUMBER = Doubt.at_most(Confidence.LOW, "what the job computes is no longer a number")
+NO_NUMBER = Doubt.at_most(Confidence.LOW, undetermined.LOSS_IS_NAN)
 
 _HEADS = {
-    Proof.ENDED: "The job ended well: no stall and no failure in its files",
-    Proof.STOPPED: "A person stopped the job; no stall and no failure before that",
-    Proof.WENT_ON: "Some calls were in flight when the dumps were written; the job went on after them",
-    Proof.COMPLETED: "Every recorded call completed on every rank: no rank waits",
-    Proof.MOVED: "The job runs: steps or moved stacks follow the first look at it, and nobody complains",
+    Proof.STOPPED: undetermined.STOPPED_BY_PERSON,
+    Proof.WENT_ON: undetermined.no_hang(undetermined.KEPT_RUNNING),
+    Proof.COMPLETED: undetermined.no_hang(undetermined.ALL_CALLS_FINISHED),
+    Proof.MOVED: undetermined.no_hang(undetermined.STILL_MOVING),
 }
 
 
-@rule(CAUSE, refuted_by="a file of this job that was not read")
+@rule(CAUSE, refuted_by=undetermined.MISSING_FILE_SHOWED_FAILURE)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The job is proven to be well; silence alone proves nothing."""
     health = stall.health
@@ -52,16 +54,34 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not evidence:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
-    head = _HEADS[health.proof]
+    head = _HEADS.get(health.proof) or _good_end_headline(facts, health)
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
-        head, evidence = f"{head}; but the loss is not a number", [Line(diverged[0], "the loss is lost"), *evidence]
+        head = undetermined.but_loss_is_nan(head)
+        evidence = [Line(diverged[0], undetermined.LOSS_IS_NAN), *evidence]
     return Hypothesis(
-        f"{head}; not everything could be read: {lost}" if lost else head,
+        undetermined.but_unreadable(head, lost) if lost else head,
         evidence,
         (*_doubts_of_proof(facts, health, lost), *_doubts_of_length(facts), *([NO_NUMBER] if diverged else [])),
-        refuted_by=f"what is lost of {lost}" if lost else "",
+        refuted_by=undetermined.lost_part_showed_failure(lost) if lost else "",
     )
+
+
+def _good_end_headline(facts: Facts, health: Health) -> Headline:
+    """How the job ended; with its steps where all ranks reported each of them."""
+    world = facts.case.world
+    if facts.case.world_size is None or world - (health.ended | _at_last_step(facts)):
+        return undetermined.no_hang(undetermined.JOB_FINISHED)
+    exits = {e.rank: e.exitcode for e in facts.case.of(ProcessExit)}
+    return undetermined.all_finished(world, _counted_steps(facts), exited=all(exits.get(rank) == 0 for rank in world))
+
+
+def _counted_steps(facts: Facts) -> int | None:
+    """The steps of the job where every rank reported all of them, from the first; else None."""
+    of_rank = {tuple(reported_steps(facts.liveness.activity(rank))) for rank in facts.case.world}
+    steps = of_rank.pop() if len(of_rank) == 1 else ()
+    is_whole = bool(steps) and steps[0] in (0, 1) and len(steps) == steps[-1] - steps[0] + 1
+    return len(steps) if is_whole else None
 
 
 def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]:
@@ -69,24 +89,23 @@ def _doubts_of_proof(facts: Facts, health: Health, lost: str) -> Iterator[Doubt]
     case, liveness = facts.case, facts.liveness
     seen = liveness.logged | liveness.dumped
     if lost:
-        yield Doubt.at_most(Confidence.LOW, f"what is lost of {lost} may show otherwise")
+        yield Doubt.at_most(Confidence.LOW, doubts.lost(lost))
     if not liveness.logged:
-        yield Doubt.at_most(Confidence.LOW, "no log of a rank was read")
+        yield Doubt.at_most(Confidence.LOW, undetermined.NO_RANK_LOGS)
     if case.world_size is None:
-        yield Doubt.at_most(Confidence.LOW, "the size of the job is not known")
+        yield Doubt.at_most(Confidence.LOW, undetermined.WORLD_SIZE_UNKNOWN)
     elif 2 * len(seen) < len(case.world):
-        yield Doubt.at_most(Confidence.LOW, f"only {len(seen)} of {len(case.world)} ranks were read")
+        yield Doubt.at_most(Confidence.LOW, undetermined.few_read(len(seen), len(case.world)))
     elif case.world - seen:
-        yield Doubt.at_most(Confidence.MEDIUM, f"{ranks_phrase(case.world - seen)} left nothing that was read")
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.left_nothing_behind(case.world - seen))
     if facts.lateness.late:
-        late = facts.lateness.late_ranks
-        yield Doubt.at_most(Confidence.LOW, f"{ranks_phrase(late)} {verb(late, 'was', 'were')} late in call after call")
+        yield Doubt.at_most(Confidence.LOW, undetermined.late_often(facts.lateness.late_ranks))
     if health.proof in (Proof.STOPPED, Proof.MOVED):
-        yield Doubt.at_most(Confidence.LOW, "a job that is late looks the same")
+        yield Doubt.at_most(Confidence.LOW, undetermined.SLOW_LOOKS_SAME)
     elif health.proof is not Proof.ENDED:
-        yield Doubt.at_most(Confidence.MEDIUM, "no line says that the job ended")
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.NO_END_LOGGED)
     elif case.world - (health.ended | _at_last_step(facts)):
-        yield Doubt.at_most(Confidence.MEDIUM, "not every rank is seen to end")
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.NOT_ALL_ENDED)
 
 
 def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
@@ -94,9 +113,7 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     steps = max((len(reported_steps(own)) for own in facts.liveness.by_rank.values()), default=0)
     calls = int(np.bincount(facts.case.call_rank[facts.progress.collective]).max(initial=0))
     if max(steps, calls) < FEW_STEPS:
-        yield Doubt.at_most(
-            Confidence.MEDIUM, f"fewer than {FEW_STEPS} steps are on record: a late rank would not show"
-        )
+        yield Doubt.at_most(Confidence.MEDIUM, undetermined.few_steps(FEW_STEPS))
 
 
 def _at_last_step(facts: Facts) -> Ranks:
@@ -109,7 +126,7 @@ def _at_last_step(facts: Facts) -> Ranks:
 
 
 def _good_ends(health: Health) -> list[Citation]:
-    return [Line(e, "it says that the job is done") for e in health.ends[:3]]
+    return [Line(e, undetermined.reported_end(rank_or_process(e.rank))) for e in health.ends[:3]]
 
 
 def _newest_records(facts: Facts) -> list[Citation]:
@@ -120,9 +137,9 @@ def _newest_records(facts: Facts) -> list[Citation]:
         row = facts.progress.last_row.get(rank)
         last = signs.step_event if isinstance(signs.last_event, Stack) else signs.last_event
         if last is not None:
-            out.append(Line(last, f"the last line of rank {rank}: no complaint"))
+            out.append(Line(last, undetermined.last_line_is_fine(rank)))
         if row is not None:
-            out.append(Entry(row, f"the newest call of rank {rank}"))
+            out.append(Entry(row, undetermined.last_recorded_call(rank, describe_row(facts, row))))
         if len(out) >= 6:
             break
     return out

@@ -1,25 +1,32 @@
 """Something is wrong and the input does not show what, or there is not enough to judge.
 
-What it means: somebody complained or failed, but the input does not show who is missing or what differs. Or nothing failed in what was
-read, and nothing shows that the job ended well or goes on. Coverage says which file would.
-How we know: an alarm or a failure without the evidence that any other class needs, or no proof that the job is well.
-What would refute it: the dumps or logs that coverage lists as missing.
+What it means: a rank timed out or failed, but the input doesn't show which rank is missing or what differs. Or no file shows a failure,
+and none shows that the job ended well or is still running. The coverage table lists the files that would help.
+How we know: a timeout or a failure without the evidence that any other class needs, or no proof that the job is well.
+What would refute it: the dumps or logs that the coverage table lists as missing.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from textwrap import shorten
 
+from nccldoctor.align.descriptions import timeouts_of
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stack_activity import activity_of, is_waiting
 from nccldoctor.align.stalls import StallKind
+from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Citation, Line, Waiting, is_cited, written
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.missing_input import loss_words
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import undetermined
+from nccldoctor.diagnose.sentences.doing import doing
 from nccldoctor.diagnose.sentences.ends import process_name
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.framework_reports import (
     devices_not_heard_of,
     open_report_headline,
@@ -48,7 +55,8 @@ from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Place, Sou
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.parsers.event_details import is_gloo_timeout
-from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.names import call_title, ranks_phrase
+from nccldoctor.words.sanitize import line as line_of
 
 MOST = 3
 """Lines of one kind that are quoted."""
@@ -57,7 +65,7 @@ LONGEST = 70
 """Characters of one line in a headline."""
 
 
-@rule(CauseClass.UNDETERMINED, refuted_by="the dumps or logs that coverage lists as missing")
+@rule(CauseClass.UNDETERMINED, refuted_by=undetermined.MISSING_INPUT_NAMED_ONE)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     """The facts that are known, and that they are not enough."""
     call, first = stall.call, facts.liveness.first_alarm
@@ -65,16 +73,20 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis:
     exits = list(facts.case.of(ProcessExit))[:2]
     failed = [e for e in stall.health.troubles if e is not first]
     citations: list[Citation] = [*written(facts, [Waiting(call)])]
-    citations += [Line(first, "the first complaint")] if first is not None else []
-    citations += [Line(e, f"a process ended with {e.exitcode}", observer="launcher") for e in exits]
-    citations += [Line(e, "happened too") for f in facts.failures[:3] for e in f.events[:1]]
+    citations += [Line(first, undetermined.first_problem(rank_or_process(first.rank)))] if first is not None else []
+    citations += [Line(e, undetermined.exited_with(process_name(e), e.exitcode), observer="launcher") for e in exits]
+    citations += [Line(e, undetermined.failed_too(_whose_line(e))) for f in facts.failures[:3] for e in f.events[:1]]
     citations += lines
-    citations += [Line(e, "the other end closed this connection") for e in closed_by(facts)[1][:MOST] if not lines]
-    citations += [Line(e, "a person stopped the job here") for e in stall.health.stops[:MOST]]
-    citations += [line for e in failed[:MOST] if not is_cited(line := Line(e, "nothing answers it"), citations)]
+    citations += [Line(e, undetermined.CLOSED_CONNECTION) for e in closed_by(facts)[1][:MOST] if not lines]
+    citations += [Line(e, undetermined.STOPPED_HERE) for e in stall.health.stops[:MOST]]
+    open_ones = [Line(e, undetermined.unresolved(_whose_line(e))) for e in failed[:MOST]]
+    citations += [line for line in open_ones if not is_cited(line, citations)]
     citations += [_unexplained(line) for line in stall.health.unexplained[:MOST]]
     stacks = [] if citations else [s for s in facts.case.of(Stack) if s.main and s.frames][:4]
-    citations += [Line(s, activity_of(s.frames) or "is in " + s.frames[0]) for s in stacks]
+    citations += [
+        Line(s, undetermined.was_in(_whose_line(s), doing(activity_of(s.frames) or "", innermost(s.frames))))
+        for s in stacks
+    ]
     return Hypothesis(
         _headline(facts, stall, trouble, bool(stacks)),
         citations or [_what_was_read(facts)],
@@ -99,71 +111,78 @@ def _suspects(facts: Facts, stall: ObservedStall) -> Ranks:
 def _missing_proof(stall: ObservedStall) -> str:
     """The proof that no file gives: of the missing member, of the cause, or of the health."""
     if stall.call is not None:
-        return "no file shows which member is missing from the call, or what differs"
-    return (
-        "no file shows what caused it"
-        if stall.health.troubles
-        else "no file shows that the job stands, or that it is well"
-    )
+        return undetermined.MEMBER_UNKNOWN
+    return undetermined.CAUSE_UNKNOWN if stall.health.troubles else undetermined.HEALTH_UNKNOWN
 
 
-def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool) -> str:
+def _headline(facts: Facts, stall: ObservedStall, trouble: str, has_stacks: bool) -> Headline | str:
     first, troubles = facts.liveness.first_alarm, stall.health.troubles
     if stall.call is not None:
-        inside = stall.call.inside
-        waiting = f"{ranks_phrase(inside).capitalize()} {verb(inside, 'waits', 'wait')} in {stall.what}"
-        if host := closed_by(facts)[0]:
-            return f"{waiting}, and {host} closed its connection; no file shows what ended the process there"
-        ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in inside)
-        if ended := next(ends, None):
-            return f"{waiting}, and {process_name(ended)} ended; no file says how, or which came first"
-        return f"{waiting}; no file shows whether the call ended, or which rank is missing from it"
+        return _headline_of_call(facts, stall, stall.call)
     if isinstance(first, DumpSignal):
-        return f"{_whose_watchdog(first)} gave up on a call that no line names; no file shows which rank it waited for"
+        return undetermined.timed_out_in_unnamed(_whose_watchdog(first))
     if waits := (peer_headline(facts) or open_report_headline(open_reports(stall.health.troubles), facts.case.world)):
         return waits
     if isinstance(first, CallTimeout) and first.op:
-        return f"{_gave_up_on(first)}; no file shows which rank it waited for"
+        return undetermined.waited_for_unknown(_timed_out_in(first), _log_count(facts), many=False)
     if stall.health.stops:
-        return f"A person stopped the job, and no file shows whether it stood still before{_at_that_moment(stall.health.stops)}"
+        return undetermined.stopped_by_person(_places_at(stall.health.stops))
     if trouble:
-        return f"{trouble}, and no file shows why"
+        return undetermined.failed_unexplained(trouble)
     if waited := _waited_for_peers(troubles):
-        return f"{waited}; no file shows which rank it waited for"
+        return waited
     if troubles:
         if all(isinstance(e, Note) and e.is_prompt for e in troubles):
-            return "The job stands at a prompt that nobody answers, and no line says which rank waits there"
-        return f"{_what_failed(troubles)}, and no file shows what caused it"
+            return undetermined.PROMPT
+        return _first_errors(troubles)
     if stall.health.unexplained:
-        return f"A line that looks like a failure was not understood: {stall.health.unexplained[0].text[:120]}"
-    if has_stacks:
-        return where_they_stand(facts)
-    return f"There is not enough to judge: {_missing(facts)}"
+        return undetermined.unparsed(line_of(stall.health.unexplained[0].text, 120))
+    return where_they_stand(facts) if has_stacks else _not_enough(facts)
 
 
-def _waited_for_peers(troubles: Sequence[Event]) -> str:
-    """The first rank whose wait for a peer reached its limit, and its place; empty where anything else failed."""
+def _headline_of_call(facts: Facts, stall: ObservedStall, call: StuckCall) -> Headline:
+    """The ranks in the call, and what else is known of those outside."""
+    waiting = undetermined.stuck_in(call.inside, stall.what, has_timed_out=bool(timeouts_of(facts, call)))
+    if host := closed_by(facts)[0]:
+        return undetermined.peer_host_closed(waiting, host)
+    ends = (e for e in facts.case.of(ProcessExit) if e.exitcode is None and e.rank not in call.inside)
+    if ended := next(ends, None):
+        return undetermined.process_exited_too(waiting, process_name(ended))
+    suspects = _suspects(facts, stall)
+    if stall.kind is StallKind.ABSENT and 0 < len(suspects) <= undetermined.SUSPECTS:
+        return undetermined.may_be_missing(waiting, suspects)
+    return undetermined.waited_for_unknown(waiting, _log_count(facts), many=len(call.inside) > 1)
+
+
+def _log_count(facts: Facts) -> int:
+    """The number of files where all of them are logs, else 0."""
+    kinds = [source.kind for source in facts.case.sources]
+    return len(kinds) if set(kinds) == {SourceKind.LOG} else 0
+
+
+def _waited_for_peers(troubles: Sequence[Event]) -> Headline | None:
+    """The first rank whose wait for a peer timed out, and its place; None where anything else failed."""
     waits = [e for e in troubles if isinstance(e, ExceptionRaised) and is_gloo_timeout(e)]
     if not waits or any(e.consequence is None for e in troubles):
-        return ""
+        return None
     first = waits[0]
-    place = f" in {innermost((first.frame,))}" if first.frame else ""
-    who = f"Rank {first.rank}" if first.rank is not None else "A process"
-    return f"{who} waited for a peer{place} until the limit was reached"
+    return undetermined.timed_out_waiting(rank_or_process(first.rank), innermost((first.frame,)) if first.frame else "")
 
 
-def _what_failed(troubles: Sequence[Event]) -> str:
-    """What the first troubles say, each once: ``Rank 3: ended by SIGABRT; a process: aborted its communicator; and 2 more``."""
-    says = list(
-        dict.fromkeys(
-            f"{_whose_line(event)}: {shorten(event.phrase(), LONGEST, placeholder=' …')}"
-            for event in sorted(troubles, key=lambda event: event.consequence is not None)
-            if event is troubles[0] or not _is_nameless_echo(event)
-        )
-    )
-    more = f"; and {len(says) - MOST} more" if len(says) > MOST else ""
-    text = "; ".join(says[:MOST]) + more
-    return text if troubles[0].rank is None and troubles[0].host is not None else text[0].upper() + text[1:]
+def _first_errors(troubles: Sequence[Event]) -> Headline:
+    """What the first troubles say, each once; ranks that say the same stand together."""
+    by_phrase: dict[str, list[Event]] = defaultdict(list)
+    for event in sorted(troubles, key=lambda event: event.consequence is not None):
+        if event is troubles[0] or not _is_nameless_echo(event):
+            by_phrase[shorten(event.phrase(), LONGEST, placeholder=" …")].append(event)
+    errors = [undetermined.first_error(_whose_lines(events), phrase) for phrase, events in by_phrase.items()]
+    return undetermined.first_errors(errors[:MOST], len(errors[MOST:]))
+
+
+def _whose_lines(events: Sequence[Event]) -> str:
+    """Who events of one kind are about: their ranks, or the first of them."""
+    ranks = Ranks(e.rank for e in events if e.rank is not None)
+    return ranks_phrase(ranks) if ranks else _whose_line(events[0])
 
 
 def _is_nameless_echo(event: Event) -> bool:
@@ -186,43 +205,37 @@ def _whose_line(event: Event) -> str:
     return f"{event.host}: process{pid}" if event.host is not None else f"process{pid}" if pid else "a process"
 
 
-def _at_that_moment(stops: Sequence[Event]) -> str:
-    """Where the ranks stood when a person stopped them.
+def _places_at(stops: Sequence[Event]) -> list[str]:
+    """Where the ranks were when a person stopped them.
 
-    Example: ``: ranks 0-1 waiting for a peer in step (train.py:41), rank 2 in load (data.py:7)``.
+    Example: ``ranks 0-1 were waiting for a peer in step (train.py:41)`` and ``rank 2 was in load (data.py:7)``.
     """
-    stood: dict[str, set[int]] = {}
+    stood: dict[tuple[str, bool], set[int]] = {}
     for event in stops:
         if isinstance(event, ExceptionRaised) and event.rank is not None and event.frames:
-            does = "waiting for a peer in" if is_waiting(event.frames) else "in"
-            stood.setdefault(f"{does} {innermost(event.frames)}", set()).add(event.rank)
-    places = ", ".join(f"{ranks_phrase(Ranks(ranks))} {where}" for where, ranks in list(stood.items())[:MOST])
-    return f": {places}" if places else ""
+            stood.setdefault((innermost(event.frames), is_waiting(event.frames)), set()).add(event.rank)
+    found = list(stood.items())[:MOST]
+    return [undetermined.stood_at(Ranks(ranks), place, is_waiting=waits) for (place, waits), ranks in found]
 
 
 def _unexplained(line: Unexplained) -> Evidence:
     observer = f"log:{line.rank}" if line.rank is not None else f"file:{line.place.path}"
-    return Evidence(
-        line.place, line.text, "looks like a failure; it was not understood, and nothing answers it", True, observer
-    )
+    return Evidence(line.place, line.text, undetermined.LOOKS_LIKE_FAILURE, True, observer)
 
 
-def _missing(facts: Facts) -> str:
+def _not_enough(facts: Facts) -> Headline:
     """Says what was looked for and not found."""
-    case, liveness = facts.case, facts.liveness
+    case = facts.case
+    has_logs = any(s.kind is SourceKind.LOG for s in case.sources)
     kinds = {
-        "log": any(s.kind is SourceKind.LOG for s in case.sources),
-        "recorder dump": bool(liveness.dumped),
+        "flight recorder dump": bool(facts.liveness.dumped),
         "stack": any(case.of(Stack)),
         "exit record": any(case.of(ProcessExit)),
     }
-    absent = [f"no {kind}" for kind, is_there in kinds.items() if not is_there]
-    nothing = "no line tells of a failure, and none of a good end" if kinds["log"] else "no log tells of an end"
     lost = loss_words([gap for gap in case.gaps if gap.lost])
-    more = f"; there is {' and '.join(absent)}" if absent else ""
-    named = next((gap for gap in case.gaps if gap.looks_like), None)
-    more += f"; {named.what} {named.why}" if named is not None else ""
-    return f"{nothing}{more}" + (f"; not everything could be read: {lost}" if lost else "")
+    named = [f"{gap.what} {gap.why}" for gap in case.gaps if gap.looks_like][:1]
+    notes = [*named, *([undetermined.partly_unreadable(lost)] if lost else [])]
+    return undetermined.not_enough(has_logs, [kind for kind, is_there in kinds.items() if not is_there], notes)
 
 
 def _whose_watchdog(signal: DumpSignal) -> str:
@@ -230,8 +243,8 @@ def _whose_watchdog(signal: DumpSignal) -> str:
     return f"Rank {rank}" if rank is not None and rank >= 0 else "A rank"
 
 
-def _gave_up_on(event: CallTimeout) -> str:
-    """The rank that gave up and its call, where the group of the call is not known."""
+def _timed_out_in(event: CallTimeout) -> str:
+    """The rank that timed out and its call, where the group of the call is unknown."""
     inside = event.rank is None and event.group_rank is not None and event.group is not None
     who = (
         f"Rank {event.rank}"
@@ -240,7 +253,7 @@ def _gave_up_on(event: CallTimeout) -> str:
         if inside
         else "A rank"
     )
-    return f"{who} gave up on {event.op}{f' #{event.seq}' if event.seq is not None else ''}"
+    return f"{who} timed out in {call_title(event.op, event.seq)}"
 
 
 def stalled_line(facts: Facts) -> Stalled | None:
@@ -270,12 +283,8 @@ def _what_was_read(facts: Facts) -> Citation:
     """The last line that was understood, else the name of what was read."""
     said = [e for e in facts.case.events if not isinstance(e, Stack | Version | Setting)]
     if said:
-        return Line(said[-1], "the last line that was understood: no complaint, and no end")
+        return Line(said[-1], undetermined.LAST_PARSED)
     if facts.case.sources:
         source = facts.case.sources[0]
-        return Evidence(Place(source.id, source.path), "", _files_without_stall(len(facts.case.sources)))
-    return Evidence(None, "", "nothing readable was found")
-
-
-def _files_without_stall(files: int) -> str:
-    return "the one file read shows no stall" if files == 1 else f"{files:,} files were read and none shows a stall"
+        return Evidence(Place(source.id, source.path), "", undetermined.files_without_hang(len(facts.case.sources)))
+    return Evidence(None, "", undetermined.NOTHING_READABLE)

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nccldoctor.align.call_sequences import KIND_MASK, call_chain, call_site
+from nccldoctor.align.descriptions import describe, describe_row
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.wait_graph import StuckCall
+from nccldoctor.diagnose.citations import Entry
+from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.model import Group
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
 
 FEWEST_EQUAL = 3
 """Calls before the place that must be equal on a peer for its word to count."""
@@ -73,12 +75,16 @@ class OrderBreak:
         """True when the rank issued the call in another place of its order."""
         return self.surplus == 0 or (self.surplus is None and (self.issued_later or not self.went_past))
 
-    @property
-    def source(self) -> str:
-        """Names the rank or ranks whose record ``expected`` is from."""
-        if self.by_past:
-            return f"an earlier step of rank {self.rank}: what always came there"
-        return f"what {ranks_phrase(self.peers)} issued there, behind the same calls"
+
+def show_order_break(facts: Facts, item: OrderBreak) -> list[Entry]:
+    """Cites what a rank issued out of its order, and what its own past or its peers show there."""
+    issued, due, call = describe_row(facts, item.row), describe_row(facts, item.expected), describe(facts, item.call)
+    if item.call.pair is not None:
+        sender, receiver = item.call.pair
+        end, peer = ("SEND", receiver) if item.rank == sender else ("RECV", sender)
+        call = f"its {disagree.transfer_to(end, peer)}"
+    says = disagree.called_earlier(item.rank, due) if item.by_past else disagree.peers_called_there(item.peers, due)
+    return [Entry(item.row, disagree.called_instead(item.rank, issued, call)), Entry(item.expected, says)]
 
 
 def find_order_break(facts: Facts, call: StuckCall, rank: int) -> OrderBreak | None:

@@ -24,13 +24,15 @@ from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.sentences import counters as said
+from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import CollCall, CommInit
 from nccldoctor.identify.nccl_counters import UNEVEN, NcclCounters, calls_by_communicator
 from nccldoctor.model import Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
-
-REFUTED = "equal lines of all members under that number"
+from nccldoctor.words.names import dtype_name
 
 SHIFTED = 3
 """Calls in a row, of more than one kind, that must fit when they are moved by one."""
@@ -45,8 +47,6 @@ Kind = tuple[str, int | None, str | None]
 """Parts of a call that must be equal on all members: operation, elements, dtype."""
 
 ASPECTS = ("op", "size", "dtype")
-
-COUNTS_ALONE = "it rests on NCCL's counts of calls, which name no call site"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,16 @@ def find_skip(facts: Facts, stall: Stall) -> Hypothesis | None:
     if counters is None or other is None or rank not in counters.lines:
         return None
     what = describe(facts, call)
-    issued_here = f"rank {rank} had issued #{counters.last[rank]} as its last call, not {what}"
-    issued_there = f"rank {rank} had issued #{other.last[rank]} of communicator ({other.comm})"
+    issued_here = said.last_call_was(rank, counters.last[rank], what)
+    issued_there = said.last_call_in(rank, other.last[rank], other.comm)
     return Hypothesis(
-        f"{ranks_phrase([rank]).capitalize()} skipped {what} and went on in communicator ({other.comm})",
+        said.skipped_and_moved_on(who(facts.case, Ranks([rank])), what, other.comm),
         [
             counter_evidence(counters.lines[rank], counters, issued_here),
             counter_evidence(other.lines[rank], other, issued_there),
             *issue_evidence(facts, call, what, 2),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE),),
+        (Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -251,21 +251,13 @@ def _is_usual_next(calls: Mapping[int, Mapping[int, CollCall]], number: int, ran
 def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
     some = [*list(found.odd)[:3], *[r for r in found.calls if r not in found.odd][:3]]
     peer = found.calls[next(r for r in found.calls if r not in found.odd)]
-    what = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} of communicator ({found.comm})"
-    who = ranks_phrase(found.odd).capitalize() if found.odd else "The members of one communicator"
-    if found.shift:
-        head = f"{who} {'skipped' if found.shift > 0 else 'issued one call too many at'} {what}: from there its calls are off by one"
-    elif found.odd:
-        head = f"{who} issued {_call_words(found.calls[min(found.odd)])} where the others issued {_call_words(peer)}, as #{found.number}"
-    else:
-        head = f"{who} disagree about #{found.number}, and nobody outnumbers the others"
     return Hypothesis(
-        head,
-        tuple(Line(found.calls[r], f"rank {r} issued {_call_words(found.calls[r])} as #{found.number}") for r in some),
+        _difference_headline(facts, found, peer),
+        tuple(Line(found.calls[r], said.launched(r, _call_words(found.calls[r]), found.number)) for r in some),
         (
-            Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE)
+            Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
             if facts.liveness.first_alarm is not None
-            else Doubt.at_most(Confidence.LOW, "nobody complains: the counts may differ for a moment"),
+            else Doubt.at_most(Confidence.LOW, said.MAY_DIFFER_BRIEFLY),
         ),
         ranks=found.odd,
         suspects=Ranks() if found.odd else Ranks(found.calls),
@@ -277,12 +269,32 @@ def _hypothesis(facts: Facts, found: Difference) -> Hypothesis:
             dtype=peer.dtype,
             entered=Ranks(found.calls),
         ),
-        refuted_by=REFUTED,
+        refuted_by=said.SAME_LINES,
     )
 
 
+def _difference_headline(facts: Facts, found: Difference, peer: CollCall) -> Headline:
+    """The shift, or each side with what it launched, the smaller ones first."""
+    where = f"of communicator {found.comm}"
+    call = f"{OP_TYPES.get(peer.op, peer.op.upper())} #{found.number} {where}"
+    if found.shift:
+        return said.shifted(who(facts.case, found.odd), found.odd, call, found.shift)
+    sides: dict[Kind, set[int]] = defaultdict(set)
+    for rank, one in found.calls.items():
+        sides[_kind(one)].add(rank)
+    ordered = [Ranks(side) for side in sorted(sides.values(), key=lambda side: (len(side), min(side)))]
+    told = [(side, _call_words(found.calls[min(side)])) for side in ordered]
+    if found.aspect == "op":
+        return disagree.op_mismatch(f"#{found.number} {where}", told)
+    if found.aspect == "dtype":
+        return disagree.dtype_mismatch(call, told)
+    return disagree.shape_mismatch(call, told)
+
+
 def _call_words(call: CollCall) -> str:
-    return f"{call.op or 'a call'} of {call.numel:,} {call.dtype}" if call.numel is not None else call.op or "a call"
+    if call.numel is None:
+        return call.op or "a call"
+    return f"{call.op or 'a call'} of {call.numel:,} {dtype_name(call.dtype or 'element')}"
 
 
 def _by_kinds(facts: Facts) -> Hypothesis | None:
@@ -313,28 +325,19 @@ def _kinds_hypothesis(facts: Facts, one: NcclCounters, sides: tuple[Ranks, Ranks
     clear = len(rest) >= MAJORITY and 2 * len(odd) < len(rest)
     number = one.by_op[min(rest)][ops[1]]
     stands = one.is_steady or facts.liveness.first_alarm is not None
-    who = ranks_phrase(odd).capitalize() if clear else f"{ranks_phrase(odd).capitalize()} and {ranks_phrase(rest)}"
     return Hypothesis(
-        f"{who} launched {ops[0]} where the others launched {ops[1]} #{number} of communicator ({one.comm})"
-        if clear
-        else f"{who} launched unlike operations on communicator ({one.comm}), and nobody outnumbers the others",
+        disagree.op_mismatch(f"call #{number} of communicator {one.comm}", [(odd, ops[0]), (rest, ops[1])]),
         (
-            counter_evidence(one.lines[min(odd)], one, f"{ranks_phrase(odd)}: {_counts_in_words(one.by_op[min(odd)])}"),
-            counter_evidence(
-                one.lines[min(rest)], one, f"{ranks_phrase(rest)}: {_counts_in_words(one.by_op[min(rest)])}"
-            ),
+            counter_evidence(one.lines[min(odd)], one, said.launched_kinds(odd, one.by_op[min(odd)])),
+            counter_evidence(one.lines[min(rest)], one, said.launched_kinds(rest, one.by_op[min(rest)])),
         ),
         (
-            Doubt.at_most(Confidence.MEDIUM, COUNTS_ALONE)
+            Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
             if stands and clear
-            else Doubt.at_most(Confidence.LOW, "the counts may differ for a moment, or fit other ranks as well"),
+            else Doubt.at_most(Confidence.LOW, said.MAY_FIT_OTHERS),
         ),
         ranks=odd if clear else Ranks(),
         suspects=Ranks() if clear else odd | rest,
         stalled=Stalled(OP_TYPES.get(ops[1]), number, group=f"communicator ({one.comm})", entered=odd | rest),
-        refuted_by="another query in which the counts are equal",
+        refuted_by=said.EQUAL_COUNTS,
     )
-
-
-def _counts_in_words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} {op}" for op, n in sorted(counts.items()) if n)

@@ -12,14 +12,12 @@ from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall, StallKind
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.silence import has_connection_broken_first
 from nccldoctor.events import ExceptionRaised
 from nccldoctor.model import Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import has_group, is_call_of_all_ranks, is_gloo_timeout, is_lost_connection
-from nccldoctor.words.names import ranks_phrase
-
-REFUTED = "a traceback of that rank at the place where the others wait"
 
 
 def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None:
@@ -44,15 +42,15 @@ def judge(facts: Facts, stall: Stall, *, other_group: bool) -> Hypothesis | None
     if grouped is not other_group:
         return None
     evidence: list[Citation] = [
-        Line(waits[r], f"rank {r} waited at {waits[r].frame}, in {waits[r].code[:80]}") for r in list(odd)[:2]
+        Line(waits[r], disagree.waited_at(r, waits[r].frame, waits[r].code[:80])) for r in list(odd)[:2]
     ]
-    evidence += [Line(waits[r], f"rank {r} waited at {waits[r].frame}") for r in list(rest)[:3]]
+    evidence += [Line(waits[r], disagree.waited_at(r, waits[r].frame)) for r in list(rest)[:3]]
     return Hypothesis(
-        f"{ranks_phrase(odd).capitalize()} waited for everybody at {ours.frame}, all others at {theirs.frame}",
+        disagree.apart_in_program(odd, ours.frame, theirs.frame),
         evidence,
-        (Doubt("the place where it waited shows the last call, not the one that was due", cause=Confidence.MEDIUM),),
+        (Doubt(disagree.last_call_not_due_one(odd), cause=Confidence.MEDIUM),),
         ranks=odd,
-        refuted_by=REFUTED,
+        refuted_by=disagree.traceback_at_peers(odd),
     )
 
 

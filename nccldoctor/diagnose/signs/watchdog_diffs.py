@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from nccldoctor.align.descriptions import in_group
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.progress.from_lines import group_of
 from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
+from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.signs.nccl_counter_diffs import from_counts
 from nccldoctor.events import CollectiveMismatch, CollectiveTimeout, Event, FrAnalysis
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
-
-REFUTED = "equal entries of all members under that number, or calls that fit when one stream is moved by one"
+from nccldoctor.words.names import call_title, op_name
+from nccldoctor.words.sanitize import line
 
 FREE_SIZES = frozenset({"ALLTOALL_BASE", "ALLTOALL", "SEND", "RECV", "GATHER", "SCATTER"})
 """Operations whose sizes differ legally between ranks."""
@@ -29,9 +31,8 @@ ANALYSER = {"TYPE": "op", "STATE": "op", "SIZE": "size", "SYNTAX": "size", "DTYP
 """Words of the error types of PyTorch's analyser (torch/distributed/flight_recorder/components/types.py, MatchState)."""
 
 
-def noun(aspect: str) -> str:
-    """The aspect in words."""
-    return {"op": "operation", "size": "size", "dtype": "dtype"}[aspect]
+_NOUNS = {"op": "operation", "size": "size", "dtype": "dtype"}
+"""The aspects in words."""
 
 
 def from_lines(facts: Facts, aspect: str) -> Hypothesis | None:
@@ -60,20 +61,21 @@ def _from_fingerprints(facts: Facts, aspect: str) -> Hypothesis | None:
     odd = Ranks(ordered[0]) if len(ordered) == 2 and len(ordered[1]) >= 2 * len(ordered[0]) else Ranks()
     pair = Ranks(r for s in sides.values() for r in s)
     op, seq = event.op or event.right_op or event.left_op, event.seq if event.seq is not None else event.right_seq
-    who = ranks_phrase(odd) if odd else "the members of one group"
     only_number = set(event.aspects) == {"sequence"} and event.left_op == event.right_op
-    subject = f"the {noun(aspect)} of a collective" if event.aspects else "a collective"
-    what = "stand at different calls" if only_number else f"disagree about {subject}"
     is_specific = bool(event.right and event.aspects) and not only_number
+    ends = line(event.left, 60), line(event.right, 60)
+    call = call_title(op, seq) if op and aspect != "op" else ""
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {what}: {event.left[:60]} against {event.right[:60] or 'another that no line shows'}",
-        tuple(Line(e, "both ends were compared: they differ") for e in found[:4]),
+        disagree.out_of_step(odd, ends)
+        if only_number
+        else disagree.mismatch_in_line(_NOUNS[aspect] if event.aspects else "", call, odd, ends),
+        tuple(Line(e, disagree.ENDS_DIFFER) for e in found[:4]),
         (
-            Doubt("nobody but the library that compared both ends shows it", cause=Confidence.MEDIUM)
+            Doubt(disagree.ONLY_THE_LIBRARY_SAYS, cause=Confidence.MEDIUM)
             if is_specific and odd
-            else Doubt.at_most(Confidence.MEDIUM, "both ends differ, and no majority says which of them is right")
+            else Doubt.at_most(Confidence.MEDIUM, disagree.NEITHER_END_PROVEN)
             if is_specific
-            else Doubt.at_most(Confidence.LOW, "the line does not say in what the two ends differ"),
+            else Doubt.at_most(Confidence.LOW, disagree.DIFFERENCE_UNNAMED),
         ),
         ranks=odd,
         suspects=pair - odd,
@@ -89,9 +91,9 @@ def _from_analyser(facts: Facts, aspect: str) -> Hypothesis | None:
         return None
     first = found[0]
     return Hypothesis(
-        f"PyTorch's analyser found ranks that differ in #{first.seq}",
-        tuple(Line(e, e.detail[:160] or "a mismatch") for e in found[:4]),
-        (Doubt.at_most(Confidence.LOW, "the analyser compares each rank with the first one only"),),
+        disagree.found_by_analyzer(first.seq),
+        tuple(Line(e, disagree.analyzer_says(e.seq)) for e in found[:4]),
+        (Doubt.at_most(Confidence.LOW, disagree.ANALYZER_COMPARES_WITH_FIRST),),
         stalled=Stalled(op=first.op, seq=first.seq, group=_group_name(facts, first)),
     )
 
@@ -154,20 +156,17 @@ def _differing_timeouts(
     ranks = Ranks(r for s in ordered for r in s)
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
-    who = ranks_phrase(odd or ranks)
     batch = first.op == "COALESCED"
+    shown = [e for e in events if e.rank in odd][:3]
+    shown += [e for e in events if e.rank not in odd][: 6 - len(shown)]
     return Hypothesis(
-        f"{who[0].upper()}{who[1:]} {verb(odd, 'waits', 'wait')} in another {noun(aspect)} than the others under #{seq}"
-        if odd
-        else f"The {noun(aspect)} of call #{seq} differs between {who}, which wait in it",
-        tuple(
-            Line(e, f"rank {e.rank} waits in {e.op} with {_element_count(e.numel_in)} under #{seq}") for e in events[:6]
-        ),
+        _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
+        tuple(Line(e, disagree.timed_out_with(e.rank, call_title(e.op, seq), e.numel_in)) for e in shown),
         (
-            Doubt.at_most(Confidence.LOW, "a batch of transfers has one number for calls that may differ")
+            Doubt.at_most(Confidence.LOW, disagree.BATCH_OF_TRANSFERS)
             if batch
             else Doubt(
-                "lines of watchdogs name one call of each rank, and no dump shows the calls around it",
+                disagree.ONE_CALL_EACH,
                 Confidence.HIGH if len(odd) == 1 and _are_all_compared(facts, first, ranks) else Confidence.MEDIUM,
                 Confidence.MEDIUM,
             ),
@@ -176,6 +175,24 @@ def _differing_timeouts(
         suspects=ranks if batch or not odd else Ranks(),
         stalled=first.stalled(ranks, _group_name(facts, first)),
     )
+
+
+def _sides_headline(
+    facts: Facts, aspect: str, first: CollectiveTimeout, events: Sequence[CollectiveTimeout], sides: Sequence[Ranks]
+) -> Headline:
+    """Each side with what its watchdogs printed, the smaller ones first."""
+    number, of_rank = group_of(facts.case, first), {e.rank: e for e in events}
+    told = [of_rank[min(side)] for side in sides]
+    if aspect == "op":
+        at = f"#{first.seq}" if number is None else in_group(facts, number, f"#{first.seq}")
+        return disagree.op_mismatch(at, [(s, op_name(e.op)) for s, e in zip(sides, told, strict=True)])
+    title = call_title(first.op, first.seq)
+    call = title if number is None else in_group(facts, number, title)
+    for did, counts in (("sent", [e.numel_in for e in told]), ("expected", [e.numel_out for e in told])):
+        known = [count for count in counts if count is not None]
+        if len(known) == len(counts) and len(set(known)) > 1:
+            return disagree.size_mismatch(call, list(zip(sides, known, strict=True)), did)
+    return disagree.shape_mismatch(call, [(s, e.shape or "an unknown shape") for s, e in zip(sides, told, strict=True)])
 
 
 def _are_all_compared(facts: Facts, line: CollectiveTimeout, ranks: Ranks) -> bool:
@@ -193,7 +210,3 @@ def _group_name(facts: Facts, line: Event) -> str | None:
         return None
     number = group_of(facts.case, line)
     return str(line.group) if number is None else facts.case.groups[number].label
-
-
-def _element_count(count: int | None) -> str:
-    return "1 element" if count == 1 else "an unknown number of elements" if count is None else f"{count:,} elements"

@@ -20,9 +20,9 @@ def newest_job_of_each_file(read: Ingested) -> Ingested:
     ends = {one.source.id: end_of_other_job(one.events) for one in read.parsed if one.source.kind is SourceKind.LOG}
     if not any(ends.values()):
         return read
-    why = "the scheduler names another job there; kept apart, only the last job is diagnosed"
+    why = "the scheduler names a different job there; left out, because only the last job is diagnosed"
     gaps = [
-        Gap(f"{one.source.path}:1-{end}: of another job", why, apart=True)
+        Gap(f"{one.source.path}:1-{end}: a different job", why, apart=True)
         for one in read.parsed
         if (end := ends.get(one.source.id))
     ]

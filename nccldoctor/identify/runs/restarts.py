@@ -41,7 +41,7 @@ def newest_attempt(case: Case) -> Case:
     undated = _undated_gaps(case, keep, begins)
     if not left_out:
         return replace(case, gaps=(*case.gaps, *undated))
-    why = f"{left_out} events of them are kept apart; only the newest attempt is diagnosed"
+    why = f"{left_out} events left out, because only the newest attempt is diagnosed"
     gap = Gap("earlier attempts of the job", why, apart=True)
     events = tuple(case.events[i] for i in keep)
     return replace(case, events=events, seconds=case.seconds[keep], gaps=(*case.gaps, gap, *undated))
@@ -51,7 +51,7 @@ def _undated_gaps(case: Case, keep: Sequence[int], begins: Mapping[int, int]) ->
     """Gaps for files without any time, where other files are of several attempts: theirs is not known."""
     timed = {case.events[i].place.source for i in keep if not math.isnan(case.seconds[i])}
     untimed = {case.events[i].place.source for i in keep} - timed
-    why = "no line of it has a time, and other files here are of several attempts"
+    why = "none of its lines has a time, and other files are from several attempts"
     return [
         Gap(s.path, why, Ranks([s.rank] if s.rank is not None else []), s.id, lost=True)
         for s in case.sources

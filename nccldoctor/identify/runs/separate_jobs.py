@@ -80,19 +80,19 @@ def _folder_at(path: str, depth: int) -> str:
 def _gap(paths: Sequence[str], why: str) -> Gap:
     first = min(paths)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return Gap(f"{first}{more}: of another run", why, apart=True)
+    return Gap(f"{first}{more}: a different run", why, apart=True)
 
 
 def _why_dumps(run: Recorded, main: Recorded) -> str:
     if run.size is not None and main.size is not None and run.size != main.size:
-        why = f"its job has {run.size} ranks, that of the others {main.size}"
+        why = f"its job has {run.size} ranks, the diagnosed job has {main.size}"
     elif run.last < main.first or run.first > main.last:
         hours = abs(run.last - main.last) / 3600
         far = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
-        why = f"its calls are {far} {'older' if run.last < main.last else 'newer'} than those of the others"
+        why = f"its calls are {far} {'older' if run.last < main.last else 'newer'} than those of the diagnosed run"
     else:
-        why = "its calls of the same numbers were made at another time"
-    return f"{why}; kept apart, only one run is diagnosed"
+        why = "its calls with the same numbers were made at a different time"
+    return f"{why}; left out, because one run is diagnosed at a time"
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ def _one_of_logs(read: Ingested) -> Ingested:
     left_out = {source.id for run in others for unit in run.units for source in unit.sources}
     gaps = [_gap([s.path for unit in run.units for s in unit.sources], _why_lines(run, main)) for run in others]
     if not all(any(math.isfinite(unit.last) for unit in run.units) for run in runs):
-        why = "whether it is older than what is diagnosed is not known: not all of its lines have a time"
+        why = "not all of its lines have a time, so it may be newer than the diagnosed run"
         gaps = [replace(gap, why=why, lost=True) for gap in gaps]
     return without_sources(read, left_out, gaps)
 
@@ -270,11 +270,11 @@ def _why_lines(run: _Run, main: _Run) -> str:
     sizes, ours = ({size for of_unit in one.sizes for size in of_unit} for one in (run, main))
     pairs = [(unit, other) for unit in run.units for other in main.near(unit)]
     if sizes and ours and not sizes & ours:
-        why = f"its job has {', '.join(sorted(sizes))} ranks, that of the others {', '.join(sorted(ours))}"
+        why = f"its job has {', '.join(sorted(sizes))} ranks, the diagnosed job has {', '.join(sorted(ours))}"
     elif any(_is_earlier(unit, other) for unit, other in pairs):
-        why = "its lines end before those of the others begin"
+        why = "its lines end before the diagnosed run begins"
     elif any(_is_on_other_hosts(unit, other) for unit, other in pairs):
         why = "its ranks are on other hosts"
     else:
-        why = "its ranks are elsewhere in their work at the same time"
-    return f"{why}; kept apart, only one run is diagnosed"
+        why = "its ranks are at a different step at the same time"
+    return f"{why}; left out, because one run is diagnosed at a time"

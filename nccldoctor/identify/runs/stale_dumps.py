@@ -56,7 +56,7 @@ def stale_dumps(case: Case) -> Ranks:
 
 
 def _stale_gaps(case: Case, ranks: Ranks) -> tuple[Gap, ...]:
-    why = "the call that this rank gave up on by its own lines is not in it, or is another one: a dump of another run or rank; left out"
+    why = "the call in which this rank timed out is missing or different here, so it's from a different run or rank; left out"
     return tuple(
         Gap(dump.path, why, Ranks([rank]), dump.source, lost=True)
         for dump, rank in zip(case.dumps, case.dump_rank, strict=True)

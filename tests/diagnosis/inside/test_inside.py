@@ -164,7 +164,7 @@ def test_a_headline_says_each_thing_once() -> None:
     port = play("link_down", 2, nodes=2, gpus=4).verdict
     assert port["headline"].count("port error") == 1, port["headline"]
     says = [item["says"] for verdict in (fell, port) for item in verdict["evidence"]]
-    assert any("gave up on " in text for text in says)
+    assert any("timed out in " in text for text in says)
     assert not any(text.endswith(" it") for text in says), says
 
 
@@ -228,7 +228,10 @@ def test_a_silent_system_processor_is_a_fault_of_its_board() -> None:
     silent = f"Jul  3 11:29:00 gpu-7 kernel: {said}\n"
     ruling = read({"kern.log": silent * 2})
     assert (ruling.cause, ruling.ranks) == ("hardware", ""), str(ruling)
-    assert ruling.verdict["headline"] == "A GPU on gpu-7 failed: the system processor (GSP) of GPU6 does not answer"
+    assert (
+        ruling.verdict["headline"]
+        == "A GPU on gpu-7 probably failed: the system processor (GSP) of GPU6 does not answer."
+    )
     remedy = ruling.document["remedies"][0]
     assert remedy["id"] == "gsp-timeout" and ruling.document["action"]["cordon"] == ["gpu-7"]
     assert "Drain gpu-7" in remedy["fix"][0]

@@ -35,4 +35,4 @@ def test_with_few_judged_jobs_the_class_is_medium_and_the_ranks_keep_theirs(monk
     monkeypatch.setattr(judged_jobs, "judged_jobs", lambda: {"logs": ENOUGH - 1})
     after = read(dict(logs)).verdict
     assert after["confidence_in"] == {"ranks": "high", "class": "medium"}
-    assert after["doubts"] == ["with logs alone only 149 labelled jobs were judged"]
+    assert after["doubts"] == ["We have tested this class on only 149 labelled jobs with logs alone."]

@@ -163,7 +163,7 @@ def test_ranks_ahead_in_one_query_are_no_suspects() -> None:
     total = "  Nodes  Processes         GPUs  Processes     GPUs\n(total)   per node  per process    (total)  (total)\n"
     ruling = read({"ras.txt": total + "      4          8            1         32       32\n\n" + report})
     assert (ruling.cause, ruling.ranks, ruling.verdict["suspects"]) == ("undetermined", "", ""), str(ruling)
-    assert "2 of 32 ranks (12-13) launched AllGather 91" in str(ruling.verdict["headline"])
+    assert "2 of 32 ranks (12-13) launched AllGather #91" in str(ruling.verdict["headline"])
 
 
 def test_a_process_without_an_answer_is_a_suspect() -> None:

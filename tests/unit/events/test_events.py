@@ -20,12 +20,12 @@ RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nrank
     [
         (
             CommInit(place=fixtures_conditions.at(), text=RAW, what="start", nranks=8),
-            "began to set up a communicator of 8 ranks",
+            "started communicator init of 8 ranks",
         ),
-        (CommInit(place=fixtures_conditions.at(), text=RAW, what="complete"), "its communicator came up"),
+        (CommInit(place=fixtures_conditions.at(), text=RAW, what="complete"), "finished communicator init"),
         (
             CommInit(place=fixtures_conditions.at(), text=RAW, what="complete", nranks=8),
-            "its communicator of 8 ranks came up",
+            "finished communicator init of 8 ranks",
         ),
         (CollCall(place=fixtures_conditions.at(), text=RAW, op="AllReduce"), "issued AllReduce"),
         (SocketError(place=fixtures_conditions.at(), text="x", how="closed"), "a peer closed its connection"),

@@ -95,7 +95,7 @@ def test_the_group_shown_is_the_one_that_a_rank_waits_in() -> None:
     recorded_ranks[0].call(team=TP_LOW, done=False)
     found = states(facts(*recorded_ranks))
     assert (found[0].group, found[0].enqueued) == ("tp (1)", 1)
-    assert found[0].waits_in == "ALLREDUCE #1 of tp (1)"
+    assert found[0].waits_in == "ALLREDUCE #1 of tp 1"
     assert found[2].group == "default_pg (0)"
 
 
@@ -149,7 +149,7 @@ def test_an_end_that_the_launcher_saw_is_the_last_sign_of_a_rank_that_left_nothi
     table = Log("torchrun.log", [said(ProcessExit, 3, reporter="torchrun", exitcode=1)])
     recorded_ranks = [RecordedRank(r).calls(2).call(done=False) for r in (0, 1, 2)]
     ended = states(facts(*recorded_ranks, logs=[table]))[3]
-    assert (ended.last_sign, str(ended.where)) == ("ended with exit code 1", "torchrun.log:1")
+    assert (ended.last_sign, str(ended.where)) == ("exited with code 1", "torchrun.log:1")
 
 
 # ---- the job

@@ -52,7 +52,7 @@ def test_the_culprit_is_outside_from_its_last_call_to_its_end() -> None:
 
     outside = next(s for s in row.stretches if s.kind == "outside")
     assert (outside.start - START, outside.end - START) == (20.0, 640.0)
-    assert row.marks[-1].text == "ended by SIGTERM"
+    assert row.marks[-1].text == "exited on SIGTERM"
 
 
 def test_lines_of_hosts_stand_in_a_row_of_their_own() -> None:
@@ -114,4 +114,4 @@ def test_a_timeout_without_a_time_does_not_stretch_the_picture() -> None:
 
     assert picture is not None
     assert START - 60 <= picture.start <= picture.end <= START + 60
-    assert [m.text for m in of(picture, 1).marks] == ["ended with exit code -6"]
+    assert [m.text for m in of(picture, 1).marks] == ["exited with code -6"]

@@ -1,7 +1,7 @@
 """A rank waits in a call that another member of its group counts as completed.
 
-What it means: nobody can complete such a call alone. The two issued different calls under that number, since one of them skipped or
-added some before, or the device of the rank that waits stands still.
+What it means: no rank can complete such a call alone. The two made different calls with that number, because one of them skipped or
+added some before, or the GPU of the waiting rank stopped.
 How we know: by the counters of two watchdogs. Rank 3 waits in ALLREDUCE #18, and rank 0 counts #18 as completed and waits in #20.
 What would refute it: dumps in which both ranks recorded the same calls up to that number.
 """
@@ -18,16 +18,17 @@ from nccldoctor.diagnose.citations import Line
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CollectiveTimeout, WorkStatus
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import call_title
 
 
 @rule(
     CauseClass.MISSED_CALL,
-    refuted_by="dumps in which both ranks recorded the same calls up to that number",
+    refuted_by=disagree.same_counted("that number"),
     before=CauseClass.DTYPE_MISMATCH,
 )
 def judge(facts: Facts, _stall: ObservedStall) -> Hypothesis | None:
@@ -54,18 +55,16 @@ def _out_of_step(
 ) -> Hypothesis:
     ahead, own = Ranks(e.rank for e in others if e.rank is not None), Ranks([line.rank or 0])
     counters = [e for e in facts.case.of(WorkStatus) if e.rank in ahead][:1]
-    counted = f"{ranks_phrase(ahead)} {'counts' if len(ahead) == 1 else 'count'} as completed"
     stalled = stalled_of(facts, call)
     assert stalled is not None
-    or_else = f", or the GPU of {ranks_phrase(own)} stands still" if has_issued_more else ""
     return Hypothesis(
-        f"{ranks_phrase(own).capitalize()} waits in {line.op} #{call.seq}, which {counted}: one of them skipped or added a call{or_else}",
+        disagree.counted_apart(line.rank or 0, call_title(line.op, call.seq), ahead, may_be_gpu=has_issued_more),
         [
-            Line(line, f"rank {line.rank} still waits in #{call.seq}"),
-            Line(others[0], f"rank {others[0].rank} is already in #{others[0].seq}"),
-            *(Line(e, f"rank {e.rank} counts #{e.last_completed} as completed") for e in counters),
+            Line(line, disagree.still_in(line.rank, call_title(line.op, call.seq))),
+            Line(others[0], disagree.already_in(others[0].rank, call_title(others[0].op, others[0].seq))),
+            *(Line(e, disagree.counts_as_finished(e.rank, e.last_completed)) for e in counters),
         ],
-        (Doubt.at_most(Confidence.LOW, "counters of two ranks are compared, and no dump shows their calls"),),
+        (Doubt.at_most(Confidence.LOW, disagree.ONLY_COUNTERS),),
         suspects=own | ahead,
         stalled=replace(stalled, entered=stalled.entered | call.completed),
     )

@@ -1,12 +1,13 @@
-"""A rank issued one call more than its peers, so that it is out of step with them.
+"""A rank made one call more than its peers, so that it is out of step with them.
 
 What it means: a branch on local data adds a collective on this rank alone; everything after it is off by one.
-How we know: its calls in the group equal its peers' when moved by one, the other way than for a missed call.
-What would refute it: a record of the same call on its peers.
+How we know: its calls in the group match its peers' when shifted by one, the other way than for a skipped call.
+What would refute it: an entry for the same call on its peers.
 """
 
 from __future__ import annotations
 
+from nccldoctor.align.descriptions import describe_group, describe_row
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
@@ -15,14 +16,15 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import moved_calls
+from nccldoctor.diagnose.sentences import disagree, waiting
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import nccl_counter_diffs
 from nccldoctor.diagnose.signs.call_order import ranks_one_call_ahead
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
 
 
-@rule(CauseClass.EXTRA_CALL, refuted_by="a record of the same call on its peers")
+@rule(CauseClass.EXTRA_CALL, refuted_by=disagree.PEER_MADE_IT_TOO)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a rank issued a call too many.
 
@@ -48,12 +50,14 @@ def _one_call_more(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(rank for rank, _, _ in extra)
     doubts = []
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "several ranks are one call ahead"))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AHEAD))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
-    entries = [Entry(row, f"rank {rank} issued this call, and no peer did") for rank, row, _ in extra[:3]]
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting.MEMBERS_ASSUMED))
+    say = disagree.no_peer_called if breaks else disagree.called
+    entries = [Entry(row, say(rank, describe_row(facts, row))) for rank, row, _ in extra[:3]]
+    before = stall.texts[call.key] if breaks else ""
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} issued one call too many{' before' if breaks else ':'} {stall.texts[call.key]}",
+        disagree.one_call_more(who(facts.case, ranks), ranks, describe_group(facts, call.group), before),
         [*entries, Waiting(call)],
         doubts,
         ranks=ranks,

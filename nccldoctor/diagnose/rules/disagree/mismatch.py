@@ -1,19 +1,19 @@
-"""A rank issued another operation, size (number of elements) or dtype than its peers at the same sequence number.
+"""One rank's call has a different operation, size (number of elements) or dtype from its peers'.
 
-What it means: one call differs and the calls around it fit, or the history is too short to tell a shift from a difference.
-How we know: recorder entries of the members under one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
-one of 512: rank 7 differs; a tie names nobody. Without dumps, the lines of watchdogs or of a wrapper that compared both ends; for
-operations also tracebacks, where one rank stands at a different line from all others.
-What would refute it: equal entries of all members under that number, or calls that fit when one stream is moved by one call.
+What it means: one call differs and the calls around it match, or the history is too short to tell a shift from a difference.
+How we know: flight recorder entries of the members with one sequence number. Ranks 0-6 recorded ALLREDUCE #18 of 1,024 elements and rank 7
+one of 512: rank 7 differs; a tie names no rank. Without dumps, the lines of watchdogs or of a wrapper that compared both ends; for
+operations also tracebacks, where one rank waits at a different line from all its peers.
+What would refute it: the same entry on every member, or calls that match after shifting one rank's calls by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from nccldoctor.align.descriptions import stalled_of
+from nccldoctor.align.descriptions import describe, describe_row, in_group, stalled_of
 from nccldoctor.align.divergence.departures import Way
 from nccldoctor.align.divergence.mismatches import Mismatch, compare_calls
 from nccldoctor.align.facts import Facts
@@ -23,15 +23,18 @@ from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.rules.disagree.missed_call import departure_doubts
+from nccldoctor.diagnose.sentences import disagree, waiting
+from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.signs import framework_branches, traceback_diffs
 from nccldoctor.diagnose.signs.recorded_diffs import has_size_complaint
-from nccldoctor.diagnose.signs.watchdog_diffs import REFUTED, from_lines, noun
+from nccldoctor.diagnose.signs.watchdog_diffs import from_lines
 from nccldoctor.diagnose.signs.where_ranks_stand import hooks_by_rank
 from nccldoctor.events import CollectiveMismatch
 from nccldoctor.model import CauseClass, Confidence, Doubt, Stalled
 from nccldoctor.model.operations import has_varying_sizes, op_type, plain_op
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.names import call_title, dtype_name, op_name, ranks_phrase
+from nccldoctor.words.numbers import plural
 
 
 def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
@@ -51,7 +54,7 @@ def judge(facts: Facts, stall: ObservedStall, aspect: str) -> Hypothesis | None:
 
 
 def _register(cause: CauseClass, aspect: str) -> None:
-    @rule(cause, refuted_by=REFUTED)
+    @rule(cause, refuted_by=disagree.records_matched("call"))
     def judge_aspect(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         found = judge(facts, stall, aspect)
         return _with_hooks(facts, found) if found is not None else None
@@ -67,9 +70,11 @@ def _with_hooks(facts: Facts, found: Hypothesis) -> Hypothesis:
     hooks = dict(islice(hooks_by_rank(facts, found.ranks or found.suspects), 2))
     if not hooks:
         return found
-    words = " and ".join(f"rank {rank} is in {hook}" for rank, (hook, _) in hooks.items())
-    lines = [Line(event, f"rank {rank} is in {hook}") for rank, (hook, event) in hooks.items()]
-    return replace(found, headline=f"{found.headline}; {words}", citations=[*found.citations, *lines])
+    headline = disagree.at_places(
+        found.headline, [disagree.place_in_hook(rank, hook) for rank, (hook, _) in hooks.items()]
+    )
+    lines = [Line(event, disagree.was_in_hook(rank, hook)) for rank, (hook, event) in hooks.items()]
+    return replace(found, headline=headline, citations=[*found.citations, *lines])
 
 
 def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
@@ -98,13 +103,15 @@ def _only_rank_without_dump(facts: Facts) -> Hypothesis | None:
             call = StuckCall(
                 key, group.index, min(numbers), Ranks(rows), nobody, nobody, nobody, nobody, row=min(rows.values())
             )
-            shown = [Entry(row, f"rank {r} issued it as all others did") for r, row in list(rows.items())[:3]]
+            what = describe(facts, call)
+            shown = [Entry(row, disagree.called_like_peers(r, what)) for r, row in list(rows.items())[:3]]
             return Hypothesis(
-                f"{ranks_phrase(silent).capitalize()} issued another size than the {len(rows)} others, who agree with each other",
+                disagree.different_size_without_dump(ranks_phrase(silent), len(rows)),
                 (*_size_complaints(facts), *shown),
-                (Doubt.at_most(Confidence.MEDIUM, "its own dump is missing: the size is inferred from all others'"),),
+                (Doubt.at_most(Confidence.MEDIUM, disagree.size_inferred(min(silent))),),
                 ranks=Ranks(silent),
                 stalled=stalled_of(facts, call),
+                refuted_by=disagree.records_matched(what),
             )
     return from_lines(facts, "size")
 
@@ -115,10 +122,10 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
         return None  # calls were missed or added: this one differs because of that
     minority = found.minority
     shown = [*list(minority)[:3], *list(found.majority)[:2]] if minority else [min(s) for s in found.sides[:3]]
-    evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, minority, found)) for r in shown]
+    evidence: list[Citation] = [Entry(found.rows[r], _entry_words(facts, r, found)) for r in shown]
     backing = {r for side in found.sides[:1] for r in side} - set(found.rows)
     evidence += [
-        Line(e, f"rank {e.rank} gave up on what the majority recorded")
+        Line(e, waiting.timed_out(e.rank, call_title(e.op, e.seq)))
         for e in case.timeouts(found.seq)
         if e.rank in backing
     ][:2]
@@ -126,42 +133,55 @@ def _from_dumps(facts: Facts, stall: ObservedStall, found: Mismatch) -> Hypothes
     group = case.groups[found.group]
     row = found.rows[min(found.majority or found.rows)]
     stalled = _stalled(facts, found, row)
-    what = f"{stalled.op} #{found.seq} of {group.label}"
+    refuted_by = disagree.records_matched(in_group(facts, found.group, call_title(stalled.op, found.seq)))
     if found.is_tie:
         return Hypothesis(
-            f"The members of {group.label} disagree about {noun(found.aspect)} of #{found.seq}, and nobody outnumbers the others",
+            _each_side(facts, found, stalled),
             evidence,
-            (Doubt.at_most(Confidence.MEDIUM, "as many ranks are on either side"),),
+            (Doubt.at_most(Confidence.MEDIUM, disagree.NO_MAJORITY),),
             suspects=Ranks(found.rows),
             stalled=stalled,
+            refuted_by=refuted_by,
         )
-    mine = " against ".join(_value_of(facts, found, r) for r in (min(minority), min(found.majority)))
     free = found.aspect == "size" and has_varying_sizes(case.vocabulary.ops[case.calls.op[row]])
     whole = len(found.rows) + 1 >= len(group.members) and group.learned != "assumed" and not free
-    doubts = [*departure_doubts(departures), *_doubts_of_place(facts, found, is_whole=whole)]
-    step = (
-        f"{verb(minority, 'is', 'are')} out of step: {verb(minority, 'it', 'they')} "
-        if departure_doubts(departures)
-        else ""
-    )
+    unsure = disagree.sizes_may_differ(op_name(stalled.op)) if free else disagree.NOT_ALL_COMPARED
+    if group.learned == "assumed":
+        unsure = waiting.MEMBERS_ASSUMED
     return Hypothesis(
-        f"{ranks_phrase(minority).capitalize()} {step}issued another {noun(found.aspect)}"
-        f" than the {len(found.sides[0])} others at {what}: {mine}",
+        _each_side(facts, found, stalled),
         evidence,
-        doubts,
+        [
+            *departure_doubts(departures),
+            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, unsure)]),
+            *_doubts_of_place(facts, found),
+        ],
         ranks=minority,
         stalled=stalled,
+        refuted_by=refuted_by,
     )
 
 
-def _doubts_of_place(facts: Facts, found: Mismatch, *, is_whole: bool) -> Iterator[Doubt]:
-    """Doubts that the members are compared in the right place, and all of them."""
-    if not is_whole:
-        yield Doubt.at_most(Confidence.MEDIUM, "not all members of the group are known to be compared")
+def _each_side(facts: Facts, found: Mismatch, stalled: Stalled) -> Headline:
+    """Each side with what it called, the minority first."""
+    sides = [side & found.rows.keys() for side in (*found.sides[1:], *found.sides[:1])]
+    sides = [side for side in (sides if found.minority else sides[-1:] + sides[:-1]) if side]
+    if found.aspect == "op":
+        number = in_group(facts, found.group, f"#{found.seq}")
+        return disagree.op_mismatch(number, [(side, _op_of(facts, found, min(side))) for side in sides])
+    call = in_group(facts, found.group, call_title(stalled.op, found.seq))
+    if found.aspect == "dtype":
+        return disagree.dtype_mismatch(call, [(side, _dtype_of(facts, found, min(side))) for side in sides])
+    did, counts = _sizes(facts, found)
+    return disagree.size_mismatch(call, [(side, counts[min(side)]) for side in sides], did)
+
+
+def _doubts_of_place(facts: Facts, found: Mismatch) -> Iterator[Doubt]:
+    """Doubts that the members are compared in the right place."""
     if len(found.majority) < 2:
-        yield Doubt.at_most(Confidence.MEDIUM, "only one rank issued the other call")
+        yield Doubt.at_most(Confidence.MEDIUM, disagree.ONE_AGAINST_ONE)
     if found.aspect == "op" and _are_missed_elsewhere(facts, found):
-        yield Doubt("others wait for it in another group: it may have missed that call", cause=Confidence.MEDIUM)
+        yield Doubt(disagree.awaited_elsewhere(found.minority), cause=Confidence.MEDIUM)
 
 
 def _are_missed_elsewhere(facts: Facts, found: Mismatch) -> bool:
@@ -186,26 +206,36 @@ def _stalled(facts: Facts, found: Mismatch, row: int) -> Stalled:
     )
 
 
-def _entry_words(facts: Facts, rank: int, minority: Ranks, found: Mismatch) -> str:
-    role = ", unlike the majority" if rank in minority else ", as the majority did" if minority else ""
-    return f"rank {rank} issued {_value_of(facts, found, rank)} at #{found.seq}{role}"
-
-
-def _value_of(facts: Facts, found: Mismatch, rank: int) -> str:
-    case, row = facts.case, found.rows[rank]
+def _entry_words(facts: Facts, rank: int, found: Mismatch) -> str:
     if found.aspect == "op":
-        return op_type(plain_op(case.vocabulary.ops[case.calls.op[row]]))
-    if found.aspect == "size":
-        count = int(case.calls.numel_in[row])
-        return f"{count:,} element{'' if count == 1 else 's'}"
-    inputs, outputs = case.vocabulary.dtypes[case.calls.dtypes[row]]
-    return (inputs or outputs or ("?",))[0]
+        return disagree.called(rank, f"{_op_of(facts, found, rank)} as #{found.seq}")
+    call = describe_row(facts, found.rows[rank])
+    if found.aspect == "dtype":
+        return disagree.sent(rank, _dtype_of(facts, found, rank), call)
+    did, counts = _sizes(facts, found)
+    return disagree.sent(rank, plural(counts[rank], "element"), call, did)
+
+
+def _op_of(facts: Facts, found: Mismatch, rank: int) -> str:
+    case = facts.case
+    return op_name(op_type(plain_op(case.vocabulary.ops[case.calls.op[found.rows[rank]]])))
+
+
+def _dtype_of(facts: Facts, found: Mismatch, rank: int) -> str:
+    inputs, outputs = facts.case.vocabulary.dtypes[facts.case.calls.dtypes[found.rows[rank]]]
+    return dtype_name((inputs or outputs or ("unknown",))[0])
+
+
+def _sizes(facts: Facts, found: Mismatch) -> tuple[str, Mapping[int, int]]:
+    """The elements that each rank sent; those that it expected where the sides differ in these."""
+    calls, sides = facts.case.calls, [side & found.rows.keys() for side in found.sides]
+    inputs, outputs = ({r: int(col[row]) for r, row in found.rows.items()} for col in (calls.numel_in, calls.numel_out))
+    is_told = all(len({inputs[r] for r in side}) == 1 for side in sides if side) and len(set(inputs.values())) > 1
+    return ("sent", inputs) if is_told else ("expected", outputs)
 
 
 def _size_complaints(facts: Facts) -> list[Line]:
     """A transport that received another size: the rank that aborts need not be the one that differs."""
     return [
-        Line(e, f"rank {e.rank} received a size it did not expect")
-        for e in facts.case.of(CollectiveMismatch)
-        if "size" in e.aspects
+        Line(e, disagree.unexpected_size(e.rank)) for e in facts.case.of(CollectiveMismatch) if "size" in e.aspects
     ][:2]

@@ -2,16 +2,16 @@
 
 What it means: a branch, an exception that was swallowed, a loop that ended early: this rank is in a later phase while
 its peers still wait for it.
-How we know: its calls equal its peers' when moved by one; or it is missing from the call and its own recorded order shows that this call
-always came there before; or its step counter is ahead of everybody's.
-What would refute it: a record of the call on that rank, or the same order of calls on its peers.
+How we know: its calls match its peers' when shifted by one; or it is missing from the call, and in its own earlier steps this call
+always came at that point; or its step counter is ahead of all its peers'.
+What would refute it: an entry for the call on that rank, or the same order of calls on its peers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nccldoctor.align.descriptions import stalled_of
+from nccldoctor.align.descriptions import describe_entry, describe_group, describe_row, in_group, stalled_of
 from nccldoctor.align.divergence.departures import Departure, Way
 from nccldoctor.align.divergence.step_counters import StepCount, comparable_counts, only_rank_ahead, ranks_past_loop
 from nccldoctor.align.facts import Facts
@@ -21,24 +21,18 @@ from nccldoctor.diagnose.citations import Citation, Dump, Entry, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import disagree
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs import nccl_counter_diffs
-from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer
+from nccldoctor.diagnose.signs.call_order import find_unusual_call, has_one_call_fewer, show_order_break
 from nccldoctor.diagnose.signs.issue_order import Change, OrderChange
 from nccldoctor.events import CollectiveMismatch, Note, Phase
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
-
-REFUTED = "a record of the call on that rank, or the same order of calls on its peers"
-
-_DID = {
-    Way.MISSED: "skipped {place}",
-    Way.ADDED: "issued one call too many at {place}",
-    Way.REPLACED: "issued another call in the place of {place}",
-}
 
 
-@rule(CauseClass.MISSED_CALL, refuted_by=REFUTED)
+@rule(CauseClass.MISSED_CALL, refuted_by="that rank had an entry for the call")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a rank skipped a call.
 
@@ -68,49 +62,52 @@ def moved_calls(facts: Facts, stall: ObservedStall, way: Way) -> Hypothesis | No
     ranks = Ranks(item.rank for item in found)
     citations: list[Citation] = []
     for item in found[:3]:
-        citations.append(Entry(item.row, f"rank {item.rank} issued this as #{item.seq}{_fit_words(item)}"))
-        citations.append(Entry(item.peer_row, f"its peers issued this as #{item.seq}"))
+        call = describe_entry(facts, item.row)
+        citations.append(Entry(item.row, disagree.fits_when_shifted(item.rank, call, item.count, item.length)))
+        citations.append(Entry(item.peer_row, disagree.peers_called(describe_entry(facts, item.peer_row))))
     whole = (
         len(stall.mismatch.rows) >= len(facts.case.groups[first.group].members) and len(stall.mismatch.majority) >= 2
     )
     return Hypothesis(
-        departure_headline(facts, ranks, first),
+        _departure_headline(facts, ranks, found),
         citations + [Waiting(call, 2) for call in stall.calls[:1]],
         [
             *departure_doubts(found),
-            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, "some members recorded no such call")]),
+            *([] if whole else [Doubt.at_most(Confidence.MEDIUM, disagree.NOT_ALL_COMPARED)]),
         ],
         ranks=ranks,
-        refuted_by=REFUTED,
+        refuted_by=_refuted_by(facts, ranks, first),
         stalled=stalled_of(facts, _first_pending(facts, first)),
     )
 
 
-def _fit_words(item: Departure) -> str:
-    if not item.length:
-        return ""
-    return f"; the next {item.length} calls fit its peers' when moved by {'one' if item.count == 1 else item.count}"
-
-
 def departure_doubts(found: Sequence[Departure]) -> list[Doubt]:
     """A doubt for each way beside the likeliest one that fits as well: it leaves the ranks sure."""
-    ways = dict.fromkeys(way for item in found for way in item.rivals)
-    place = f"#{found[0].seq}" if found else ""
-    return [
-        Doubt(f"the calls fit as well if it {_DID[way].format(place=place)}", cause=Confidence.MEDIUM) for way in ways
-    ]
+    doubts = []
+    for way in dict.fromkeys(way for item in found for way in item.rivals):
+        items = [item for item in found if way in item.rivals]
+        number = f"#{items[0].seq}" if len({item.seq for item in items}) == 1 else ""
+        says = disagree.also_fits(Ranks(item.rank for item in items), way, number)
+        doubts.append(Doubt(says, cause=Confidence.MEDIUM))
+    return doubts
 
 
-def departure_headline(facts: Facts, ranks: Ranks, found: Departure) -> str:
-    """What ranks did; where several ways fit, that they are out of step, and the likeliest way first."""
-    who, place = ranks_phrase(ranks).capitalize(), f"#{found.seq} of {facts.case.groups[found.group].label}"
-    did = {way: did.format(place=place) for way, did in _DID.items()}
-    if not found.rivals:
-        return f"{who} {did[found.way]}: from there its calls are off by {'one' if found.count == 1 else found.count}"
-    others = " or ".join(did[way] for way in found.rivals)
-    return (
-        f"{who} {verb(ranks, 'is', 'are')} out of step: {verb(ranks, 'it', 'they')} {did[found.way]}, or else {others}"
-    )
+def _departure_headline(facts: Facts, ranks: Ranks, found: Sequence[Departure]) -> Headline:
+    """What ranks did; where several ways fit, the likeliest."""
+    first = min(found, key=lambda item: (item.seq, item.rank))
+    is_one = len({(item.group, item.seq, item.count) for item in found}) == 1
+    say = disagree.skipped if first.way is Way.MISSED else disagree.added
+    return say(who(facts.case, ranks), ranks, _departed_call(facts, first), first.count, is_first_of_several=not is_one)
+
+
+def _departed_call(facts: Facts, item: Departure) -> str:
+    """The call that a rank skipped, which its peers recorded, or the one that it added."""
+    return describe_row(facts, item.peer_row if item.way is Way.MISSED else item.row)
+
+
+def _refuted_by(facts: Facts, ranks: Ranks, first: Departure) -> str:
+    call = _departed_call(facts, first)
+    return disagree.peer_recorded_it(ranks, call) if first.way is Way.MISSED else disagree.PEER_MADE_IT_TOO
 
 
 def _first_pending(facts: Facts, found: Departure) -> StuckCall:
@@ -142,16 +139,14 @@ def _left_own_order(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return _one_call_fewer(facts, stall)
     ranks = Ranks(b.rank for b in breaks)
     call = breaks[0].call
-    citations: list[Citation] = []
-    for item in breaks[:3]:
-        citations.append(Entry(item.row, f"rank {item.rank} issued this where {stall.texts[item.call.key]} was due"))
-        citations.append(Entry(item.expected, item.source))
+    citations = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} skipped {stall.texts[call.key]} and went on; the others still wait in it",
+        disagree.left_behind(who(facts.case, ranks), ranks, stall.texts[call.key]),
         [*citations, Waiting(call)],
-        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"),),
+        () if len(ranks) == 1 else (Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AT_ONCE),),
         ranks=ranks,
         call=call,
+        refuted_by=disagree.peer_recorded_it(ranks, stall.texts[call.key]),
     )
 
 
@@ -163,19 +158,15 @@ def _fewer_than_peers(facts: Facts, stall: ObservedStall, changes: Sequence[Orde
     ranks, first = Ranks(change.rank for change in changes), changes[0]
     citations: list[Citation] = []
     for change in changes[:3]:
-        citations.append(Entry(change.row, f"rank {change.rank} issued this first"))
-        citations.append(
-            Entry(change.expected, f"{ranks_phrase(change.witnesses)} issued this there, behind the same calls")
-        )
+        issued, due = describe_row(facts, change.row), describe_row(facts, change.expected)
+        citations.append(Entry(change.row, disagree.called_instead(change.rank, issued, due)))
+        citations.append(Entry(change.expected, disagree.peers_called_there(change.witnesses, due)))
     call = next((c for c in stall.calls if c.group == first.group and first.rank in c.missing | c.queued), None)
-    others = [change for change in changes if change.rival]
+    others = Ranks(change.rank for change in changes if change.rival)
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} skipped a call of {facts.case.groups[first.group].label} and went on: at each later call of "
-        "another group its peers have issued more of them",
+        disagree.skipped_in_group(who(facts.case, ranks), ranks, describe_group(facts, first.group)),
         [*citations, *([Waiting(call)] if call is not None else [])],
-        [Doubt("the calls fit as well if it issued a call of another group too often", cause=Confidence.MEDIUM)]
-        if others
-        else [],
+        [Doubt(disagree.fits_extra_elsewhere(others), cause=Confidence.MEDIUM)] if others else [],
         ranks=ranks,
         call=call or stall.calls[0],
     )
@@ -193,14 +184,11 @@ def _one_call_fewer(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     ((rank, call),) = short.items()
     count = facts.progress.by_group_rank[call.group, rank].enqueued
-    says = (
-        f"rank {rank} had issued {count:,} calls of that group by its newest call, everybody of its kind {count + 1:,}"
-    )
-    skipped = f"Rank {rank} skipped a call of {facts.case.groups[call.group].label}"
+    group = describe_group(facts, call.group)
     return Hypothesis(
-        f"{skipped}: it issued one fewer than all others by the same later call",
-        [Dump(rank, says), Waiting(call)],
-        (Doubt.at_most(Confidence.MEDIUM, "only the count of calls differs, and no entry shows which one it skipped"),),
+        disagree.one_call_fewer(who(facts.case, Ranks([rank])), group),
+        [Dump(rank, disagree.had_called(rank, count, group)), Waiting(call)],
+        (Doubt.at_most(Confidence.MEDIUM, disagree.only_the_count(rank)),),
         ranks=Ranks([rank]),
         call=call,
     )
@@ -219,15 +207,15 @@ def _unusual_call(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     citations: list[Citation] = []
     for rank, places in list(unusual.items())[:3]:
         row, due = places or (-1, -1)
-        citations.append(Entry(row, f"rank {rank} issued this, which no peer did"))
-        citations.append(Entry(due, f"an earlier step of rank {rank}: what always came there"))
-    peer = min(call.completed)
-    left = f"left the order of calls before #{call.seq} of {facts.case.groups[call.group].label}"
+        citations.append(Entry(row, disagree.no_peer_called(rank, describe_entry(facts, row))))
+        citations.append(Entry(due, disagree.called_earlier(rank, describe_entry(facts, due))))
+    peer, ranks = min(call.completed), Ranks(unusual)
+    number = in_group(facts, call.group, f"#{call.seq}")
     return Hypothesis(
-        f"{ranks_phrase(unusual).capitalize()} {left}, and the others went on without it",
-        [*citations, Dump(peer, f"rank {peer} finished #{call.seq} and went on")],
-        (Doubt.at_most(Confidence.MEDIUM, "its next calls are not known: it may have skipped calls or added one"),),
-        ranks=Ranks(unusual),
+        disagree.left_order(who(facts.case, ranks), ranks, number),
+        [*citations, Dump(peer, disagree.finished_number(peer, number))],
+        (Doubt.at_most(Confidence.MEDIUM, disagree.next_calls_unknown(ranks)),),
+        ranks=ranks,
         call=call,
     )
 
@@ -258,20 +246,21 @@ def _step_ahead(facts: Facts, stall: ObservedStall, rank: int, counts: Mapping[i
     own, peer = counts[rank].newest, min(r for r in counts if r != rank)
     behind = counts[peer].newest
     citations: list[Citation] = [
-        Line(own, f"rank {rank} already finished step {own.step}"),
-        Line(behind, f"rank {peer} and all others only finished step {behind.step}"),
+        Line(own, disagree.finished_step(rank, own.step)),
+        Line(behind, disagree.only_finished_step(peer, behind.step)),
     ]
     activity = facts.liveness.activity(rank)
     complaints = (activity.secondary_errors + activity.alarms)[:1]
-    citations += [Line(e, f"rank {rank} waits too, in a call of the next step") for e in complaints]
-    what = stall.what if stall.call is not None else "a collective of the step before"
-    unknown = Doubt.at_most(Confidence.MEDIUM, "no line and no dump names the call")
+    citations += [Line(e, disagree.stuck_later(rank)) for e in complaints]
+    unknown = Doubt.at_most(Confidence.MEDIUM, disagree.SKIPPED_CALL_UNNAMED)
+    ahead = max((own.step or 0) - (behind.step or 0), 1)
     return Hypothesis(
-        f"Rank {rank} skipped {what}: it is one step ahead of everybody",
+        disagree.steps_ahead(who(facts.case, Ranks([rank])), stall.what, ahead),
         [*citations, Waiting(stall.call)],
         [] if stall.call is not None else [unknown],
         ranks=Ranks([rank]),
         call=stall.call,
+        refuted_by=disagree.peer_recorded_it(Ranks([rank]), stall.what) if stall.call is not None else "",
     )
 
 
@@ -293,12 +282,12 @@ def _left_the_loop(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if not ranks or Ranks(done) - ranks:
         return None
     alone = all(done[r].what == "epoch-end" and _has_printed_alone(facts, r, done) for r in ranks)
-    citations: list[Citation] = [Line(done[r], f"rank {r} says that it is done with the loop") for r in ranks]
+    citations: list[Citation] = [Line(done[r], disagree.reported_end_of_loop(r)) for r in ranks]
     citations += [citation for rank in list(ranks)[:2] for citation in stall.outside[rank]]
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} left the loop early: {stall.what} was never issued there",
+        disagree.left_loop(who(facts.case, ranks), ranks, stall.what),
         [*citations, Waiting(stall.call)],
-        [Doubt("no other rank ever printed the end of an epoch", cause=Confidence.MEDIUM)] if alone else [],
+        [Doubt(disagree.NO_OTHER_EPOCH_END, cause=Confidence.MEDIUM)] if alone else [],
         ranks=ranks,
         call=stall.call,
     )
@@ -325,14 +314,14 @@ def _left_out_a_batch(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     others = [e for r in facts.case.world - ranks for e in facts.liveness.activity(r).secondary_errors[:1]]
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} left out a batch, and no other rank did: it skipped the calls of that batch",
+        disagree.left_out_batch(who(facts.case, ranks)),
         [
-            *(Line(e, f"rank {e.rank} goes on without a batch") for e in skipped[:2]),
-            *(Line(e, f"rank {e.rank} gave up on a call") for e in others[:3]),
+            *(Line(e, disagree.skipped_batch(e.rank)) for e in skipped[:2]),
+            *(Line(e, disagree.failed_in_call(e.rank)) for e in others[:3]),
         ],
-        (Doubt.at_most(Confidence.MEDIUM, "no line shows which call came next on each rank"),),
+        (Doubt.at_most(Confidence.MEDIUM, disagree.NEXT_CALL_UNNAMED),),
         ranks=ranks,
-        refuted_by="the same calls on all ranks after that batch",
+        refuted_by=disagree.SAME_AFTER_BATCH,
     )
 
 

@@ -1,7 +1,7 @@
-"""A rank issues two groups' collectives in another order than its peers: each waits for the other.
+"""A rank makes two groups' collectives in a different order from its peers: a deadlock.
 
-What it means: two calls on different groups, in opposite order on different ranks; a circle in the wait-for graph.
-How we know: the circle, and one rank that issued them against its own earlier order, else against the majority's.
+What it means: two calls on different groups, in opposite order on different ranks; each side waits for the other.
+How we know: the cycle in the wait-for graph, and one rank that made them against its own earlier order, or against most ranks.
 What would refute it: the same order on all ranks that are in both groups.
 """
 
@@ -10,79 +10,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nccldoctor.align.call_sequences import KIND_MASK
+from nccldoctor.align.descriptions import describe_row
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import StallKind
 from nccldoctor.align.wait_graph import StuckCall
-from nccldoctor.diagnose.citations import Citation, Entry, Waiting
+from nccldoctor.diagnose.citations import Citation, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import disagree
 from nccldoctor.diagnose.signs import traceback_diffs
-from nccldoctor.diagnose.signs.call_order import OrderBreak
+from nccldoctor.diagnose.signs.call_order import OrderBreak, show_order_break
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import COMPLETED
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.names import ranks_phrase, verb
 
 
-@rule(CauseClass.ORDER_INVERSION, refuted_by="the same order of both calls on all ranks that are in both groups")
+@rule(CauseClass.ORDER_INVERSION, refuted_by=disagree.same_order(["both calls"]))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The rank that left its own order, else the minority against the majority."""
     if stall.kind is not StallKind.CYCLE or any(call.pair is not None for call in stall.calls):
         return traceback_diffs.judge(facts, stall, other_group=True)
     reordered = [b for b in stall.order_breaks if b.is_reorder]
     if reordered:
-        return _left_own_order(stall, [b for b in reordered if b.issued_later] or reordered)
-    odd, call = _against_majority(facts, stall)
-    what = " and ".join(stall.texts[call.key] for call in stall.calls[:2])
-    who = "the order of issue differs between ranks"
-    if odd:
-        who = f"{ranks_phrase(odd).capitalize()} issued them in another order than the majority"
+        return _left_own_order(facts, stall, [b for b in reordered if b.issued_later] or reordered)
+    odd, call, other = _against_majority(facts, stall)
+    calls = [stall.texts[call.key] for call in stall.calls]
+    who = ranks_phrase(odd)
     return Hypothesis(
-        f"{what} wait for each other: {who}",
+        disagree.deadlock(who, stall.texts[other.key], stall.texts[call.key], "most other ranks")
+        if odd
+        else disagree.deadlock_of_nobody(calls[:3]),
         [Waiting(call, 2) for call in stall.calls[:3]],
         (
-            Doubt.at_most(Confidence.MEDIUM, "its own past steps do not show which order is the usual one")
+            Doubt.at_most(Confidence.MEDIUM, disagree.usual_order_unknown(odd))
             if odd
-            else Doubt.at_most(Confidence.LOW, "as many ranks issued them in either order"),
+            else Doubt.at_most(Confidence.LOW, disagree.EVEN_ORDERS),
         ),
         ranks=odd,
         suspects=Ranks() if odd else stall.ranks,
         call=call,
+        refuted_by=disagree.same_order(calls[:3]),
     )
 
 
-def _left_own_order(stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypothesis:
+def _left_own_order(facts: Facts, stall: ObservedStall, breaks: Sequence[OrderBreak]) -> Hypothesis:
     ranks = Ranks(b.rank for b in breaks)
     first = breaks[0]
-    citations: list[Citation] = []
-    for item in breaks[:3]:
-        due = stall.texts[item.call.key]
-        citations.append(Entry(item.row, f"rank {item.rank} issued this first, where {due} was due"))
-        citations.append(Entry(item.expected, item.source))
+    citations: list[Citation] = [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
     other = next((call for call in stall.calls if call.key != first.call.key and first.rank in call.inside), None)
-    what = stall.texts[other.key] if other is not None else "a collective"
+    due, instead = (
+        stall.texts[first.call.key],
+        stall.texts[other.key] if other is not None else describe_row(facts, first.row),
+    )
     # A rank that stopped behind the one call may have skipped the other as well as put it off.
     is_shown = first.is_conclusive and (first.issued_later or first.surplus == 0)
-    doubts = (
-        []
-        if is_shown
-        else [Doubt.at_most(Confidence.MEDIUM, "it may have skipped the other call as well as put it off")]
-    )
+    doubts = [] if is_shown else [Doubt.at_most(Confidence.MEDIUM, disagree.may_have_skipped(ranks, due))]
     if len(ranks) > 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "several ranks left their order at once"))
-    order = f"{what} before {stall.texts[first.call.key]}, the others the other way round"
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, disagree.SEVERAL_AT_ONCE))
+    peers = verb(ranks, "its peers", "their peers") if len(stall.calls) == 2 else "other ranks"
+    say = disagree.deadlock if first.issued_later else disagree.deadlock_without
     return Hypothesis(
-        f"{ranks_phrase(ranks).capitalize()} issued {order}: both wait for each other",
+        say(ranks_phrase(ranks), instead, due, peers),
         citations + [Waiting(call, 2) for call in stall.calls[:3]],
         doubts,
         ranks=ranks,
         call=first.call,
+        refuted_by=disagree.same_order([instead, due]),
     )
 
 
-def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall]:
-    """Returns the ranks that issued two calls against the order of most ranks, and the call delayed.
+def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckCall, StuckCall]:
+    """Returns the ranks that issued two calls against the order of most ranks, the call delayed and the other one.
 
     Sister groups of one role count alike. Example: 7 of 8 ranks issued ALLREDUCE of dp before BROADCAST of tp, rank 3
     the other way round: rank 3 delayed the ALLREDUCE.
@@ -93,11 +93,11 @@ def _against_majority(facts: Facts, stall: ObservedStall) -> tuple[Ranks, StuckC
             if first.key >= second.key:
                 continue
             orders = {r: order for r in complete if (order := _is_first(facts, first, second, r)) is not None}
-            for is_odd, put_off in ((True, second), (False, first)):
+            for is_odd, put_off, other in ((True, second, first), (False, first, second)):
                 few = Ranks(rank for rank, order in orders.items() if order is is_odd)
                 if few and 3 * len(few) <= len(orders) and few & stall.ranks:
-                    return few & stall.ranks, put_off
-    return Ranks(), stall.calls[0]
+                    return few & stall.ranks, put_off, other
+    return Ranks(), stall.calls[0], stall.calls[0]
 
 
 def _has_finished_calls(facts: Facts, rank: int) -> bool:

@@ -1,9 +1,9 @@
 """A rank did not send, or receive, what its peer waits for.
 
-What it means: one end of a send and receive is not there, and its owner has gone on.
-How we know: the peer's entry waits; the owner recorded none for it, and its own earlier order shows that one always came there. Nobody is
-named if both ends may be it.
-What would refute it: the other end's entry, or an owner that has not come so far yet.
+What it means: one end of a send and receive is missing, and its owner has moved on.
+How we know: the peer's entry waits; the owner recorded none for it, and in its own earlier steps one always came at that point. We name no
+rank if either end could be it.
+What would refute it: the other end's entry, or an owner that hasn't reached that point yet.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from nccldoctor.diagnose.citations import Citation, Dump, Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import disagree, waiting
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.absence import show_inside_function
-from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer
+from nccldoctor.diagnose.signs.call_order import OrderBreak, has_one_transfer_fewer, show_order_break
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
@@ -27,7 +30,7 @@ TRANSFERS = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 """Functions of ``torch.distributed`` that send or receive."""
 
 
-@rule(CauseClass.UNMATCHED_P2P, refuted_by="the other end's entry, or an owner that has not come so far yet")
+@rule(CauseClass.UNMATCHED_P2P, refuted_by=disagree.other_end_recorded(Ranks(), "other end"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a send or a receive lacks its other end.
 
@@ -50,41 +53,50 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ranks = Ranks(b.rank for b in breaks) or Ranks(short)
     culprit = ranks if len(ranks) == 1 else Ranks()
     first = breaks[0].call if breaks else short[min(short)] if short else one_ended[0]
-    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, "either end may be the one that went on")]
+    doubts = [] if culprit else [Doubt.at_most(Confidence.LOW, disagree.either_end(*(first.pair or (-1, -1))))]
     if not breaks:
-        doubts.append(Doubt("only the count of transfers differs", cause=Confidence.MEDIUM))
+        doubts.append(Doubt(disagree.ONLY_TRANSFER_COUNT, cause=Confidence.MEDIUM))
     if facts.case.groups[first.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting.MEMBERS_ASSUMED))
     return Hypothesis(
-        _headline(first, culprit),
-        _citations(one_ended, short, breaks),
+        _missing_end(facts, stall, first, culprit),
+        _citations(facts, one_ended, short, breaks),
         doubts,
         ranks=culprit,
         suspects=Ranks() if culprit else Ranks(r for call in one_ended for r in call.missing | call.queued),
         call=first,
+        refuted_by=disagree.other_end_recorded(culprit or Ranks(first.pair or ()), _end_of(first, culprit)),
     )
 
 
-def _headline(call: StuckCall, culprit: Ranks) -> str:
+def _missing_end(facts: Facts, stall: ObservedStall, call: StuckCall, culprit: Ranks) -> Headline:
     sender, receiver = call.pair or (-1, -1)
     if not culprit:
-        return f"One end of the send from rank {sender} to rank {receiver} is missing"
-    end = f"send to rank {receiver}" if receiver not in culprit else f"receive from rank {sender}"
-    return f"{ranks_phrase(culprit).capitalize()} never posted its {end} and went on"
+        return disagree.one_end_missing(sender, receiver)
+    peer = sender if receiver in culprit else receiver
+    if culprit & call.queued:
+        return disagree.posted_behind(who(facts.case, culprit), _end_of(call, culprit), peer)
+    since = stall.details.since if stall.details is not None and stall.call is call else None
+    return disagree.never_posted(who(facts.case, culprit), _end_of(call, culprit), peer, since)
+
+
+def _end_of(call: StuckCall, culprit: Ranks) -> str:
+    """The end of a transfer that a rank owes: RECV of its receiver, else SEND."""
+    receiver = call.pair[1] if call.pair is not None else -1
+    return "RECV" if receiver in culprit else "SEND"
 
 
 def _citations(
-    one_ended: Sequence[StuckCall], short: Collection[int], breaks: Sequence[OrderBreak]
+    facts: Facts, one_ended: Sequence[StuckCall], short: Collection[int], breaks: Sequence[OrderBreak]
 ) -> Sequence[Citation]:
-    citations: list[Citation] = [
-        Dump(rank, f"rank {rank} posted one transfer fewer than each rank of its stage") for rank in short
-    ]
-    for item in breaks[:3]:
-        end = "send" if item.call.pair is not None and item.call.pair[0] == item.rank else "receive"
-        citations.append(Entry(item.row, f"rank {item.rank} issued this where its {end} was due"))
-        citations.append(Entry(item.expected, item.source))
-    waiting = [call for call in one_ended[:3] if call.row >= 0 and call.inside]
-    return citations + [Entry(call.row, f"rank {min(call.inside)} waits for the other end") for call in waiting]
+    citations: list[Citation] = [Dump(rank, disagree.one_transfer_fewer(rank)) for rank in short]
+    citations += [entry for item in breaks[:3] for entry in show_order_break(facts, item)]
+    for call in one_ended[:3]:
+        if call.row >= 0 and call.inside and call.pair is not None:
+            rank = min(call.inside)
+            end, peer = ("RECV", call.pair[0]) if rank == call.pair[1] else ("SEND", call.pair[1])
+            citations.append(Entry(call.row, disagree.waits_for_other_end(rank, end, peer)))
+    return citations
 
 
 def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
@@ -93,17 +105,11 @@ def _unrecorded(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     lines = [line for line in inside if line is not None]
     if not lines:
         return None
-    where = "in a send or a receive that the recorder does not note; which end is missing is not known"
     return Hypothesis(
-        f"All waiting ends at {ranks_phrase(stall.ranks)}, {where}",
+        disagree.in_hidden_transfer(ranks_phrase(stall.ranks), stall.ranks),
         [*lines, Waiting(stall.call)],
-        (
-            Doubt.at_most(
-                Confidence.LOW,
-                "the recorder notes no sends and receives of this backend: which end is missing stays open",
-            ),
-        ),
+        (Doubt.at_most(Confidence.LOW, disagree.TRANSFERS_UNRECORDED),),
         suspects=stall.ranks,
         call=stall.call,
-        refuted_by="a stack of the other end, or its own list of transfers",
+        refuted_by=disagree.OTHER_END_SEEN,
     )

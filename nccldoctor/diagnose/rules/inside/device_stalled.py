@@ -1,9 +1,9 @@
-"""A rank issued the call, but its GPU stopped: its completions stand still while its host goes on.
+"""A rank queued the call, but its GPU stopped: no more of its calls finish while its process keeps running.
 
-What it means: the device of this rank hangs or works without end; peers finished the same call, so nobody is missing from it.
-How we know: in one group the rank's completed front is below its peers', it is in no call that lacks a member, and its host
-enqueued further calls.
-What would refute it: a later snapshot in which its completions moved on.
+What it means: the GPU of this rank hangs or works without end; peers finished the same call, so no rank is missing from it.
+How we know: in one group the rank's last finished call is below its peers', it is in no call that lacks a member, and its process
+queued further calls.
+What would refute it: a later dump in which more of its calls have finished.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from nccldoctor.diagnose.citations import Entry, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import inside
+from nccldoctor.diagnose.sentences import waiting as waiting_words
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.identify.clock_skew import SHARED
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase, verb
 
 FAR_BEHIND = 8
 """Completed calls between a rank and its peers that no snapshot of a running job shows."""
@@ -32,7 +34,7 @@ EARLY_ROOT = ("BROADCAST", "REDUCE", "GATHER", "SCATTER")
 """Operations whose root, or whose other ranks, may rightly finish early."""
 
 
-@rule(CauseClass.DEVICE_STALLED, refuted_by="a later snapshot in which the completions of that rank moved on")
+@rule(CauseClass.DEVICE_STALLED, refuted_by="a later dump had shown more finished calls on that rank")
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a device stands still: a minority is still in a call that the majority completed."""
     call = stall.call
@@ -49,24 +51,23 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     progress = {rank: facts.progress.by_group_rank[call.group, rank] for rank in stopped}
     waiting = _calls_waiting_for(facts, call)
     own = [
-        Entry(p.row, f"rank {r} has not completed #{call.seq}, though its host issued up to #{p.enqueued}")
+        Entry(p.row, inside.queued_but_unfinished(r, p.enqueued, call.seq))
         for r, p in list(progress.items())[:3]
         if p.row >= 0
     ]
     is_recorded = all(p.row >= 0 for p in progress.values())
-    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, "no peer is seen to wait for it")]
+    doubts = [] if waiting else [Doubt.at_most(Confidence.MEDIUM, inside.no_peer_waits(stopped))]
     if not is_recorded:
         doubts.append(_doubt_of_counters(facts, call))
     if facts.case.groups[call.group].learned == "assumed":
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "no source lists the members of the group"))
-    peers = f"{len(call.completed)} {verb(call.completed, 'peer', 'peers')}"
-    where = f"is complete on {peers} and not on {'it' if len(stopped) == 1 else 'them'}"
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, waiting_words.MEMBERS_ASSUMED))
     return Hypothesis(
-        f"The GPU of {ranks_phrase(stopped)} stopped: {stall.what} {where}, while the host went on",
+        inside.gpu_stopped(who(facts.case, stopped), stopped, stall.what),
         [*own, *_completed_on_peers(facts, call), *(Waiting(other, 1) for other in waiting[:2])],
         doubts,
         ranks=stopped,
         call=_root(facts, call, stopped) if call.row >= 0 else call,
+        refuted_by=inside.completions_moved(stopped),
     )
 
 
@@ -75,8 +76,8 @@ def _doubt_of_counters(facts: Facts, call: StuckCall) -> Doubt:
     fronts = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.completed)
     pending = {front.pending for front in fronts if front is not None and front.pending is not None}
     if len(call.completed) < 2 or len(pending) > 1:
-        return Doubt.at_most(Confidence.LOW, "only counters are compared: the ranks may as well be out of step")
-    return Doubt.at_most(Confidence.MEDIUM, "lines count its calls, and no dump shows its entries")
+        return Doubt.at_most(Confidence.LOW, inside.MAY_BE_OUT_OF_STEP)
+    return Doubt.at_most(Confidence.MEDIUM, inside.COUNTED_BY_LINES)
 
 
 def _is_mere_snapshot(facts: Facts, call: StuckCall) -> bool:
@@ -163,5 +164,5 @@ def _completed_on_peers(facts: Facts, call: StuckCall) -> list[Entry]:
     for rank in list(call.completed)[:2]:
         front = facts.progress.by_group_rank.get((call.group, rank))
         if front is not None and front.row >= 0:
-            out.append(Entry(front.row, f"rank {rank} completed #{front.completed} of that group"))
+            out.append(Entry(front.row, inside.finished_on_peer(rank, front.completed)))
     return out

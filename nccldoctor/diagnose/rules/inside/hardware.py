@@ -1,9 +1,9 @@
-"""All members may be in the call, and a device of one of them reports an error.
+"""All members may be in the call, and a GPU of one of them reports an error.
 
 What it means: a GPU, its memory, its bus or its NVLink failed; the process hangs in the driver or aborts.
-How we know: an error of the driver, or of CUDA, that no faulty program causes, on a rank's own board and shortly before the first
-complaint. Not: out-of-memory, illegal access, device assert, Xid 13, 31, 43.
-What would refute it: the same error on boards of ranks that went on, or an error only after the first complaint.
+How we know: an error of the driver, or of CUDA, that no faulty program causes, on a rank's own GPU and shortly before the first
+timeout. Not: out-of-memory, illegal access, device assert, Xid 13, 31, 43.
+What would refute it: the same error on GPUs of ranks that kept running, or an error only after the first timeout.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import inside
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import CudaError, Event, GpuError
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words.names import ranks_phrase
 
 CAUSE = CauseClass.HARDWARE
 
@@ -31,7 +32,7 @@ FITS = 900.0
 """Seconds before the stalled call was issued in which an error of a board can be its cause."""
 
 
-@rule(CAUSE, refuted_by="the same error on boards of ranks that went on, or an error only after the first complaint")
+@rule(CAUSE, refuted_by=inside.same_error_elsewhere("GPU"))
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The board that failed first, if it fits the stall."""
     found = [f for f in facts.failures if f.cause is CAUSE and _is_near_onset(facts, f)]
@@ -44,27 +45,28 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     if left:
         ranks, suspects = left, Ranks()
     evidence: list[Citation] = [
-        Line(e, f"{_board(e)}: {_what(e)}", observer=_observer(e)) for f in (named or found)[:4] for e in f.events[:3]
+        Line(e, inside.board_error(_board(e), _what(e)), observer=_observer(e))
+        for f in (named or found)[:4]
+        for e in f.events[:3]
     ]
-    evidence += [
-        Line(e, f"rank {e.rank} itself reports a CUDA error") for e in facts.case.of(CudaError) if e.rank in ranks
-    ][:1]
+    evidence += [Line(e, inside.own_cuda_error(e.rank)) for e in facts.case.of(CudaError) if e.rank in ranks][:1]
     evidence.append(Waiting(stall.call))
     event = (named or found)[0].events[0]
     kind = _board_word(event)
-    who = f"The {kind} of {ranks_phrase(ranks)}" if ranks else _nameless_boards(event, found)
-    wait = f"; {stall.what} cannot end" if stall.call is not None else ""
+    plural = f"{kind}s" if len(ranks) > 1 else kind
+    boards = f"the {plural} of {who(facts.case, ranks)}" if ranks else _nameless_boards(event, found)
     doubts = _doubts_about_owner(
         ranks, bool(left) and stall.kind is not StallKind.ABSENT, any(f.derived for f in named), kind
     )
     stranger = event.host if not named and facts.hosts.by_name and not facts.hosts.on(event.host) else None
     return Hypothesis(
-        f"{who} failed: {_what(event)}{wait}",
+        inside.board_failed(boards, _what(event)),
         evidence,
-        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, f"no rank is known to run on {stranger}")] if stranger else [])],
+        [*doubts, *([Doubt.at_most(Confidence.MEDIUM, inside.no_rank_on(stranger))] if stranger else [])],
         ranks=ranks,
         suspects=suspects,
         call=stall.call,
+        refuted_by=inside.same_error_elsewhere(kind),
     )
 
 
@@ -82,16 +84,12 @@ def _left_of_host(facts: Facts, stall: ObservedStall, near: Ranks) -> Ranks:
 
 def _doubts_about_owner(ranks: Ranks, is_left: bool, is_derived: bool, kind: str) -> Sequence[Doubt]:
     if is_derived:
-        return [
-            Doubt.at_most(
-                Confidence.MEDIUM, f"the rank of that {kind} follows from the slots of the GPUs of other hosts"
-            )
-        ]
+        return [Doubt.at_most(Confidence.MEDIUM, inside.owner_by_slot(kind))]
     if is_left:
-        return [Doubt(f"no line says that the {kind} is that of {ranks_phrase(ranks)}", ranks=Confidence.MEDIUM)]
+        return [Doubt(inside.owner_by_elimination(kind, ranks), ranks=Confidence.MEDIUM)]
     if len(ranks) == 1:
         return []
-    says = "boards of several ranks failed" if ranks else f"no line says whose {kind} it is"
+    says = inside.SEVERAL_BOARDS if ranks else inside.owner_unknown(kind)
     return [Doubt.at_most(Confidence.MEDIUM, says)]
 
 
@@ -107,7 +105,7 @@ def _nameless_boards(first: Event, found: Sequence[Failure]) -> str:
     boards = list(dict.fromkeys(device.removeprefix("GPU ") for device in same))
     more = f" and {len(boards) - BOARDS} more" if len(boards) > BOARDS else ""
     kind = _board_word(first)
-    which = f"{kind}{'s' if len(boards) > 1 else ''} {', '.join(boards[:BOARDS])}{more}" if boards else f"A {kind}"
+    which = f"{kind}{'s' if len(boards) > 1 else ''} {', '.join(boards[:BOARDS])}{more}" if boards else f"a {kind}"
     return f"{which} on {first.host or 'one host'}"
 
 
@@ -117,7 +115,7 @@ def _board_word(event: object) -> str:
 
 def _board(event: object) -> str:
     if isinstance(event, GpuError):
-        where = f"{event.board} {event.device}" if event.device else f"a {event.board}"
+        where = f"{event.board} {event.device.removeprefix('GPU ')}" if event.device else f"a {event.board}"
         return f"{where} of rank {event.rank}" if event.rank is not None else f"{where} on {event.host or 'one host'}"
     return f"rank {getattr(event, 'rank', None)}"
 

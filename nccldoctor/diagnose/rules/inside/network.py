@@ -2,8 +2,8 @@
 
 What it means: a link, a port, a NIC or the fabric between two hosts failed.
 How we know: completion errors or port events that are no echo of a dead peer (status 5 only follows another error, *closed by remote peer*
-follows an end). Named is the end with the port error, else both ends.
-What would refute it: an end of the peer's process before the first error.
+follows an exit). We name the end with the port error, else both ends.
+What would refute it: an exit of the peer's process before the first error.
 """
 
 from __future__ import annotations
@@ -17,22 +17,31 @@ from nccldoctor.diagnose.citations import Citation, Line, Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import inside
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.events import Event, IbError, KernelEvent, NcclError, SchedulerEvent, SocketError
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.model.hosts import endpoint_address
+from nccldoctor.model.hosts import endpoint_address, host_order
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.event_details import is_unresponsive_peer
-from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sanitize import line
 
 CAUSE = CauseClass.NETWORK
 
 UNANSWERED = 12
 """The completion status of a send that nobody answered: the path is broken, or the other process is gone."""
 
-_KERNEL = {"nic": "network adapter in trouble", "link-down": "link that went down", "pcie": "PCIe error"}
+_KERNEL = {"nic": "network adapter error", "link-down": "the link went down", "pcie": "PCIe error"}
+
+_IB = {
+    "async": "asynchronous adapter event",
+    "setup": "a connection couldn't be set up",
+    "stall": "work never completed",
+}
 
 
-@rule(CAUSE, refuted_by="an end of the peer's process before the first error")
+@rule(CAUSE, refuted_by=inside.PEER_ENDED_FIRST)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The first transport error that nobody's end explains."""
     found = [f for f in facts.failures if f.cause is CAUSE]
@@ -58,40 +67,38 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     ]
     evidence: list[Citation] = [Line(e, _says(e), observer=_observer(e)) for e in first.events[:6]]
     evidence += [
-        Line(e, f"NCCL on rank {e.rank} gave up: {e.code}")
-        for e in facts.case.of(NcclError)
-        if e.rank not in first.ranks
+        Line(e, inside.nccl_error(e.rank, e.code)) for e in facts.case.of(NcclError) if e.rank not in first.ranks
     ][:2]
     evidence.append(Waiting(stall.call))
-    wait = f"; {stall.what} cannot end" if stall.call is not None else ""
-    verb = "report" if len(first.ranks) > 1 else "reports"
-    what = f"a {_what(ports[0])}" if ports and first.ranks else f"transport errors: {_what(first.events[0])}"
-    who = (
-        ranks_phrase(first.ranks).capitalize()
-        if first.ranks
-        else next((e.host for e in first.events if e.host), "A host")
-    )
-    doubts = (
-        []
-        if ports
-        else [
-            Doubt(
-                "no port reports an error: either end, or the path, may be at fault",
-                Confidence.MEDIUM,
-                Confidence.MEDIUM,
-            )
-        ]
-    )
+    doubts = [] if ports else [Doubt.at_most(Confidence.MEDIUM, inside.NO_PORT_ERROR)]
     if len(first.ranks) != 1:
-        doubts.append(Doubt.at_most(Confidence.MEDIUM, "the errors do not single out one end"))
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, inside.NOT_ONE_END))
     return Hypothesis(
-        f"{who} {verb} {what}{wait}",
+        _failed_end(facts, stall, first, ports),
         evidence,
         doubts,
         ranks=first.ranks,
         suspects=first.suspects,
         call=stall.call,
     )
+
+
+def _failed_end(facts: Facts, stall: ObservedStall, failure: Failure, ports: Sequence[Event]) -> Headline:
+    """The port that failed, else the link between the only two hosts that report errors, else the ranks."""
+    call = stall.what if stall.call is not None else ""
+    ranks, what = failure.ranks, _what((ports or failure.events)[0])
+    named = who(facts.case, ranks) if ranks else next((e.host for e in failure.events if e.host), "a host")
+    if ports:
+        return inside.port_failed(named, ranks, call, what)
+    reporting = dict.fromkeys(facts.case.rank_host.get(rank, "") for rank in ranks)
+    hosts = sorted(reporting, key=host_order)
+    if len(hosts) == 2 and all(hosts) and all(_is_about_a_peer(e) for e in failure.events):
+        return inside.link_failed((hosts[0], hosts[1]), call, _error_alone(failure.events[0]))
+    return inside.connection_failed(named, ranks, call, what)
+
+
+def _is_about_a_peer(event: Event) -> bool:
+    return isinstance(event, IbError | SocketError) and event.peer is not None
 
 
 def _common_peer(events: Sequence[Event]) -> str | None:
@@ -107,14 +114,14 @@ def _lost_way_to_peer(facts: Facts, stall: ObservedStall, failure: Failure, end:
     The fault is in its adapter, its path, or the whole host.
     """
     evidence: list[Citation] = [*(Line(e, _says(e)) for e in failure.events[:6]), Waiting(stall.call)]
-    what = _what(failure.events[0]).replace(f" to {end}", "")
+    call = stall.what if stall.call is not None else ""
     return Hypothesis(
-        f"{ranks_phrase(failure.ranks).capitalize()} lost the way to one and the same end, {end}: {what}",
+        inside.way_to_peer_lost(who(facts.case, failure.ranks), end, call, _error_alone(failure.events[0])),
         evidence,
-        (Doubt.at_most(Confidence.MEDIUM, "the adapter, the path or the whole host may be at fault"),),
+        (Doubt.at_most(Confidence.MEDIUM, inside.ADAPTER_PATH_OR_HOST),),
         ranks=failure.suspects,
         call=stall.call,
-        refuted_by="an end of the peer's process before the first error, or the same errors towards other hosts",
+        refuted_by=inside.PEER_ENDED_OR_OTHER_HOSTS,
     )
 
 
@@ -150,22 +157,33 @@ def _is_node_failure(failure: Failure) -> bool:
 
 
 def _what(event: Event) -> str:
+    """The error with the adapter and the peer: ``transport retry counter exceeded (status 12) on mlx5_2, to 10.0.3.11``."""
     if isinstance(event, KernelEvent):
-        return f"{_KERNEL.get(event.what, event.what.replace('-', ' '))}: {event.text[:80]}"
+        return _KERNEL.get(event.what, f"kernel message ({event.what.replace('-', ' ')})")
     if isinstance(event, IbError):
-        peer = f" to {event.peer}" if event.peer else ""
         return (
-            f"{event.what} error{peer}"
-            + (f", status {event.status}" if event.status is not None else "")
+            _error_alone(event)
             + (f" on {event.hca}" if event.hca else "")
+            + (f", to {event.peer}" if event.peer else "")
         )
-    words = event.message if isinstance(event, SocketError) else event.text
-    return words[:80] + event.group_rank_note
+    return _error_alone(event)
+
+
+def _error_alone(event: Event) -> str:
+    """The error alone: ``transport retry counter exceeded (status 12)``, ``port error``."""
+    if isinstance(event, IbError):
+        if event.status is None:
+            return _IB.get(event.what, f"{event.what or 'fabric'} error")
+        return (
+            f"{event.meaning} (status {event.status})" if event.meaning else f"completion error (status {event.status})"
+        )
+    words = event.message if isinstance(event, SocketError) and event.message else event.text
+    return line(words, 80) + event.group_rank_note
 
 
 def _says(event: Event) -> str:
-    who = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
-    return f"{who}: {_what(event)}"
+    named = f"rank {event.rank}" if event.rank is not None else (event.host or "a host")
+    return inside.network_error(named, _what(event))
 
 
 def _observer(event: Event) -> str:

@@ -1,9 +1,9 @@
 """All members entered the call and it did not finish, and no more is known.
 
-What it means: the program did its part on every rank; the stall is in the transport, a device, or NCCL itself.
-How we know: every member recorded the call, or its watchdog gave up on it, with equal operation and sizes; nobody's calls are out of
-step and no device or transport reports an error. Nobody is named.
-What would refute it: a member that did not issue the call, or issued another; an error of a link or a board.
+What it means: the program did its part on every rank; the hang is in the transport, a GPU, or NCCL itself.
+How we know: every member recorded the call, or timed out in it, with the same operation and sizes; no rank's calls are out of
+step and no GPU or transport reports an error. We name no rank.
+What would refute it: a member that never made the call, or made a different one; an error of a link or a GPU.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nccldoctor.diagnose.citations import Waiting
 from nccldoctor.diagnose.hypothesis import Hypothesis
 from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
+from nccldoctor.diagnose.sentences import inside
 from nccldoctor.diagnose.signs.absence import is_shown_whole
 from nccldoctor.diagnose.signs.watchdog_diffs import EARLY
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Confidence, Doubt
-from nccldoctor.words.names import ranks_phrase, verb
 
 
 @rule(
     CauseClass.UNFINISHED,
-    refuted_by="a member that did not issue the call, or issued another; an error of a link or a board",
+    refuted_by=inside.member_elsewhere("the call"),
 )
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """Concludes that a call hangs although no member is shown to be missing."""
@@ -39,15 +39,14 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     whole = is_shown_whole(facts, call)
     if len(call.inside) < 2 and not whole:
         return None  # one rank's word: whoever it waits for may be anybody
-    waiting = f"{ranks_phrase(call.inside).capitalize()} {verb(call.inside, 'waits', 'wait')} in {stall.what}"
-    if call.completed:
-        passed = f"{ranks_phrase(call.completed)} {verb(call.completed, 'has', 'have')} passed"
-        headline = f"{waiting}, which {passed}; nobody is shown to be missing"
-    elif whole:
-        headline = f"{ranks_phrase(call.entered).capitalize()} are all in {stall.what} and it does not end"
-    else:
-        headline = f"{waiting}; nobody is shown to be missing"
-    return Hypothesis(headline, [Waiting(call, 4)], [*_doubts(facts, stall, call, whole)], call=call)
+    headline = (
+        inside.none_finished(call.entered, facts.case.world, stall.what)
+        if whole and not call.completed
+        else inside.stuck_without_absentee(call.inside, stall.what, call.completed)
+    )
+    refuted_by = inside.member_elsewhere(stall.what)
+    doubts = [*_doubts(facts, stall, call, whole)]
+    return Hypothesis(headline, [Waiting(call, 4)], doubts, call=call, refuted_by=refuted_by)
 
 
 def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) -> Iterator[Doubt]:
@@ -55,21 +54,19 @@ def _doubts(facts: Facts, stall: ObservedStall, call: StuckCall, whole: bool) ->
     group = facts.case.groups[call.group]
     is_silent = facts.liveness.first_alarm is None
     if len(call.inside) < 2 or not whole:
-        yield Doubt.at_most(Confidence.LOW, "not every member of the group is shown to be in the call")
+        yield Doubt.at_most(Confidence.LOW, inside.NOT_ALL_INSIDE)
     if group.learned == "listed" and len(facts.case.world) == 2:
-        yield Doubt.at_most(Confidence.LOW, "the log may show two ranks of many")
+        yield Doubt.at_most(Confidence.LOW, inside.MAY_BE_TWO_OF_MANY)
     if is_silent and (facts.liveness.logged or stall.can_hide_transfers):  # no watchdog wrote them
-        yield Doubt.at_most(Confidence.LOW, "no line complains: the call may end")
+        yield Doubt.at_most(Confidence.LOW, inside.MAY_END)
     if _is_one_of_several(facts, call):
-        yield Doubt.at_most(Confidence.LOW, "ranks gave up on other calls too, and lines do not say which came first")
+        yield Doubt.at_most(Confidence.LOW, inside.ORDER_OF_TIMEOUTS)
     if _is_not_comparable(facts, call) or _has_no_dtypes(facts, call) or group.learned == "listed":
-        yield Doubt.at_most(Confidence.MEDIUM, "not every member's record of the call can be compared")
+        yield Doubt.at_most(Confidence.MEDIUM, inside.NOT_COMPARABLE)
     if is_silent:
-        yield Doubt("nobody gave up on the call", cause=Confidence.MEDIUM)
+        yield Doubt(inside.NO_TIMEOUT, cause=Confidence.MEDIUM)
     if _has_unread_rank(facts):
-        yield Doubt.at_most(
-            Confidence.MEDIUM, "some ranks left nothing: the call may queue behind one that waits for them"
-        )
+        yield Doubt.at_most(Confidence.MEDIUM, inside.MAY_QUEUE_BEHIND)
 
 
 def _has_no_dtypes(facts: Facts, call: StuckCall) -> bool:
