@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.reports import ticket
-from nccldoctor.reports.charts.wait_graph import in_words
 from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.parts import advice, event_sequence, prose, standing_titles, wording
 from nccldoctor.reports.parts.quoted_proof import all_quoted, decisive_lines
@@ -59,7 +58,7 @@ def _other_findings(diagnosis: Diagnosis) -> str:
 
 def _chain(diagnosis: Diagnosis) -> str:
     verdict = diagnosis.verdict
-    rows = [f"1. {MD.words(in_words(link, verdict.suspects), 300)}" for link in verdict.chain[:12]]
+    rows = [f"1. {MD.words(standing_titles.wait_in_words(link, verdict.suspects), 300)}" for link in verdict.chain[:12]]
     return _section("Who waits for whom", rows)
 
 

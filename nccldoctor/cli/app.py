@@ -90,7 +90,7 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
 @rank_from_option
 @workers_option
 @click.option(
-    "--entry", type=click.IntRange(0), metavar="N", help="Print entry N of one recorder dump, counted from 0."
+    "--entry", type=click.IntRange(0), metavar="N", help="Print entry N of one flight recorder dump, counted from 0."
 )
 def inspect(paths: tuple[str, ...], form: str, rank_from: str | None, workers: int | None, entry: int | None) -> None:
     """Show what was recognised in the input, without a verdict.

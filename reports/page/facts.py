@@ -128,7 +128,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
         return Fact(label, "the whole group", "every member is blocked in init")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE
-        return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no file shows who waits")
+        return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no record of who waits")
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
     waits = any(finding.victims for finding in diagnosis.findings)

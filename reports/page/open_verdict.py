@@ -75,9 +75,9 @@ def _progress(diagnosis: Diagnosis) -> Check:
     )
     more = f", and {numbers.plural(len(proven) - 1, 'place')} more" if len(proven) > 1 else ""
     if first is None:
-        return Check("Job ended well, or goes on", True, result, "", "")
+        return Check("Job finished, or still running", True, result, "", "")
     return Check(
-        "Job ended well, or goes on",
+        "Job finished, or still running",
         True,
         result,
         f"{_capital(line(first.says, 160))}{more}",

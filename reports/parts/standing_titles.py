@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from nccldoctor.model.findings import Link
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Standing, WaitedCall
-from nccldoctor.words.names import call_title, few, group_title, kind_name
+from nccldoctor.words.names import call_title, few, group_title, kind_name, ranks_phrase, verb
 from nccldoctor.words.sanitize import line
 
 NAMED_RANKS = 4
@@ -37,3 +38,16 @@ def place_title(standing: Standing) -> str:
     if standing.call is not None:
         return waited_title(standing.call)
     return f"in {line(standing.frame, 60)}" if standing.frame else "not seen in a call"
+
+
+def wait_in_words(link: Link, suspects: Ranks) -> str:
+    """Writes a link as text: ``ranks 0, 2 wait in ALLREDUCE #18 of dp_0 for rank 4``.
+
+    For suspects it ends in ``for one or more of ranks 4-5``.
+    """
+    waits = verb(link.waiting, "waits", "wait")
+    of = f" of {group_title(link.group)}" if link.group else ""
+    some = "one or more of " if len(link.for_) > 1 and link.for_ <= suspects else ""
+    needs = f" for {some}{ranks_phrase(link.for_)}" if link.for_ else ", and no rank is missing"
+    call = call_title(link.op, link.seq)
+    return f"{ranks_phrase(link.waiting)} {waits} in {call}{of}{needs}"

@@ -25,9 +25,9 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import DumpHead
 from nccldoctor.prescribe.next_steps import RESTARTS
 from nccldoctor.reports import json_names
-from nccldoctor.reports.charts import symbols
 from nccldoctor.reports.inspect import GapRow, Understood
 from nccldoctor.reports.json_document import SCHEMA_VERSION
+from nccldoctor.reports.plotly.timeline import MARKS
 
 
 class RankSet(RootModel[str]):
@@ -51,7 +51,7 @@ FORMS: dict[type, Any] = {Ranks: RankSet, datetime: Time | None, Place: FilePlac
 
 CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (Action, "restart"): RESTARTS,
-    (Mark, "kind"): symbols.FILLS,
+    (Mark, "kind"): MARKS,
     (RemedyAdvice, "fit"): ("strong", "possible", "weak"),
     (Stalled, "kind"): ("collective", "p2p"),
     (CallDiffRow, "kind"): ("same", "differs", "left-only", "right-only"),

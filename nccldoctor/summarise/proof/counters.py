@@ -114,7 +114,7 @@ def _claim(finding: Finding, seq: int, peer: _Count, behind: _Count | None) -> t
         return f"{who} issued {call} and never completed it.", (Part.PEER,)
     culprit = names.ranks_phrase(behind.ranks).capitalize()
     if finding.cause is CauseClass.DEVICE_STALLED:
-        return f"{culprit} queued calls up to #{behind.own.enqueued}, so its host went on.", (Part.CONDITION,)
+        return f"{culprit} queued calls up to #{behind.own.enqueued}, so its process kept running.", (Part.CONDITION,)
     return f"{who} issued #{peer.own.enqueued}. {culprit} stopped at #{behind.own.enqueued}.", _BOTH
 
 

@@ -57,7 +57,7 @@ class Record(StrEnum):
     JOINED = "ranks that joined"
     TIMEOUT = "timeout"
     STATUS = "counters of a watchdog"
-    REPLY = "answer to the dump signal"
+    REPLY = "answer to a dump request"
     STACK = "stack"
     STATE = "state of a process"
     EXIT = "exit"
@@ -67,7 +67,7 @@ class Record(StrEnum):
     WORK = "work of a rank"
     LAST_STEP = "last step before the stall"
     CALL_LINE = "call that NCCL logged"
-    SETUP = "set-up of a communicator"
+    SETUP = "init of a communicator"
     OTHER = "any other line"
 
 

@@ -142,7 +142,7 @@ def _told(facts: Facts, event: Event) -> tuple[str, Record]:
             f"{who} last reported step {step}." if step is not None else f"{who} last reported its work.",
             Record.LAST_STEP,
         )
-    return f"{who} answered the dump signal, so it was alive.", record
+    return f"{who} answered a request to dump, so it was alive.", record
 
 
 def _named_frame(stack: Stack, says: str) -> str:

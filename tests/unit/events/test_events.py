@@ -9,7 +9,7 @@ from builders import fixtures_conditions
 
 from nccldoctor.events import KINDS, CollCall, CommInit, DumpNote, IbError, OutOfMemory, SocketError, TearDown, Writer
 from nccldoctor.model import CauseClass
-from nccldoctor.reports.charts.symbols import FILLS
+from nccldoctor.reports.plotly.timeline import MARKS
 
 ROOT = Path(__file__).resolve().parents[3]
 RAW = "gpu-0:20008:20308 [7] NCCL INFO ncclCommInitRank comm 0xed26 rank 7 nranks 8 cudaDev 7 busId db000 - Init START"
@@ -60,7 +60,7 @@ def test_only_a_note_is_told_in_its_own_words() -> None:
 def test_every_kind_has_a_writer_and_a_symbol_that_is_drawn(name) -> None:
     event = bare(KINDS[name])
     assert event.written_by in Writer
-    assert event.symbol in ("", *FILLS)
+    assert event.symbol in ("", *MARKS)
     assert event.worded_by in ("", *event.details())
     assert set(event.can_cause) <= set(CauseClass)
 
