@@ -1,12 +1,14 @@
-"""The rows of two tables of the page: progress by rank and coverage."""
+"""The rows of two tables of the page: coverage, and what is not the cause."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nccldoctor.model import Coverage, Diagnosis
+from nccldoctor.model import Condition, Coverage, Diagnosis
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.words import names
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
 
 ROWS = 24
@@ -41,3 +43,27 @@ def _coverage_row(row: Coverage) -> CoverageRow:
         missing="none of a known rank" if is_empty else missing,
         problems=first([line(problem, 240) for problem in row.problems], PROBLEMS),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOutRow:
+    """Causes that one fact rules out; ``done`` is false where the input to check them is missing, which ``says`` names."""
+
+    name: str
+    done: bool
+    says: str
+
+
+def ruled_out(conditions: Sequence[Condition]) -> tuple[RuledOutRow, ...]:
+    """One row for the causes of which the same is said: *GPU fault and storage stall: no kernel log*."""
+    causes: dict[tuple[bool, str], list[str]] = {}
+    for item in conditions:
+        causes.setdefault((item.met is False, item.says), []).append(item.text)
+    rows = []
+    for (done, says), named in causes.items():
+        words = [
+            text if number == 0 or text[1:2].isupper() else text[:1].lower() + text[1:]
+            for number, text in enumerate(named)
+        ]
+        rows.append(RuledOutRow(and_list(words), done, says))
+    return tuple(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import Avoid, Condition, Diagnosis, Family, Finding, RemedyAdvice
+from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
@@ -86,7 +86,7 @@ class View:
     remedy: str
     donts: tuple[Avoid, ...]
     settings: tuple[Avoid, ...]
-    ruled_out: tuple[Condition, ...]
+    ruled_out: tuple[tables.RuledOutRow, ...]
     ticket: str
     coverage: tuple[tables.CoverageRow, ...]
     input_line: str
@@ -134,7 +134,7 @@ def build(diagnosis: Diagnosis) -> View:
         remedy=f"From remedy {best.id}; nccldoctor explain {best.id} tells the rest." if best is not None else "",
         donts=advice.donts(diagnosis) if not is_open else (),
         settings=advice.idle_settings(diagnosis),
-        ruled_out=diagnosis.ruled_out[:HYPOTHESES] if not is_open else (),
+        ruled_out=tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else (),
         ticket="" if is_open else ticket.in_dialect(diagnosis, dialects.GITHUB),
         coverage=tables.coverage(diagnosis),
         input_line=missing_inputs.input_line(diagnosis),

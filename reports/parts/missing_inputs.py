@@ -60,16 +60,23 @@ def named(diagnosis: Diagnosis) -> str:
 
 
 def input_line(diagnosis: Diagnosis) -> str:
-    """The input that was read, and the first problems with it: for a summary without a coverage table."""
+    """The input that was read, and how many problems it had: for the summary of a folded table."""
     parts = [_count(row) for row in diagnosis.coverage if row.expected or row.found or row.input in KINDS]
-    problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]
-    more = f"and {len(problems) - PROBLEMS} more" if len(problems) > PROBLEMS else ""
+    problems = sum(len(row.problems) for row in diagnosis.coverage)
+    noted = f"; {numbers.plural(problems, 'problem')}" if problems else ""
     files = numbers.plural(len(diagnosis.sources), "file")
-    return "; ".join(filter(None, (f"{files}: {', '.join(parts)}" if parts else files, *problems[:PROBLEMS], more)))
+    return (f"{files}: {', '.join(parts)}" if parts else files) + noted
+
+
+def input_problems(diagnosis: Diagnosis) -> str:
+    """The first problems with the input, and how many more there are; "" for none."""
+    problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]
+    more = [f"{len(problems) - PROBLEMS} more problems"] if len(problems) > PROBLEMS else []
+    return "; ".join([*problems[:PROBLEMS], *more])
 
 
 def _count(row: Coverage) -> str:
     kind = line(row.input, 80)
     if row.expected:
-        return f"{kind} of {len(row.found):,} of {numbers.plural(len(row.expected), 'rank')}"
+        return f"{kind} {len(row.found):,} of {len(row.expected):,}"
     return f"{kind} of {names.ranks_phrase(row.found, 5)}"
