@@ -127,7 +127,7 @@ def environment() -> Environment:
         "fit": lambda value, width, size: fitting(sanitize.line(str(value), 200), size, width),
         "group_title": names.group_title,
         "marked": _marked,
-        "quoted": lambda text: sanitize.sanitize(_without_colours(text), SHOWN_OF_LINE),
+        "quoted": lambda text, limit=SHOWN_OF_LINE: sanitize.sanitize(_without_colours(text), limit),
         "width_of": width_of,
         "confidence": wording.confidence_words,
         "conditions_met": wording.conditions_met,
