@@ -157,11 +157,9 @@ def _differing_timeouts(
     odd = ranks - majority if majority else Ranks()
     first = next(e for e in events if not odd or e.rank in majority)
     batch = first.op == "COALESCED"
-    shown = [e for e in events if e.rank in odd][:3]
-    shown += [e for e in events if e.rank not in odd][: 6 - len(shown)]
     return Hypothesis(
         _sides_headline(facts, aspect, first, events, [Ranks(s) for s in (*ordered[1:], ordered[0])]),
-        tuple(Line(e, disagree.timed_out_with(e.rank, call_title(e.op, seq), e.numel_in)) for e in shown),
+        tuple(Line(e, disagree.timed_out_with(e.rank, call_title(e.op, seq), e.numel_in)) for e in events[:6]),
         (
             Doubt.at_most(Confidence.LOW, disagree.BATCH_OF_TRANSFERS)
             if batch
