@@ -47,8 +47,8 @@ def test_each_is_listed_with_what_it_was_read_for(tmp_path: Path) -> None:
     assert kinds["rank_0.log"] is SourceKind.LOG
     assert (kinds["alerts.yaml"], kinds["train.py"]) == (SourceKind.CONFIG, SourceKind.CODE)
     listed = [problem for row in diagnosis.coverage for problem in row.problems]
-    assert "alerts.yaml: looks like a configuration: read for settings only" in listed
-    assert "notes.md: looks like notes of a person: read for settings only" in listed
+    assert "alerts.yaml: looks like a configuration: only its settings were used" in listed
+    assert "notes.md: looks like notes of a person: only its settings were used" in listed
 
 
 def test_settings_in_them_are_read(tmp_path: Path) -> None:

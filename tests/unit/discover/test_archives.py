@@ -191,7 +191,7 @@ def test_a_torch_checkpoint_is_no_archive_of_logs(tmp_path: Path):
         [write(tmp_path, {"model.pt": zip_of({"model/data.pkl": b"\x80\x02}q\0.", "model/data/0": b"\0" * 99})})]
     )
     assert not found.inputs
-    assert gaps(found) == {"model.pt": "not a recorder dump: what torch.save writes"}
+    assert gaps(found) == {"model.pt": "a torch.save file, not a flight recorder dump"}
 
 
 def test_long_names_in_tars(tmp_path: Path):

@@ -68,9 +68,9 @@ def test_each_file_goes_to_who_understands_it(tmp_path: Path):
     assert found.parsed[3].lines == 2
     assert gaps(found) == {
         "a_empty.log": "empty",
-        "b_core": "looks like a core dump or a program, which is not read",
+        "b_core": "looks like a core dump or a program, a format we don't read",
         "c_model.pkl": "not a recorder dump: a pickle that wants os.system to run",
-        "f_steps.jsonl": "no line of it is of a known kind",
+        "f_steps.jsonl": "none of its lines has a known format",
     }
 
 
@@ -85,9 +85,9 @@ def test_what_is_recognised_and_not_understood_is_named(tmp_path: Path):
         write(tmp_path, {name: text if isinstance(text, bytes) else text.encode() for name, text in lines.items()})
     )
     assert gaps(found) == {
-        "a.log": "looks like a TPU or XLA log; nothing in it was understood",
-        "b.log": "no line of it is of a known kind",
-        "c.bin": "looks like a recording of network packets, which is not read",
+        "a.log": "looks like a TPU or XLA log; none of it was parsed",
+        "b.log": "none of its lines has a known format",
+        "c.bin": "looks like a recording of network packets, a format we don't read",
     }
 
 

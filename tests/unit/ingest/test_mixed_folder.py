@@ -143,7 +143,7 @@ def test_the_text_names_every_file_with_something_not_understood(tmp_path: Path)
     case = pipeline.read([tmp_path])
     unknown = [r for r in case.readings if r.first_unknown]
     assert len(told) == len(unknown) >= 9 or not unknown
-    assert "notes.txt: no line of it is of a known kind" in " ".join(text.split())
+    assert "notes.txt: none of its lines has a known format" in " ".join(text.split())
 
 
 def test_ranks_of_a_host_in_names_are_no_global_ones(tmp_path: Path) -> None:

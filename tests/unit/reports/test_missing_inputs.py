@@ -140,7 +140,7 @@ def test_the_parts_of_a_verdict_are_not_told_again():
     ],
 )
 def test_every_report_says_loudly_what_the_answer_does_not_rest_on(render):
-    note = "job1.log: of another run: kept apart"
+    note = "job1.log: a different run: kept apart"
 
     assert note in render(replace(fixtures_diagnoses.lagging(), notices=(note,))).replace("`", "")
 

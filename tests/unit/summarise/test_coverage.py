@@ -85,9 +85,9 @@ def test_what_could_not_be_read_is_named_in_its_row() -> None:
 
 def test_problems_of_no_known_kind_are_not_lost() -> None:
     found = stalled()
-    gaps = (Gap("a.bin", "binary, not understood"), Gap("b.zip", "refused"))
+    gaps = (Gap("a.bin", "binary, unknown format"), Gap("b.zip", "refused"))
     found = dataclasses.replace(found, case=dataclasses.replace(found.case, gaps=gaps))
-    assert rows(found)["other input"].problems == ("a.bin: binary, not understood", "b.zip: refused")
+    assert rows(found)["other input"].problems == ("a.bin: binary, unknown format", "b.zip: refused")
 
 
 def test_long_lists_are_cut_and_counted() -> None:

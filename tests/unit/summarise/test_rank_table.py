@@ -204,11 +204,11 @@ def test_what_was_left_out_is_told_before_what_was_lost_and_the_rest_is_counted(
     gaps = (
         *lost,
         Gap("older calls", "the ring dropped them"),
-        Gap("b/x.log: of another run", "it has 4 ranks", apart=True),
+        Gap("b/x.log: a different run", "it has 4 ranks", apart=True),
     )
     told = notices(replace(found, case=replace(found.case, gaps=gaps)))
     assert told == (
-        "b/x.log: of another run: it has 4 ranks",
+        "b/x.log: a different run: it has 4 ranks",
         "0.log: cut off",
         "1.log: cut off",
         "and 2 more files: see the coverage",

@@ -29,7 +29,7 @@ def test_hosts_and_sizes_of_an_earlier_job_are_not_those_of_the_last(tmp_path: P
     case = read(tmp_path, output(1, 8, hour=3) + output(2, 2, hour=4))
     assert set(case.rank_host.values()) == {"node2"}
     assert list(case.world) == [0, 1]
-    assert [gap.what for gap in case.gaps if gap.apart] == ["train.log:1-9: of another job"]
+    assert [gap.what for gap in case.gaps if gap.apart] == ["train.log:1-9: a different job"]
 
 
 def test_a_step_of_the_same_job_is_no_other_job(tmp_path: Path) -> None:

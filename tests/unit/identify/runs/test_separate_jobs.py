@@ -60,8 +60,8 @@ def test_dumps_of_the_attempt_before_are_left_out() -> None:
     read = separate_jobs.one_job(ingested(*new[:3], old[3]))
     assert kept(read) == [f"dumps/nccl_trace_rank_{r}" for r in range(3)]
     assert left_out(read) == [
-        "dumps/nccl_trace_rank_3: of another run: its calls are 2.0 h older than those of the others; kept apart, only one "
-        "run is diagnosed"
+        "dumps/nccl_trace_rank_3: a different run: its calls are 2.0 h older than those of the diagnosed run; left out, because one "
+        "run is diagnosed at a time"
     ]
 
 
@@ -125,7 +125,7 @@ def test_logs_of_two_sizes_are_two_jobs(tmp_path: Path) -> None:
         (tmp_path / f"{name}.log").write_text(f"export WORLD_SIZE={size}\n{lines}")
     found = nccldoctor.analyze(tmp_path)
     assert [source.path for source in found.case.sources] == ["a.log"]
-    assert [gap.what for gap in found.case.gaps if gap.apart] == ["b.log: of another run"]
+    assert [gap.what for gap in found.case.gaps if gap.apart] == ["b.log: a different run"]
 
 
 def test_one_rank_cannot_be_at_two_steps_at_once(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_one_rank_is_not_on_two_hosts(tmp_path: Path) -> None:
         )
     found = nccldoctor.analyze(tmp_path)
     assert [(gap.what, gap.why.split(";")[0]) for gap in found.case.gaps if gap.apart] == [
-        ("b.log: of another run", "its ranks are on other hosts")
+        ("b.log: a different run", "its ranks are on other hosts")
     ]
 
 
