@@ -164,8 +164,6 @@ def test_the_blocks_stand_in_the_order_of_the_argument():
         "Ranks",
         "Fix",
         "Don't",
-        "Not the cause",
-        "Ticket text",
     ]
 
 
