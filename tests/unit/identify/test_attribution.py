@@ -285,7 +285,7 @@ def test_a_dump_without_a_name_is_told_by_its_groups_or_not_at_all() -> None:
     open_ = RecordedRank(3, WORLD, Team("5", "tp", (2, 3))).call().data()
     found = case((None, both), (None, open_))
     assert found.dump_rank == (3, None)
-    (gap,) = [g for g in found.gaps if "whose dump" in g.what]
+    (gap,) = [g for g in found.gaps if "rank unknown" in g.what]
     assert gap.what.startswith("dumps/fr_1") and "--rank-from" in gap.why
 
 
