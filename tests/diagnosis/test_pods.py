@@ -74,7 +74,7 @@ def test_where_no_line_names_the_node_the_command_that_shows_it_is_given() -> No
     hosts, text = cordoned(read({"kube.log": train_log() + own.replace("4242", "18")}))
     assert hosts == [], "nobody can cordon a pod"
     assert "Drain the node of pod train-worker-1 (`kubectl get pod train-worker-1 -o wide`)" in text
-    assert "take out the node of pod train-worker-1" in text
+    assert "Drain the node of pod train-worker-1" in text
 
 
 def test_a_process_is_looked_at_inside_its_pod() -> None:

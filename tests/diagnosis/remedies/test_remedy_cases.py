@@ -57,4 +57,4 @@ def test_the_headline_of_an_eviction_ends_with_a_sentence(tmp_path: Path) -> Non
     told = "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9213Mi. Container a was using 212Gi."
     job = Job().raw("events.txt", f"2m11s   Warning   Evicted   pod/llm-ft-worker-2   {told}")
     headline = analyze(job.write(tmp_path / "logs")).verdict.headline
-    assert "low on resource: ephemeral-storage)" in headline
+    assert "low on resource: ephemeral-storage." in headline

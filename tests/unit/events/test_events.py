@@ -83,7 +83,7 @@ from nccldoctor.model import Place
 event = KINDS["flood"](place=Place(0, "a.log", 1), text="x", depth=3)
 print(event.phrase(), event.details())
 from nccldoctor.cli.explain import explanation
-print("Fields: depth" in explanation("flood"))
+print("`depth`" in explanation("flood"))
 """
 
 

@@ -40,8 +40,8 @@ def test_the_address_of_an_endpoint(text: str) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "from_other_hosts", "reason"),
     [
-        ("169.254.3.77<41893>", False, "one link"),
-        ("198.18.0.1<41893>", False, "tests of network devices"),
+        ("169.254.3.77<41893>", False, "link-local"),
+        ("198.18.0.1<41893>", False, "benchmark"),
         ("127.0.0.1<29500>", True, "loopback"),
         ("127.0.0.1<29500>", False, ""),
         ("172.17.0.1<4401>", True, "Docker"),

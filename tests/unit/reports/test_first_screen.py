@@ -74,7 +74,7 @@ def test_where_nothing_can_be_judged_the_page_asks_for_files():
     assert [item.label for item in page.known][:2] == ["Known", "Unknown"]
     assert "Rank 0 was in ALLREDUCE #7" in page.known[0].says
     assert "World size" in page.known[1].says
-    assert page.chain is None
+    assert page.first is None
 
 
 def test_less_than_high_says_why_and_what_else_it_could_be():
