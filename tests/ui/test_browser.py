@@ -123,7 +123,8 @@ def test_every_fact_is_there_without_scripts(browser, written, name):
     texts = []
     for scripts in (True, False):
         with Visit(browser, written[name], java_script_enabled=scripts) as visit:
-            texts.append(visit.page.inner_text("body").replace("Copy ticket", "").replace("Download JSON", ""))
+            visit.page.evaluate("document.querySelectorAll('button').forEach(button => button.remove())")
+            texts.append(visit.page.inner_text("body"))
 
     assert texts[0].split() == texts[1].split()
 
@@ -148,7 +149,10 @@ def test_no_page_scrolls_sideways(browser, written, name, width):
 @pytest.mark.parametrize("sample", [sample.name for sample in demo.samples()])
 def test_the_first_screen_of_every_sample_says_what_to_do(browser, sample, tmp_path):
     with Visit(browser, _page_of(sample, tmp_path), viewport={"width": 1280, "height": 900}) as visit:
-        parts = ("h1", ".status", "ol.now > li")
+        deed = (
+            "ol.now > li" if visit.page.locator("ol.now").count() else ".lede"
+        )  # after a clean run there is nothing to do
+        parts = ("h1", ".status", deed)
         boxes = {part: visit.page.locator(part).first.bounding_box() for part in parts}
         height = visit.page.evaluate("document.documentElement.scrollHeight")
         assert visit.trouble == []
@@ -156,7 +160,7 @@ def test_the_first_screen_of_every_sample_says_what_to_do(browser, sample, tmp_p
     for part, box in boxes.items():
         assert box is not None, part
         assert box["y"] + box["height"] <= 900, part
-    assert height <= 4 * 900 + 450
+    assert height <= 4 * 900
 
 
 def _page_of(sample, folder):
