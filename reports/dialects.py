@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nccldoctor.reports.parts.prose import InlinePiece
 from nccldoctor.words.sanitize import line, sanitize
@@ -127,18 +127,7 @@ MD = Dialect(
 )
 """CommonMark with the additions of GitHub and GitLab."""
 
-GITHUB = Dialect(
-    delicate=MD.delicate,
-    plain=_commonmark,
-    span=_commonmark_span,
-    heading=MD.heading,
-    bold=MD.bold,
-    bullet="- ",
-    step="- [ ] ",
-    indent="  ",
-    fence=MD.fence,
-    ends_fence=_FENCE,
-)
+GITHUB = replace(MD, step="- [ ] ", indent="  ")
 """As :data:`MD`, with steps to tick off."""
 
 JIRA = Dialect(

@@ -16,13 +16,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.figures import CallDiff, IssuedCall, StackLine
+from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports import json_document
 from nccldoctor.reports.charts import crossed, link, stall
-from nccldoctor.reports.charts.text_width import fitting, width_of
+from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.page import proof, view
-from nccldoctor.reports.parts import prose, wording
+from nccldoctor.reports.parts import prose
 from nccldoctor.words import names, sanitize
+from nccldoctor.words.sentences import capitalized, sentence
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -128,22 +129,13 @@ def environment() -> Environment:
         "group_title": names.group_title,
         "marked": _marked,
         "quoted": lambda text, limit=SHOWN_OF_LINE: sanitize.sanitize(_without_colours(text), limit),
-        "width_of": width_of,
-        "confidence": wording.confidence_words,
-        "conditions_met": wording.conditions_met,
-        "doubts": wording.doubts_words,
-        "runner_up": wording.runner_up_words,
-        "frame_place": _frame_place,
         "own_orders": _own_orders,
         "line": _line,
-        "number": lambda value: "" if value is None else str(value),
         "inline_prose": prose.inline_html,
         "prose": prose.html,
         "ranks_phrase": names.ranks_phrase,
-        "sanitize": sanitize.sanitize,
-        "full_sentence": prose.full_sentence,
-        "sentence": prose.sentence,
-        "web_address": _web_address,
+        "sentence": sentence,
+        "capitalized": capitalized,
     }
     return environment
 
@@ -151,13 +143,6 @@ def environment() -> Environment:
 def _line(value: object, limit: int = sanitize.QUOTE) -> str:
     """A text or a place on one line; "" for None."""
     return "" if value is None else sanitize.line(str(value), limit)
-
-
-def _frame_place(frame: StackLine) -> str:
-    """``torch/nn/linear.py:114``: the last three parts of a path are enough to find the file."""
-    parts = frame.file.replace("\\", "/").split("/")
-    short = "/".join(parts[-3:]) if len(parts) > 3 else frame.file
-    return sanitize.line(f"{short}:{frame.line}" if frame.line is not None else short, 160)
 
 
 def _own_orders(diff: CallDiff) -> list[tuple[str, str]]:
@@ -204,12 +189,6 @@ def _around_values(text: str, values: tuple[str, ...]) -> str:
     last = max((text.find(value) + len(value) for value in values if value in text), default=0)
     third = SHOWN_OF_LINE // 3
     return text if last < SHOWN_OF_LINE - 40 else f"{text[:third]} … {text[last - third : last + third]}"
-
-
-def _web_address(source: str) -> str:
-    """The first web address in the source of a remedy; "" where it is a book or a file."""
-    address = re.search(r"https?://[^\s<>\"']{3,300}", source)
-    return address.group() if address else ""
 
 
 @cache

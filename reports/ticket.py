@@ -12,6 +12,7 @@ from nccldoctor.reports.parts import advice, incident_facts, prose
 from nccldoctor.reports.parts.incident_facts import FactLine
 from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, decisive_lines
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import capitalized, sentence
 
 LIMIT = 1_500
 """Characters of the ticket; Slack cuts text blocks off at 3,000."""
@@ -50,7 +51,7 @@ def ticket_of(diagnosis: Diagnosis) -> Ticket:
     cause = (FactLine("class", finding.cause.value),)
     notices = tuple(FactLine("note", notice) for notice in diagnosis.notices)
     return Ticket(
-        headline=prose.full_sentence(line(finding.headline, 360)),
+        headline=sentence(line(finding.headline, 360)),
         fields=(*cause, *(fact for fact in incident_facts.facts(diagnosis) if fact.label != "class"), *notices),
         steps=diagnosis.action.steps,
         evidence=all_quoted(diagnosis)[:EVIDENCE],
@@ -90,7 +91,7 @@ _GOES = {"job": 6, "or else": 8, "not higher": 2, "note": 1}
 def _fields(made: Ticket, dialect: Dialect) -> Iterator[Block]:
     for fact in made.fields:
         text = dialect.code(fact.text, 40) if fact.label == "class" else dialect.words(fact.text, 200)
-        label = dialect.strong(f"{prose.sentence(fact.label)}:")
+        label = dialect.strong(f"{capitalized(fact.label)}:")
         yield Block("", f"{dialect.bullet}{label} {text}", _GOES.get(fact.label, 0))
 
 

@@ -20,6 +20,7 @@ from nccldoctor.prescribe.missing_files import files_to_send
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sentences import capitalized, sentence, uncapitalized
 from nccldoctor.words.times import instant
 
 if TYPE_CHECKING:
@@ -102,11 +103,9 @@ def _open(scene: _Scene) -> Step | None:
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
     cause = scene.finding.cause
     if cause is CauseClass.RAISED:
-        detail = f"{who[:1].upper()}{who[1:]} crashed there."
+        detail = f"{capitalized(who)} crashed there."
     elif scene.finding.family is Family.DISAGREE:
-        detail = (
-            f"{who[:1].upper()}{who[1:]} made the call there. Look for a branch or a shape that only some ranks have."
-        )
+        detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
         detail = f"Look for a lock, file or network call that only {who} makes."
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
@@ -156,7 +155,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
     known = {name: value for name, value in scene.values.items() if name != "pid"}
     if recipe is not None:
         step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
-        text = f"{when}: {step.text[:1].lower()}{step.text[1:]}"
+        text = f"{when}: {uncapitalized(step.text)}"
         yield Step(StepKind.IF_AGAIN, text, step.detail, step.command, step.where)
     elif scene.finding.cause in (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER):
         who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
@@ -204,7 +203,7 @@ def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[
     """A step of the catalogue with the values of this incident."""
     known = scene.values if values is None else values
     text, rest = _lead_and_rest(fill_in_words(recipe.text or _what_it_reads(recipe.command or ""), known))
-    expected = _sentence(f"It fits if you see {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
+    expected = sentence(f"It fits if you see {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
     detail = f"{rest} {expected}".strip()
     in_words = recipe.where or ""
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
@@ -282,9 +281,4 @@ def _is_held(scene: _Scene, command: str) -> bool:
 def _lead_and_rest(text: str) -> tuple[str, str]:
     """The first sentence, and what follows it."""
     lead, stop, rest = text.strip().partition(". ")
-    return _sentence(lead), _sentence(rest) if stop else ""
-
-
-def _sentence(text: str) -> str:
-    shown = text.strip()
-    return shown[:1].upper() + shown[1:] + ("" if not shown or shown.endswith((".", "!", "?", ":")) else ".")
+    return sentence(lead), sentence(rest) if stop else ""

@@ -70,6 +70,7 @@ SLOW_WORK = frozenset(
 """What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
 SLOW_PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")
 _CORDON_SHOWN = 16
+_UNSURE = (Confidence.LOW, Confidence.CANNOT_TELL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def decide(findings: tuple[Finding, ...], survey: Survey) -> Action:
     """The action for the whole job: the most restrictive row of the verdict and of all other sure findings."""
     if not findings:
         return Action("unknown", "Nothing was found.")
-    sure = [finding for finding in findings[1:] if not _is_unsure(finding, survey)]
+    sure = [finding for finding in findings[1:] if finding.confidence not in _UNSURE]
     rows = [(_row_for(finding, survey), finding) for finding in (findings[0], *sure)]
     order = ("after-replacing-node", "after-fix", "unknown", "now")
     row, finding = min(rows, key=lambda pair: order.index(pair[0].restart))
@@ -144,8 +145,8 @@ def _link_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
     return tuple(host for host in survey.hosts_of(finding.ranks) if counts[host_key(host)] >= REPEATED)
 
 
-def _is_unsure(finding: Finding, survey: Survey) -> bool:
-    return finding.confidence in (Confidence.LOW, Confidence.CANNOT_TELL)
+def _is_unsure(finding: Finding, _: Survey) -> bool:
+    return finding.confidence in _UNSURE
 
 
 def _has_failing_link(finding: Finding, survey: Survey) -> bool:
@@ -193,11 +194,9 @@ def _was_taken_away(finding: Finding, survey: Survey) -> bool:
 
 def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
     is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED)
-    return is_end and (bool(survey.events_of(OutOfMemory)) or any(e.what == "oom" for e in _scheduled(survey)))
-
-
-def _scheduled(survey: Survey) -> tuple[SchedulerEvent, ...]:
-    return survey.events_of(SchedulerEvent)
+    return is_end and (
+        bool(survey.events_of(OutOfMemory)) or any(e.what == "oom" for e in survey.events_of(SchedulerEvent))
+    )
 
 
 def _was_out_of_resource(finding: Finding, survey: Survey) -> bool:
@@ -275,7 +274,7 @@ def _has_user_frame(finding: Finding, survey: Survey) -> bool:
 
 
 def _is_unsure_in_user_code(finding: Finding, survey: Survey) -> bool:
-    return _is_unsure(finding, survey) and _has_user_frame(finding, survey)
+    return finding.confidence in _UNSURE and _has_user_frame(finding, survey)
 
 
 def _is_unreachable(finding: Finding, survey: Survey) -> bool:

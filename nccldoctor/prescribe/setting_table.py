@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
+from nccldoctor.words.sentences import capitalized
+
 BLOCKING_WAIT = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 """Where one of these is on, current PyTorch starts no watchdog, and with it no automatic dump."""
 
@@ -74,6 +76,6 @@ def describe_setting(name: str) -> str | None:
         ("unit", row.unit),
         ("note", row.notes),
     )
-    lines = [f"# {name}", "", row.meaning[:1].upper() + row.meaning[1:] + ".", ""]
+    lines = [f"# {name}", "", capitalized(row.meaning) + ".", ""]
     lines += [f"- {label}: {text}" for label, text in rows if text or label in ("status", "read by")]
     return "\n".join([*lines, *(["- all ranks must have the same value"] if row.is_same_on_all_ranks else []), ""])

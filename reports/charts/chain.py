@@ -11,6 +11,7 @@ from nccldoctor.model.standings import Involvement, Standing
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.parts import standing_titles
 from nccldoctor.words import names, numbers
+from nccldoctor.words.sentences import capitalized
 
 WIDTH = 612
 """Of the whole drawing; fewer columns make wider boxes, up to :data:`WIDEST`."""
@@ -185,5 +186,5 @@ def _waits_in_words(standings: Sequence[Standing]) -> str:
         for s in standings
         if s.waits_for
     )
-    text = ". ".join(f"{says[:1].upper()}{says[1:]}" for says in waits)
+    text = ". ".join(f"{capitalized(says)}" for says in waits)
     return f"{text}." if text else ""

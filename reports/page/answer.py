@@ -11,6 +11,7 @@ from nccldoctor.reports.parts import wording
 from nccldoctor.words import names, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import uncapitalized
 
 DOUBTS = 3
 
@@ -73,13 +74,13 @@ def status_line(diagnosis: Diagnosis) -> Status:
     kind = situation if situation and is_kind else _KINDS.get(finding.family, "Hang")
     situation = "" if is_kind else situation
     if diagnosis.job_end.state is JobState.RUNNING and not is_open:
-        kind, situation = f"Live {kind[:1].lower()}{kind[1:]}", situation or "still running"
+        kind, situation = f"Live {uncapitalized(kind)}", situation or "still running"
     level, bars = _LEVELS.get(finding.confidence, ("", 0))
     return Status(
         tone=facts.tone(finding),
         kind=kind,
         situation=situation,
-        cause="" if is_open else wording.TITLES[finding.cause],
+        cause="" if is_open else wording.title(finding),
         class_name=finding.cause.value,
         level=level,
         bars=bars,

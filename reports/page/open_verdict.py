@@ -11,6 +11,7 @@ from nccldoctor.reports.parts import wording
 from nccldoctor.words import names, numbers, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import capitalized
 
 ROWS = 8
 
@@ -50,7 +51,7 @@ def healthy_facts(diagnosis: Diagnosis) -> tuple[Fact, ...]:
 def _covered(row: Coverage) -> Fact:
     whole = "complete" if row.found == row.expected else f"missing: {names.ranks_phrase(row.expected - row.found, 4)}"
     name = line(row.input, 60)
-    return Fact(f"{name[:1].upper()}{name[1:]}", f"{len(row.found):,} of {len(row.expected):,}", whole)
+    return Fact(f"{capitalized(name)}", f"{len(row.found):,} of {len(row.expected):,}", whole)
 
 
 def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
@@ -80,7 +81,7 @@ def _progress(diagnosis: Diagnosis) -> Check:
         "Job finished, or still running",
         True,
         result,
-        f"{_capital(line(first.says, 160))}{more}",
+        f"{capitalized(line(first.says, 160))}{more}",
         line(str(first.where or ""), 120),
     )
 
@@ -89,7 +90,7 @@ def _looked_for(item: Condition) -> Check:
     """A cause of hangs that the input rules out, or that it lacks the files to check."""
     done = item.met is False
     result = "none" if done else "not checked"
-    return Check(_capital(line(item.text, 60)), done, result, line(item.says, 160), line(item.where or "", 120))
+    return Check(capitalized(line(item.text, 60)), done, result, line(item.says, 160), line(item.where or "", 120))
 
 
 def _latest(diagnosis: Diagnosis) -> float | None:
@@ -107,20 +108,14 @@ def known(diagnosis: Diagnosis) -> tuple[Known, ...]:
         size = f" of {numbers.plural(call.numel_in, 'element')}" if call.numel_in else ""
         since = f" since {times.instant(call.since)}" if call.since is not None else ""
         waited = names.verb(call.entered, "was", "were") if call.entered else "was"
-        rows.append(
-            Known("Known", f"{who[:1].upper()}{who[1:]} {waited} in {wording.stalled_name(call)}{size}{since}.")
-        )
+        rows.append(Known("Known", f"{capitalized(who)} {waited} in {wording.stalled_name(call)}{size}{since}."))
     lacking = ["world size"] if job.world_size is None else []
     lacking += ["hosts"] if not job.hosts else []
     lacking += ["which ranks arrived"] if call is None or call.unseen or not call.missing else []
     lacking += ["what the ranks were doing"] if diagnosis.stacks is None else []
     if lacking:
-        rows.append(Known("Unknown", f"{_capital(and_list(lacking))}."))
+        rows.append(Known("Unknown", f"{capitalized(and_list(lacking))}."))
     unchecked = [line(item.text, 60) for item in diagnosis.ruled_out if item.met is None]
     if unchecked:
-        rows.append(Known("Not checked", f"{_capital(and_list(unchecked))}: the input for it is missing."))
+        rows.append(Known("Not checked", f"{capitalized(and_list(unchecked))}: the input for it is missing."))
     return tuple(rows)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

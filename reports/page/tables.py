@@ -10,6 +10,7 @@ from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.words import names
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import uncapitalized
 
 ROWS = 24
 PROBLEMS = 4
@@ -62,8 +63,7 @@ def ruled_out(conditions: Sequence[Condition]) -> tuple[RuledOutRow, ...]:
     rows = []
     for (done, says), named in causes.items():
         words = [
-            text if number == 0 or text[1:2].isupper() else text[:1].lower() + text[1:]
-            for number, text in enumerate(named)
+            text if number == 0 or text[1:2].isupper() else uncapitalized(text) for number, text in enumerate(named)
         ]
         rows.append(RuledOutRow(and_list(words), done, says))
     return tuple(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nccldoctor.model import Avoid, Diagnosis
 from nccldoctor.model.steps import Step, StepKind
-from nccldoctor.reports.parts import prose
+from nccldoctor.words.sentences import sentence
 
 OPEN = 5
 """Remedies shown in full (the others fold away), and texts of each kind in one of them."""
@@ -32,7 +32,7 @@ def sentence_of(step: Step) -> str:
 def warning_of(item: Avoid) -> str:
     """What not to do and why, as CommonMark; a setting or code that is named keeps its spelling."""
     what = item.what.rstrip(".") + "." if item.what else ""
-    return f"{what} {prose.full_sentence(item.why)}".strip()
+    return f"{what} {sentence(item.why)}".strip()
 
 
 def donts(diagnosis: Diagnosis) -> tuple[Avoid, ...]:

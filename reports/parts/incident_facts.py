@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.parts import incident_time, prose, wording
+from nccldoctor.reports.parts import incident_time, wording
 from nccldoctor.words import lists, names, numbers
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import sentence, uncapitalized
 
 OTHERS = 5
 """Other findings that are named; more are counted."""
@@ -114,7 +115,7 @@ def class_words(diagnosis: Diagnosis) -> str:
     title = wording.title(finding)
     if finding.cause is CauseClass.UNDETERMINED:
         return ""
-    return f"{title} ({situation[:1].lower()}{situation[1:]})" if situation else title
+    return f"{title} ({uncapitalized(situation)})" if situation else title
 
 
 def confidence_line(diagnosis: Diagnosis) -> str:
@@ -130,7 +131,7 @@ def doubts(diagnosis: Diagnosis, most: int) -> str:
     finding = diagnosis.verdict
     if finding.confidence is Confidence.HIGH:
         return ""
-    return " ".join(prose.full_sentence(line(doubt.says, 240)) for doubt in finding.doubts[:most])
+    return " ".join(sentence(line(doubt.says, 240)) for doubt in finding.doubts[:most])
 
 
 def job(diagnosis: Diagnosis) -> str:

@@ -93,13 +93,3 @@ def _unmarked(text: str) -> str:
 def plain(text: str) -> str:
     """The text for a terminal: words and code without any marks."""
     return "".join(piece.text for piece in inline_pieces(text)).strip()
-
-
-def sentence(text: str) -> str:
-    """``text`` with a capital first letter; the rest stays as it is."""
-    return text[:1].upper() + text[1:]
-
-
-def full_sentence(text: str) -> str:
-    """``text`` with a capital first letter and a full stop, unless it ends in another mark."""
-    return sentence(text) + ("" if not text or text.endswith((".", "!", "?", "…")) else ".")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from nccldoctor.model import Diagnosis, Family, Place
 from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall
-from nccldoctor.reports.parts import prose
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line, sanitize, shortened
+from nccldoctor.words.sentences import sentence
 
 LINES = 2
 """Lines of one exhibit."""
@@ -63,7 +63,7 @@ def decisive_lines(proof: QuotedProof, room: int) -> tuple[str, ...]:
 
 def quoted(exhibit: Exhibit) -> QuotedProof:
     """The lines of an exhibit that decide."""
-    claim = prose.full_sentence(line(exhibit.claim, 240))
+    claim = sentence(line(exhibit.claim, 240))
     if exhibit.lines is not None:
         found = exhibit.lines
         return QuotedProof(claim, _line_place(found), is_formatted=False, lines=_text_lines(found, exhibit.cites))

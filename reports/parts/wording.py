@@ -7,9 +7,9 @@ from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.steps import JobState
-from nccldoctor.reports.parts import prose
 from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import sentence
 
 
 def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
@@ -81,18 +81,13 @@ def confidence_words(finding: Finding) -> str:
 _LEVEL_WORDS = {Confidence.CANNOT_TELL: "not enough to judge"}
 
 
-def doubts_words(finding: Finding, most: int = 3) -> str:
-    """The strongest reasons why a finding is not surer, in one line; "" where there are none."""
-    return "; ".join(doubt.says for doubt in finding.doubts[:most])
-
-
 def runner_up_words(finding: Finding) -> str:
     """The best other explanation and what would separate it; "" where there is none."""
     other = finding.runner_up
     if other is None or other.cause is CauseClass.UNDETERMINED:
         return ""
     ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
-    return f"It could also be {other.cause.value}{ranks}. {prose.full_sentence(other.separated_by)}"
+    return f"It could also be {other.cause.value}{ranks}. {sentence(other.separated_by)}"
 
 
 SUMMARY_WORDS = 60
@@ -190,8 +185,8 @@ def _call_key(finding: Finding) -> tuple[object, ...] | None:
 def summary(diagnosis: Diagnosis) -> str:
     """At most 60 words in two or three sentences: the effect, the first alarm, the hypotheses that are ruled out."""
     text = ""
-    for sentence in (_effect(diagnosis), _first_alarm(diagnosis), _ruled_out(diagnosis)):
-        longer = f"{text} {sentence}".strip()
+    for part in (_effect(diagnosis), _first_alarm(diagnosis), _ruled_out(diagnosis)):
+        longer = f"{text} {part}".strip()
         text = longer if len(longer.split()) <= SUMMARY_WORDS else text
     return text
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.steps import StepKind
-from nccldoctor.reports.parts import incident_facts, missing_inputs, prose, wording
+from nccldoctor.reports.parts import incident_facts, missing_inputs, wording
 from nccldoctor.reports.parts.quoted_proof import QuotedProof, all_quoted, marked_part
 from nccldoctor.reports.terminal.layout import DIM, KEY, POINTER, Line, Span, paragraph
 from nccldoctor.words.sanitize import line
+from nccldoctor.words.sentences import sentence
 
 CARET = "bold red"
 
@@ -19,7 +20,7 @@ def headline(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     finding = diagnosis.verdict
     level, style = _severity(finding)
     head = (Span(f"{level}[{finding.cause.value}]", style), Span(": ", KEY))
-    yield from paragraph(prose.full_sentence(line(finding.headline, 600)), width, head=head, style=KEY)
+    yield from paragraph(sentence(line(finding.headline, 600)), width, head=head, style=KEY)
 
 
 def _severity(finding: Finding) -> tuple[str, str]:
@@ -70,7 +71,7 @@ def also_found(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """The other findings, a line each."""
     found = wording.others(diagnosis)
     for other in found[: incident_facts.OTHERS]:
-        text = f"{prose.full_sentence(line(other.headline, 300))} ({other.cause.value}, {other.confidence.value})"
+        text = f"{sentence(line(other.headline, 300))} ({other.cause.value}, {other.confidence.value})"
         yield from paragraph(text, width, head=(Span(f"also {other.id}: ", KEY),), indent=2)
     if len(found) > incident_facts.OTHERS:
         yield (Span(f"also {len(found) - incident_facts.OTHERS} more findings, in the JSON", DIM),)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nccldoctor.diagnose.sentences.headline import Headline, sentence
+from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.sentences import sentence
 
 
 def never_reached(who: str, call: str, doing: str = "") -> Headline:

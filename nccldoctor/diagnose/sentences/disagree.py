@@ -107,11 +107,6 @@ def called(rank: int, call: str) -> str:
     return f"Rank {rank} called {call}."
 
 
-def called_by(ranks: Ranks, call: str) -> str:
-    """A claim: ``Ranks 0-2 called BROADCAST #7.``"""
-    return f"{ranks_phrase(ranks).capitalize()} called {call}."
-
-
 def called_like_peers(rank: int, call: str) -> str:
     """A claim about a rank that agrees with every other rank that left a dump."""
     return f"Rank {rank} called {call} like every other rank with a dump."

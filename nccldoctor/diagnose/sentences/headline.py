@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Confidence
 from nccldoctor.words.lists import and_list
+from nccldoctor.words.sentences import sentence
 
 _MANY = {"is": "are", "was": "were", "has": "have"}
 
@@ -80,9 +81,3 @@ def together(headlines: Sequence[Headline], most: int = 3) -> Headline:
     """One headline for several ranks of one stall that did different things."""
     more = [f"{len(headlines) - most} more ranks did the like"] if len(headlines) > most else []
     return Headline("", and_list([*(h.short for h in headlines[:most]), *more]))
-
-
-def sentence(text: str) -> str:
-    """A capital first and a full stop: ``rank 1 exited`` is ``Rank 1 exited.``"""
-    text = text.rstrip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "…", "?", "!")) else ".")

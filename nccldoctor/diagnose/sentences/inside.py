@@ -5,6 +5,7 @@ from __future__ import annotations
 from nccldoctor.diagnose.sentences.headline import Headline, whole
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.sentences import capitalized
 
 # --- a GPU that stopped ------------------------------------------------------------------------------------------------
 
@@ -49,7 +50,7 @@ def board_failed(board: str, error: str) -> Headline:
 
 def board_error(board: str, error: str) -> str:
     """A claim: ``GPU 0000:3a:00 of rank 2 reported Xid 48, double-bit ECC error.``"""
-    return f"{board[:1].upper()}{board[1:]} reported {error.rstrip('.')}."
+    return f"{capitalized(board)} reported {error.rstrip('.')}."
 
 
 def own_cuda_error(rank: int | None) -> str:

@@ -7,6 +7,7 @@ from nccldoctor.events import CudaError, Event, NcclError, StoreError
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import op_name, ranks_phrase, verb
 from nccldoctor.words.numbers import plural
+from nccldoctor.words.sentences import capitalized
 
 _TOPICS = {
     "multicast": "NVLink multicast",
@@ -186,7 +187,7 @@ def store_gave_out(event: StoreError) -> str:
     who = f"rank {event.rank}" if event.rank is not None else "a rank"
     if event.operation == "unique-id":
         peer = event.peer if event.peer is not None else 0
-        return f"{who[0].upper()}{who[1:]} waits for rank {peer} of the group to set up the communicator."
+        return f"{capitalized(who)} waits for rank {peer} of the group to set up the communicator."
     return f"The store failed for {who} ({event.operation})."
 
 

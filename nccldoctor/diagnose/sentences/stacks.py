@@ -5,6 +5,7 @@ from __future__ import annotations
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sentences import capitalized
 
 
 def outside(who: str, *, many: bool, doing: str, moved: bool, waiting: str, are_many: bool, wait: str) -> Headline:
@@ -58,7 +59,7 @@ STEP_AFTER = "This step follows the first snapshot."
 
 def seen(who: str, doing: str) -> str:
     """What one stack shows."""
-    return f"{who[:1].upper()}{who[1:]} was {doing}."
+    return f"{capitalized(who)} was {doing}."
 
 
 def worker_busy(pid: int | None, place: str) -> str:
@@ -70,7 +71,7 @@ def only_place(who: str, doing: str, other_thread: str, *, is_alone: bool) -> st
     """A headline where stacks show where a process is, and nothing shows more."""
     thread = f", and one of its threads {other_thread}" if other_thread else ""
     alone = " The other ranks left no stack." if is_alone else ""
-    return f"{who[:1].upper()}{who[1:]} is {doing}{thread}, but we can't say if it's moving.{alone}"
+    return f"{capitalized(who)} is {doing}{thread}, but we can't say if it's moving.{alone}"
 
 
 NO_STACKS = "Not enough data: stacks show where a process is, but not whether it's moving."

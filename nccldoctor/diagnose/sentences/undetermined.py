@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nccldoctor.diagnose.sentences.headline import Headline, sentence, whole
+from nccldoctor.diagnose.sentences.headline import Headline, whole
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.lists import and_list, or_list
 from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.numbers import plural
+from nccldoctor.words.sentences import capitalized, sentence
 
 SUSPECTS = 4
 """Suspects that a headline names."""
@@ -109,27 +110,27 @@ def partly_unreadable(lost: str) -> str:
 
 def first_problem(who: str) -> str:
     """``Rank 3 reported the first problem.``"""
-    return f"{sentence(who).removesuffix('.')} reported the first problem."
+    return f"{capitalized(who)} reported the first problem."
 
 
 def exited_with(who: str, code: int | None) -> str:
     """``Rank 3 exited with code -6.``"""
-    return f"{sentence(who).removesuffix('.')} exited{f' with code {code}' if code is not None else ''}."
+    return f"{capitalized(who)} exited{f' with code {code}' if code is not None else ''}."
 
 
 def failed_too(who: str) -> str:
     """``Rank 3 failed too.``"""
-    return f"{sentence(who).removesuffix('.')} failed too."
+    return f"{capitalized(who)} failed too."
 
 
 def unresolved(who: str) -> str:
     """``Rank 3 reported this problem, and no later line resolves it.``"""
-    return f"{sentence(who).removesuffix('.')} reported this problem, and no later line resolves it."
+    return f"{capitalized(who)} reported this problem, and no later line resolves it."
 
 
 def was_in(who: str, doing: str) -> str:
     """``Process 41 was waiting for a peer in all_gather.``"""
-    return f"{sentence(who).removesuffix('.')} was {doing}."
+    return f"{capitalized(who)} was {doing}."
 
 
 CLOSED_CONNECTION = "The other end closed this connection."
@@ -193,7 +194,7 @@ def but_unreadable(headline: Headline, lost: str) -> Headline:
 
 def reported_end(who: str) -> str:
     """A claim: ``Rank 3 reported a clean end.``"""
-    return f"{sentence(who).removesuffix('.')} reported a clean end."
+    return f"{capitalized(who)} reported a clean end."
 
 
 def last_line_is_fine(rank: int) -> str:
@@ -226,7 +227,7 @@ def left_nothing_behind(ranks: Ranks) -> str:
 
 def late_often(ranks: Ranks) -> str:
     """A doubt: ``Rank 3 was late in call after call.``"""
-    return f"{sentence(ranks_phrase(ranks)).removesuffix('.')} {verb(ranks, 'was', 'were')} late in call after call."
+    return f"{capitalized(ranks_phrase(ranks))} {verb(ranks, 'was', 'were')} late in call after call."
 
 
 def few_steps(steps: int) -> str:

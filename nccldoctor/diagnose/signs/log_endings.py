@@ -6,7 +6,6 @@ from nccldoctor.align.exits import ABORTS
 from nccldoctor.align.facts import Facts
 from nccldoctor.diagnose.citations import Citation, Line
 from nccldoctor.diagnose.sentences import trouble
-from nccldoctor.diagnose.sentences.headline import sentence
 from nccldoctor.diagnose.signs.lost_peers import closed_by, lost_store
 from nccldoctor.events import (
     Event,
@@ -19,6 +18,7 @@ from nccldoctor.events import (
     SocketError,
     TearDown,
 )
+from nccldoctor.words.sentences import sentence
 
 MOST = 3
 

@@ -8,6 +8,7 @@ from nccldoctor.prescribe.catalogue.remedy import Clause
 from nccldoctor.prescribe.conditions import PREDICATES
 from nccldoctor.prescribe.conditions.base import catalogue_name
 from nccldoctor.words.lists import or_list
+from nccldoctor.words.sentences import capitalized
 
 _WHO = {
     "culprit": "the culprit",
@@ -25,16 +26,12 @@ def condition_sentence(clause: Clause) -> str:
     said = PREDICATES[clause.name].doc.replace("``", "").partition(". ")[0].rstrip(".")
     who = _WHO.get(str(clause.arguments.get("of", "culprit")), "the culprit")
     for noun in ("such a rank", "such a host or rank"):
-        said = said.replace(noun, who).replace(_capital(noun), _capital(who))
+        said = said.replace(noun, who).replace(capitalized(noun), capitalized(who))
     given = {name: value for name, value in clause.arguments.items() if not (name == "of" and value in _WHO)}
     values = [
         _value(value) if len(given) == 1 else f"{catalogue_name(n)} {_value(value)}" for n, value in given.items()
     ]
     return f"{said}{' - ' if ': ' in said and values else ': ' if values else ''}{'; '.join(values)}."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _value(value: Any) -> str:

@@ -13,6 +13,7 @@ from nccldoctor.prescribe.catalogue.condition_words import condition_sentence
 from nccldoctor.prescribe.catalogue.load import BUILT_IN_NAME, Catalogue, Entry
 from nccldoctor.prescribe.catalogue.remedy import BLOCKS, TOPICS, Step
 from nccldoctor.prescribe.catalogue.words import as_text, step_line
+from nccldoctor.words.sentences import capitalized, uncapitalized
 
 INDEX = "README.md"
 TITLE = "# All remedies"
@@ -28,7 +29,7 @@ def remedy_page(entry: Entry) -> str:
     lines += ["## Offered when", ""]
     for block, label in BLOCKS.items():
         if clauses := remedy.clauses(block):
-            lines += [f"{label[:1].upper()}{label[1:]}:", ""]
+            lines += [f"{capitalized(label)}:", ""]
             lines += [*(f"- {_shown_plain(condition_sentence(clause))}" for clause in clauses), ""]
     for heading, steps in (("Confirm", remedy.confirm), ("Fix", remedy.fix), ("Prevent", remedy.prevent)):
         if steps:
@@ -46,7 +47,7 @@ def _shown_plain(text: str) -> str:
 def _line_of(step: Step) -> str:
     """A step with the condition that it is for."""
     asked = _shown_plain(condition_sentence(step.when).rstrip(".")) if step.when else ""
-    where = f" (only if {asked[:1].lower()}{asked[1:]})" if asked else ""
+    where = f" (only if {uncapitalized(asked)})" if asked else ""
     running = {"running": " (while the job runs)", "ended": " (after the job has ended)"}.get(step.while_ or "", "")
     return step_line(step, {}) + where + running
 

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from nccldoctor.words.sentences import capitalized
+
 if TYPE_CHECKING:
     from nccldoctor.prescribe.catalogue.remedy import Step
 
@@ -121,4 +123,4 @@ def step_line(step: Step, values: Mapping[str, str], *, in_words: bool = False) 
     if step.expect:
         parts.append(f"expect {fill_text(step.expect, values)}")
     line = ": ".join(parts)
-    return line[:1].upper() + line[1:]
+    return capitalized(line)

@@ -1,0 +1,24 @@
+"""How a text becomes a sentence: its first letter and its full stop."""
+
+from __future__ import annotations
+
+_ENDS = (".", "!", "?", "…", ":")
+
+
+def capitalized(text: str) -> str:
+    """``text`` with a capital first letter; the rest stays, so that names keep theirs."""
+    return text[:1].upper() + text[1:]
+
+
+def uncapitalized(text: str) -> str:
+    """``text`` with a small first letter, as a part of another sentence."""
+    return text[:1].lower() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """``text`` with a capital first letter and a full stop: ``rank 1 exited`` is ``Rank 1 exited.``; "" stays "".
+
+    A text that ends in another mark keeps it.
+    """
+    shown = text.rstrip()
+    return capitalized(shown) + ("" if not shown or shown.endswith(_ENDS) else ".")
