@@ -115,9 +115,7 @@ _WAITING = (Involvement.WAITING, Involvement.BLOCKED)
 
 def _reach(diagnosis: Diagnosis) -> Fact:
     label, job = "Blocked", diagnosis.job
-    named = {rank for finding in diagnosis.findings for ranks in (finding.ranks, finding.victims) for rank in ranks}
-    involved = {rank for s in diagnosis.standings if s.distance is not None for rank in s.ranks}
-    hit = len(named | involved)
+    hit = len(wording.waiting_ranks(diagnosis))
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
     known = 0 < len(groups) <= len(job.groups)
     parts = [f"{len(groups):,} of {numbers.plural(len(job.groups), 'group')}"] if known else []
@@ -131,8 +129,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
         return Fact(label, "none", "no rank waits") if well else Fact(label, "unknown", "no record of who waits")
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
-    waits = any(finding.victims for finding in diagnosis.findings)
-    return Fact(label, value, " · ".join(parts) or ("at fault or waiting" if waits else "no rank is seen waiting"))
+    return Fact(label, value, " · ".join(parts) or "waiting")
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, RankState
-from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.parts import incident_time, wording
 from nccldoctor.words import lists, names, numbers
 from nccldoctor.words.sanitize import line
@@ -92,20 +91,12 @@ def stalled_call(diagnosis: Diagnosis) -> str:
 
 def blocked(diagnosis: Diagnosis) -> str:
     """``ranks 0-3, 6-7 (6 of 8)``: the ranks that wait."""
-    victims = waiting_ranks(diagnosis)
+    victims = wording.waiting_ranks(diagnosis)
     if not victims:
         return ""
     world = diagnosis.job.world_size
     of = f" ({len(victims):,} of {world:,})" if world is not None and world >= len(victims) and len(victims) > 1 else ""
     return names.ranks_phrase(victims, 6) + of
-
-
-def waiting_ranks(diagnosis: Diagnosis) -> Ranks:
-    """The victims of all findings, and the ranks that the pictures draw as waiting."""
-    drawn = {rank for row in diagnosis.standings if row.distance for rank in row.ranks}
-    named = {rank for finding in diagnosis.findings for rank in finding.victims}
-    at_fault = diagnosis.verdict.ranks | diagnosis.verdict.suspects
-    return Ranks(drawn | named) - at_fault if diagnosis.verdict.family is not Family.NONE else Ranks()
 
 
 def class_words(diagnosis: Diagnosis) -> str:

@@ -6,6 +6,7 @@ from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding,
 from nccldoctor.model.evidence_sources import observers
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState
 from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
@@ -191,23 +192,31 @@ def summary(diagnosis: Diagnosis) -> str:
     return text
 
 
+def waiting_ranks(diagnosis: Diagnosis) -> Ranks:
+    """The victims of all findings, and the ranks that the pictures draw as waiting."""
+    drawn = {rank for row in diagnosis.standings if row.distance for rank in row.ranks}
+    named = {rank for finding in diagnosis.findings for rank in finding.victims}
+    at_fault = diagnosis.verdict.ranks | diagnosis.verdict.suspects
+    return Ranks(drawn | named) - at_fault if diagnosis.verdict.family is not Family.NONE else Ranks()
+
+
 def _effect(diagnosis: Diagnosis) -> str:
     finding = diagnosis.verdict
     if finding.family is Family.NONE:
         return f"{numbers.plural(len(diagnosis.sources), 'file')} checked; no sign of a hang or crash."
     if finding.family is Family.UNDETERMINED:
         return "These files don't show which rank is at fault." if diagnosis.ranks else ""
-    call, waiting = finding.stalled, len(finding.victims)
+    is_one = len(stalls_of(diagnosis.findings)) < 2
+    call, waiting = finding.stalled, waiting_ranks(diagnosis) if is_one else finding.victims
     if call is None and finding.cause is CauseClass.INIT:
         return "Every member of the group is blocked in init."
     if not waiting or call is None:
         return ""
-    behind = "" if finding.victims <= call.entered else ", directly or indirectly"
+    where = "in" if waiting <= call.entered else "in or behind"
     until = f" until the {times.duration(call.timeout_ms or 0)} timeout" if _has_reached_limit(diagnosis, call) else ""
-    comma = "," if behind and until else ""
     is_running = diagnosis.job_end.state is JobState.RUNNING
-    were = names.verb(finding.victims, "is", "are") if is_running else names.verb(finding.victims, "was", "were")
-    return f"{numbers.plural(waiting, 'rank')} {were} blocked in {stalled_name(call)}{behind}{comma}{until}."
+    were = names.verb(waiting, "is", "are") if is_running else names.verb(waiting, "was", "were")
+    return f"{numbers.plural(len(waiting), 'rank')} {were} blocked {where} {stalled_name(call)}{until}."
 
 
 def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
-from functools import cache
 from html import unescape
-from pathlib import Path
 
 import pytest
 from builders import fixtures_diagnoses
+from builders.bundled import FOLDER, SAMPLES, incident
 
-import nccldoctor
-from nccldoctor.cli import demo
-from nccldoctor.incident import Incident
 from nccldoctor.model import Confidence, Diagnosis, Family
 from nccldoctor.model.exhibits import Exhibit
 from nccldoctor.reports import html
-from nccldoctor.reports.page import view
+from nccldoctor.reports.page import facts, view
+from nccldoctor.reports.parts import incident_facts, wording
 from nccldoctor.words import names
-
-SAMPLES = [sample.name for sample in demo.samples()]
-
-
-FOLDER = Path(tempfile.mkdtemp(prefix="nccldoctor-page-"))
-atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
-
-
-@cache
-def incident(name: str) -> Incident:
-    demo.write(name, FOLDER / name)
-    return nccldoctor.analyze(FOLDER / name)
 
 
 def shown_text(exhibit: Exhibit) -> str:
@@ -99,3 +81,15 @@ def _sides(diagnosis: Diagnosis) -> list[str]:
 def test_the_gap_between_the_last_lines_is_named() -> None:
     assert _sides(fixtures_diagnoses.lagging()) == ["10 min", ""]
     assert "written in 639.2 s" in html.page(incident("straggler").diagnosis)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_all_views_count_the_same_blocked_ranks(name: str) -> None:
+    diagnosis = incident(name).diagnosis
+    count = len(wording.waiting_ranks(diagnosis))
+    fact = next((fact for fact in facts.four(diagnosis) if fact.label == "Blocked"), None)
+    if fact is not None and fact.value[:1].isdigit():
+        assert int(fact.value.split()[0].replace(",", "")) == count
+    if " blocked in" in (said := wording.summary(diagnosis)) and said[:1].isdigit():
+        assert int(said.split()[0].replace(",", "")) == count
+    assert bool(incident_facts.blocked(diagnosis)) == bool(count)
