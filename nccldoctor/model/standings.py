@@ -38,14 +38,14 @@ class WaitedCall:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Ranks that stand alike: involved alike, in the same call, with the same end.
+    """Ranks that stand alike: involved alike, in the same call.
 
     ``waits_for`` are the ranks that their calls miss; empty where no input shows it. ``frame`` is the function of the job's own code
-    that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1``),
-    "" where no record shows an end. ``distance`` counts the waits to a culprit: 0 for the culprit itself, None where no wait leads
-    there. Times are seconds on the job's clock, None where unknown: ``since`` the first of them began to wait, or was last seen at work;
-    ``until`` the last of them gave up, or ended without; ``ended`` the last of their processes ended. ``is_calculated``: no line holds
-    ``since``; it is the time of a timeout less what the call ran.
+    that all their stacks stand in, ``frame_at`` its file and line. ``end`` says how the processes ended (``SIGTERM``, ``exit code 1 or
+    SIGTERM``), "" where the end of one of them is not on record. ``distance`` counts the waits to a culprit: 0 for the culprit itself,
+    None where no wait leads there. Times are seconds on the job's clock, None where unknown: ``since`` the first of them began to wait,
+    or was last seen at work; ``until`` the last of them gave up, or ended without; ``ended`` the last of their processes ended.
+    ``is_calculated``: no line holds ``since``; it is the time of a timeout less what the call ran.
     """
 
     ranks: Ranks

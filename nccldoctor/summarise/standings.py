@@ -7,7 +7,7 @@ data-parallel groups behind them. 512 ranks make four rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.align.descriptions import op_of
@@ -20,9 +20,13 @@ from nccldoctor.model import CauseClass, Finding, Link, Role
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
+from nccldoctor.words.lists import or_list
 
 ROWS = 24
-"""Rows at most; with more, ranks that differ in their end, then those that differ in their call, share a row."""
+"""Rows at most; with more, ranks that differ in their stack, then those that differ in their call, share a row."""
+
+ENDS = 2
+"""Ends of a row that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +84,18 @@ def _links(finding: Finding) -> tuple[Link, ...]:
 
 
 def _by_all(one: _RankStanding) -> object:
+    """Culprits stand alone, ranks in the same call together.
+
+    A stack tells apart ranks of which no call is known, an end those that wait for nobody.
+    """
     alone = one.rank if one.involvement is Involvement.CULPRIT else None
+    is_waiting = one.involvement in _WAITS
     return (
         one.involvement,
         one.distance,
         one.kind,
-        one.end,
-        one.frame if one.involvement is not Involvement.BLOCKED else "",
+        "" if is_waiting else one.end,
+        "" if is_waiting and one.kind is not None else one.frame,
         alone,
     )
 
@@ -188,12 +197,19 @@ def _end(facts: Facts, rank: int) -> str:
     return known.signal or f"exit code {known.exitcode}"
 
 
+def _ends(ends: Sequence[str]) -> str:
+    """``SIGTERM``, ``SIGABRT or SIGTERM``; "" where no end is known, or several and one unknown."""
+    kinds = sorted(set(ends))
+    if "" in kinds:
+        return ""
+    return or_list(kinds) if len(kinds) <= ENDS else f"{len(kinds)} different ends"
+
+
 def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
     ranks = Ranks(one.rank for one in members)
     calls = {one.call.key: one.call for one in members if one.call is not None}
     frames = {one.frame for one in members}
     function, _, place = (frames.pop() if len(frames) == 1 else "").partition(" (")
-    ends = {one.end for one in members}
     host = facts.case.rank_host
     recorded = _known_times(_since(facts, one) for one in members)
     since = recorded or _known_times(_calculated_since(facts, one) for one in members)
@@ -205,7 +221,7 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         waits_for=(Ranks(r for call in calls.values() for r in call.blockers) or _needs(members)) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
-        end=ends.pop() if len(ends) == 1 else "",
+        end=_ends([one.end for one in members]),
         distance=min((one.distance for one in members if one.distance is not None), default=None),
         since=min(since, default=None),
         until=max(_known_times(_until(facts, rank) for rank in ranks), default=None),

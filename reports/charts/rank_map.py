@@ -120,7 +120,7 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
 
 
 def _legend(standings: Sequence[Standing]) -> tuple[tuple[Involvement, str], ...]:
-    """One entry for each colour, with the one or two calls that most of its ranks wait in."""
+    """One entry for each colour, with the call that most of its ranks wait in."""
     of_part: dict[Involvement, list[Standing]] = defaultdict(list)
     for standing in standings:
         of_part[standing.involvement].append(standing)
@@ -132,9 +132,9 @@ def _legend_text(members: Sequence[Standing]) -> str:
     counts: dict[str, int] = defaultdict(int)
     for standing in members:
         counts[standing_titles.place_title(standing)] += len(standing.ranks)
-    most = sorted(counts, key=lambda place: -counts[place])
-    more = f" and {numbers.plural(len(most) - 2, 'other place')}" if len(most) > 2 else ""
-    return f"{standing_titles.ranks_title(ranks)}: {', '.join(most[:2])}{more}"
+    most = max(counts, key=lambda place: counts[place])
+    more = f" and {numbers.plural(len(counts) - 1, 'other place')}" if len(counts) > 1 else ""
+    return f"{standing_titles.ranks_title(ranks)}: {most}{more}"
 
 
 def _worst(ranks: tuple[int, ...], parts: dict[int, Involvement]) -> Involvement:

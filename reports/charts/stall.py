@@ -162,7 +162,8 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     call = diagnosis.verdict.stalled
     ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
     scale = _Scale(start, end, zero, call.since if call is not None else None, ahead)
-    bars = tuple(_bar(standing, number, scale, zero, last) for number, standing in enumerate(rows))
+    blamed = diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    bars = tuple(_bar(standing, number, scale, last, blamed) for number, standing in enumerate(rows))
     first = min(waiting, key=lambda s: s.since or 0.0)
     return StallPicture(
         bars,
@@ -201,13 +202,13 @@ def _subtitle(first: Standing, found: Timeline | None, scale: _Scale) -> str:
     return f"{entered}{worked_out}." + (f" Times are UTC; these logs print UTC{hours}." if is_moved else "")
 
 
-def _bar(standing: Standing, number: int, scale: _Scale, zero: float, last: float) -> Bar:
+def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ranks) -> Bar:
     is_waiting = standing.involvement in (Involvement.WAITING, Involvement.BLOCKED)
-    since = max(standing.since, zero) if is_waiting and standing.since is not None else zero
+    since = max(standing.since, scale.zero) if is_waiting and standing.since is not None else scale.zero
     until = max(standing.until if standing.until is not None else last, since)
     x = scale.x(since)
     width = max(scale.x(until) - x, 3.0)
-    text = fitting(_bar_text(standing, until - since), SMALL, WIDTH - RIGHT - x - 24)
+    text = fitting(_bar_text(standing, until - since, blamed), SMALL, WIDTH - RIGHT - x - 24)
     return Bar(
         label=standing_titles.ranks_title(standing.ranks),
         detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
@@ -223,14 +224,18 @@ def _bar(standing: Standing, number: int, scale: _Scale, zero: float, last: floa
     )
 
 
-def _bar_text(standing: Standing, seconds: float) -> str:
-    """``TP 1 · ALLREDUCE #9, 11.6 s, needs rank 1``: what the ranks were in, how long, and for whom."""
+def _bar_text(standing: Standing, seconds: float, blamed: Ranks) -> str:
+    """``DP 9 · ALLREDUCE #9, 11.6 s, needs rank 0``: what the ranks were in, how long, and for whom.
+
+    That they need the ranks at fault is what their colour says.
+    """
     place = standing_titles.place_title(standing)
     if standing.call is None and not standing.frame and standing.end and standing.involvement is Involvement.CULPRIT:
         return f"{place}, then {standing.end}"
     if standing.involvement not in (Involvement.WAITING, Involvement.BLOCKED):
         return place
-    needs = f", needs {standing_titles.ranks_title(standing.waits_for)}" if standing.waits_for else ""
+    is_told = standing.waits_for in (Ranks(), blamed)
+    needs = "" if is_told else f", needs {standing_titles.ranks_title(standing.waits_for)}"
     return f"{place}, {times.duration(seconds * 1e3)}{needs}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RankState
@@ -134,9 +133,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Tool, catalogue and input; nothing that differs between two runs on the same input."""
-    kinds = Counter(source.kind.value for source in diagnosis.sources)
     total = numbers.size(sum(source.size for source in diagnosis.sources))
-    read = f"read {numbers.plural(len(diagnosis.sources), 'file')}, {total}"
-    detail = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-    parts = [f"nccldoctor {__version__}", f"catalogue: {line(diagnosis.catalogue, 60)}" if diagnosis.catalogue else ""]
-    return tuple(part for part in (*parts, read + (f" ({detail})" if detail else "")) if part)
+    read = f"{numbers.plural(len(diagnosis.sources), 'file')}, {total}"
+    parts = (f"nccldoctor {__version__}", line(diagnosis.catalogue, 60), read)
+    return tuple(part for part in parts if part)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
 from nccldoctor.model.figures import NEVER
+from nccldoctor.reports.page import tables
 from nccldoctor.reports.page.facts import Fact
 from nccldoctor.reports.parts import wording
 from nccldoctor.words import names, numbers, times
@@ -62,7 +63,9 @@ def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
         rows.append(
             Check("Late ranks", True, f"under {times.duration(late)}" if late < 5 else times.duration(late), proof, "")
         )
-    rows += [_looked_for(item) for item in diagnosis.ruled_out]
+    rows += [_absent(item) for item in diagnosis.ruled_out if item.met is False]
+    unchecked = tables.ruled_out([item for item in diagnosis.ruled_out if item.met is not False])
+    rows += [Check(capitalized(row.name), False, "not checked", line(row.says, 160), "") for row in unchecked]
     return tuple(rows[:ROWS])
 
 
@@ -81,16 +84,14 @@ def _progress(diagnosis: Diagnosis) -> Check:
         "Job finished, or still running",
         True,
         result,
-        f"{capitalized(line(first.says, 160))}{more}",
+        f"{capitalized(line(first.says, 160).rstrip('.'))}{more}",
         line(str(first.where or ""), 120),
     )
 
 
-def _looked_for(item: Condition) -> Check:
-    """A cause of hangs that the input rules out, or that it lacks the files to check."""
-    done = item.met is False
-    result = "none" if done else "not checked"
-    return Check(capitalized(line(item.text, 60)), done, result, line(item.says, 160), line(item.where or "", 120))
+def _absent(item: Condition) -> Check:
+    """A cause of hangs that the input rules out."""
+    return Check(capitalized(line(item.text, 60)), True, "none", line(item.says, 160), line(item.where or "", 120))
 
 
 def _latest(diagnosis: Diagnosis) -> float | None:

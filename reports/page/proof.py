@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Place
@@ -78,9 +79,10 @@ def _command(place: Place) -> str:
     return line(f"nccldoctor inspect {shlex.quote(place.path)} --entry {place.entry}", 240)
 
 
-def call_cell(cell: CallCell) -> str:
-    """``ALLREDUCE [64] Float, completed, train.py:55``: every field that may differ."""
-    parts = [f"{names.op_name(cell.op)} {cell.sizes} {cell.dtype}".strip(), cell.state, cell.site]
+def call_cell(cell: CallCell, differs: Collection[str]) -> str:
+    """``ALLREDUCE [64] Float, completed, train.py:55``: every field that may differ; an equal call without its line."""
+    site = cell.site if differs else ""
+    parts = [f"{names.op_name(cell.op)} {cell.sizes} {cell.dtype}".strip(), cell.state, site]
     return line(", ".join(part for part in parts if part), 200)
 
 

@@ -269,7 +269,7 @@ def test_the_bars_of_a_stall_begin_at_the_first_arrival() -> None:
     assert min(bar.x for bar in drawing.bars) == pytest.approx(170)
     assert drawing.ticks[0].label == "0"
     assert drawing.bars[0].label == "rank 5"
-    assert drawing.bars[1].text.endswith(", 10 min 02 s, needs rank 5")
+    assert drawing.bars[1].text.endswith(", 10 min 02 s")
 
 
 def test_a_stall_without_times_is_not_drawn() -> None:
