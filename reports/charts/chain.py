@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.standings import Standing
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.reports.parts.tones import Tone, tone_of, worst
 from nccldoctor.words import names, numbers
 from nccldoctor.words.sentences import capitalized
 
@@ -32,11 +33,11 @@ SMALL = 10.5
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box; ``involvement`` is its colour, ``key`` the ranks as text for the search."""
+    """One box with its colour; ``key`` holds the ranks as text for the search."""
 
     x: int
     y: int
-    involvement: Involvement
+    tone: Tone
     title: str
     details: tuple[str, ...]
     key: str
@@ -51,7 +52,7 @@ class Arrow:
 
     path: str
     head: str
-    involvement: Involvement
+    tone: Tone
     is_recorded: bool
 
 
@@ -74,7 +75,7 @@ class _Node:
 
     ranks: Ranks
     waits_for: Ranks
-    involvement: Involvement
+    tone: Tone
     column: int
     details: tuple[str, ...]
 
@@ -112,7 +113,7 @@ def chain_picture(standings: Sequence[Standing]) -> ChainPicture | None:
 
 def _node_of(standing: Standing) -> _Node:
     column = min(standing.distance or 0, COLUMNS - 1)
-    return _Node(standing.ranks, standing.waits_for, standing.involvement, column, _details(standing))
+    return _Node(standing.ranks, standing.waits_for, tone_of(standing), column, _details(standing))
 
 
 def _details(standing: Standing) -> tuple[str, ...]:
@@ -135,9 +136,9 @@ def _few_boxes(nodes: list[_Node]) -> list[_Node]:
         last, before = max(columns.values(), key=lambda c: (len(c), c[0].column))[:-3:-1]
         same = before.details == last.details
         calls = before.details if same else (_common(before.details, last.details),)
-        involvement = min(before.involvement, last.involvement, key=list(Involvement).index)
+        tone = worst([before.tone, last.tone])
         ranks = before.ranks | last.ranks
-        merged = _Node(ranks, (before.waits_for | last.waits_for) - ranks, involvement, before.column, calls)
+        merged = _Node(ranks, (before.waits_for | last.waits_for) - ranks, tone, before.column, calls)
         nodes = [merged if node is before else node for node in nodes if node is not last]
     return nodes
 
@@ -150,7 +151,7 @@ def _box_of(node: _Node, x: int, y: int, room: int) -> Box:
     title = standing_titles.ranks_title(node.ranks)
     title = title if width_of(title, 13) <= room else numbers.plural(len(node.ranks), "rank")
     details = tuple(_cut(detail, room) for detail in node.details)
-    return Box(x, y, node.involvement, title, details, str(node.ranks))
+    return Box(x, y, node.tone, title, details, str(node.ranks))
 
 
 def _cut(detail: str, room: int) -> str:
@@ -172,12 +173,12 @@ def _arrow(here: Box, node: _Node, there: Box, other: _Node, width: int, height:
         tip = there.y + height - 8
         path = f"M{here.x + width} {y}H{turn}V{tip}H{there.x - 7}"
         head = f"{there.x - 1},{tip} {there.x - 8},{tip - 4} {there.x - 8},{tip + 4}"
-        return Arrow(path, head, node.involvement, is_recorded)
+        return Arrow(path, head, node.tone, is_recorded)
     y, target, tip = here.y + height // 2, there.y + height // 2, there.x + width
     middle = tip + ACROSS // 2
     path = f"M{here.x} {y}H{middle}V{target}H{tip + 7}" if y != target else f"M{here.x} {y}H{tip + 7}"
     head = f"{tip + 1},{target} {tip + 8},{target - 4} {tip + 8},{target + 4}"
-    return Arrow(path, head, node.involvement, is_recorded)
+    return Arrow(path, head, node.tone, is_recorded)
 
 
 def _waits_in_words(standings: Sequence[Standing]) -> str:

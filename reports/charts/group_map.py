@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Diagnosis, Group
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Involvement
-from nccldoctor.reports.charts.rank_map import FEWEST, MOST_CELLS, Cell, Label
+from nccldoctor.reports.charts.rank_map import FEWEST, MOST_CELLS, Cell, Label, tones_of_ranks
+from nccldoctor.reports.parts.tones import Tone, worst
 from nccldoctor.words import names
 
 LEFT, TOP, WIDTH = 72, 24, 1096
@@ -53,17 +53,17 @@ def group_map(diagnosis: Diagnosis) -> GroupMap | None:
     per_band = max(min(replicas, int((WIDTH - LEFT) // (across * NARROWEST + GAP))), 1)
     size = min(((WIDTH - LEFT) / per_band - GAP) / across, WIDEST)
     band_height = TOP + stages * ROW + 6
-    parts = {rank: s.involvement for s in diagnosis.standings for rank in s.ranks}
+    tones = tones_of_ranks(diagnosis.standings)
     members: dict[_Place, list[int]] = {}
     for rank, place in places.items():
         members.setdefault(place if across > 1 else _Place(place.stage, place.replica, 0), []).append(rank)
     cells, blamed = [], set()
     for place, ranks in sorted(members.items(), key=lambda item: min(item[1])):
         band, column = divmod(place.replica, per_band)
-        part = min((parts.get(rank, Involvement.UNKNOWN) for rank in ranks), key=list(Involvement).index)
+        tone = worst([tones.get(rank, Tone.UNKNOWN) for rank in ranks])
         x = LEFT + column * (size * across + GAP) + place.tensor * size
-        cells.append(Cell(x, band * band_height + TOP + place.stage * ROW, part, str(Ranks(ranks))))
-        if part in (Involvement.CULPRIT, Involvement.SUSPECT):
+        cells.append(Cell(x, band * band_height + TOP + place.stage * ROW, tone, str(Ranks(ranks))))
+        if tone.is_blamed:
             blamed.add((place.stage, place.replica))
     bands = -(-replicas // per_band)
     labels = _stage_and_replica_labels(stages, replicas, per_band, size * across + GAP, band_height, blamed)

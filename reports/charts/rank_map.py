@@ -1,4 +1,4 @@
-"""A map of a large job: a cell for each rank and a column for each host, coloured by involvement."""
+"""A map of a large job: a cell for each rank and a column for each host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TypeVar
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.standings import Standing
+from nccldoctor.reports.charts.text_width import width_of
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.reports.parts.tones import Tone, tone_of, worst
 from nccldoctor.words import numbers
 from nccldoctor.words.sanitize import line
 
@@ -27,6 +29,9 @@ PER_BAND = 64
 MOST_CELLS = 2048
 """Ranks with a cell of their own; of a larger job a cell is a host, in the colour of its worst rank."""
 
+LETTERS = 11.0
+"""The height of a label."""
+
 LABELS = 8
 """Host names along a band."""
 
@@ -37,7 +42,7 @@ class Cell:
 
     x: float
     y: float
-    involvement: Involvement
+    tone: Tone
     ranks: str
 
 
@@ -57,7 +62,7 @@ class RankMap:
 
     cells: tuple[Cell, ...]
     labels: tuple[Label, ...]
-    legend: tuple[tuple[Involvement, str], ...]
+    legend: tuple[tuple[Tone, str], ...]
     size: float
     height: float
     title: str
@@ -95,7 +100,7 @@ def _runs(items: list[_T], size: int = 8) -> list[list[_T]]:
 
 
 def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, row_name: str) -> RankMap:
-    parts = {rank: s.involvement for s in standings for rank in s.ranks}
+    tones = tones_of_ranks(standings)
     across = min(len(columns), PER_BAND)
     size = max(min((WIDTH - LEFT) / across, LARGEST), SMALLEST)
     tallest = max(len(column.cells) for column in columns)
@@ -105,12 +110,12 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
     for number, column in enumerate(columns):
         band, place = divmod(number, PER_BAND)
         x, y = LEFT + place * size, band * band_height + TOP
-        found = [_worst(ranks, parts) for ranks in column.cells]
-        blamed = any(part in (Involvement.CULPRIT, Involvement.SUSPECT) for part in found)
+        found = [worst([tones.get(rank, Tone.UNKNOWN) for rank in ranks]) for ranks in column.cells]
+        blamed = any(tone.is_blamed for tone in found)
         if place % max(across // LABELS, 1) == 0 or blamed:
             labels.append(Label(x, y - 7, line(column.label, 24), blamed))
         shown = zip(column.cells, found, strict=True)
-        cells += [Cell(x, y + row * size, part, str(Ranks(ranks))) for row, (ranks, part) in enumerate(shown)]
+        cells += [Cell(x, y + row * size, tone, str(Ranks(ranks))) for row, (ranks, tone) in enumerate(shown)]
     if row_name:
         rows = range(0, tallest, max(tallest // 8, 1))
         labels += [Label(0, TOP + row * size + size * 0.8, f"{row_name}{row}", False) for row in rows]
@@ -119,12 +124,15 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
     return RankMap(tuple(cells), _without_overlaps(labels), legend, size, bands * band_height, title)
 
 
-def _legend(standings: Sequence[Standing]) -> tuple[tuple[Involvement, str], ...]:
+def _legend(standings: Sequence[Standing]) -> tuple[tuple[Tone, str], ...]:
     """One entry for each colour, with the call that most of its ranks wait in."""
-    of_part: dict[Involvement, list[Standing]] = defaultdict(list)
+    of_tone: dict[Tone, list[Standing]] = defaultdict(list)
     for standing in standings:
-        of_part[standing.involvement].append(standing)
-    return tuple((part, _legend_text(members)) for part, members in of_part.items())
+        of_tone[tone_of(standing)].append(standing)
+    return tuple(
+        (tone, _legend_text(members))
+        for tone, members in sorted(of_tone.items(), key=lambda item: list(Tone).index(item[0]))
+    )
 
 
 def _legend_text(members: Sequence[Standing]) -> str:
@@ -137,16 +145,20 @@ def _legend_text(members: Sequence[Standing]) -> str:
     return f"{standing_titles.ranks_title(ranks)}: {most}{more}"
 
 
-def _worst(ranks: tuple[int, ...], parts: dict[int, Involvement]) -> Involvement:
-    order = list(Involvement)
-    return min((parts.get(rank, Involvement.UNKNOWN) for rank in ranks), key=order.index)
+def tones_of_ranks(standings: Sequence[Standing]) -> dict[int, Tone]:
+    """The tone of each rank that stands in a row."""
+    return {rank: tone for s in standings for tone in (tone_of(s),) for rank in s.ranks}
 
 
 def _without_overlaps(labels: list[Label]) -> tuple[Label, ...]:
-    """The labels of culprits, and those that stand clear of them."""
-    blamed = [label for label in labels if label.is_culprit]
-    return tuple(
-        label
-        for label in labels
-        if label.is_culprit or not any(b.y == label.y and abs(b.x - label.x) < 90 for b in blamed)
-    )
+    """The labels that stand clear of each other; where two meet, that of a culprit stays, else the left one."""
+    kept: list[Label] = []
+    for label in sorted(labels, key=lambda label: (not label.is_culprit, label.y, label.x)):
+        if all(_is_clear(label, other) for other in kept):
+            kept.append(label)
+    return tuple(sorted(kept, key=lambda label: (label.y, label.x)))
+
+
+def _is_clear(one: Label, other: Label) -> bool:
+    left, right = sorted((one, other), key=lambda label: label.x)
+    return abs(one.y - other.y) >= LETTERS or left.x + width_of(left.text, LETTERS) + 6 <= right.x

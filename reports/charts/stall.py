@@ -14,8 +14,10 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark, Timeline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.steps import JobState
 from nccldoctor.reports.charts.text_width import fitting, width_of
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import numbers, times
 from nccldoctor.words.sanitize import line
 
@@ -41,11 +43,14 @@ FLAGS = {
 WORDED = ("trouble", "exit", "exception", "life")
 
 LEGEND = {
-    Involvement.CULPRIT: "at fault",
-    Involvement.SUSPECT: "suspect",
-    Involvement.WAITING: "waiting for it",
-    Involvement.BLOCKED: "waiting behind them",
+    Tone.CULPRIT: "at fault",
+    Tone.SUSPECT: "suspect",
+    Tone.WAITING: "waiting for it",
+    Tone.BLOCKED: "waiting behind them",
+    Tone.CROWD: "waiting crowd",
 }
+
+FIRES = "watchdog fires"
 
 CLOSEST = 14
 """Pixels between two lines: nearer flags share one."""
@@ -60,7 +65,7 @@ class Bar:
 
     label: str
     detail: str
-    involvement: Involvement
+    tone: Tone
     y: int
     x: float
     width: float
@@ -83,6 +88,15 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The rest of the timeout of a job that still hangs: from the last moment known until the watchdog fires."""
+
+    x: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """A mark of the axis."""
 
@@ -97,15 +111,16 @@ class StallPicture:
     bars: tuple[Bar, ...]
     flags: tuple[Flag, ...]
     ticks: tuple[Tick, ...]
+    left: TimeLeft | None
     height: int
     subtitle: str
     says: str
 
     @property
-    def legend(self) -> tuple[tuple[Involvement, str], ...]:
+    def legend(self) -> tuple[tuple[Tone, str], ...]:
         """What the colours mean, of those in the drawing."""
-        shown = {bar.involvement for bar in self.bars}
-        return tuple((part, text) for part, text in LEGEND.items() if part in shown)
+        shown = {bar.tone for bar in self.bars}
+        return tuple((tone, text) for tone, text in LEGEND.items() if tone in shown)
 
     @property
     def has_exits(self) -> bool:
@@ -150,29 +165,39 @@ def stall_picture(diagnosis: Diagnosis) -> StallPicture | None:
     if not waiting or not diagnosis.verdict.ranks <= Ranks(r for s in rows for r in s.ranks):
         return None
     zero = min(s.since for s in waiting if s.since is not None)
-    limit = _limit(diagnosis, zero)
     flags = list(diagnosis.timeline.flags) if diagnosis.timeline is not None else []
     known = [at for s in rows for at in (s.until, s.ended) if at is not None] + [mark.at for mark in flags]
-    last = max(known, default=zero)
-    is_over = any(s.until is not None for s in rows)
-    end = last if is_over or limit is None else max(last, limit)
-    start = min([zero, *(mark.at for mark in flags)])
+    seen, fires = _running(diagnosis, zero)
+    last = max([zero, *known, *(at for at in (seen,) if at is not None)])
     if last - zero < SHORTEST:
         return None
-    call = diagnosis.verdict.stalled
-    ahead = diagnosis.timeline.ahead if diagnosis.timeline is not None else 0.0
-    scale = _Scale(start, end, zero, call.since if call is not None else None, ahead)
+    scale, limit = _scale(diagnosis, rows, zero, last, fires)
     blamed = diagnosis.verdict.ranks or diagnosis.verdict.suspects
-    bars = tuple(_bar(standing, number, scale, last, blamed) for number, standing in enumerate(rows))
     first = min(waiting, key=lambda s: s.since or 0.0)
+    is_left = fires is not None and fires > last
     return StallPicture(
-        bars,
-        _flag_lines([*flags, *_limit_flag(flags, limit, end, scale)], scale),
+        tuple(_bar(standing, number, scale, last, blamed) for number, standing in enumerate(rows)),
+        _flag_lines([*flags, *_limit_flag(flags, limit, scale, is_running=is_left)], scale),
         _axis(scale),
+        _left(scale, last, fires, is_timed=seen == last) if fires is not None and is_left else None,
         TOP + len(rows) * ROW + 26,
         _subtitle(first, diagnosis.timeline, scale),
         _words(rows, zero),
     )
+
+
+def _scale(
+    diagnosis: Diagnosis, rows: Sequence[Standing], zero: float, last: float, fires: float | None
+) -> tuple[_Scale, float | None]:
+    """The scale of the drawing, and when the timeout runs out; an unfinished stall is drawn up to there."""
+    call, found = diagnosis.verdict.stalled, diagnosis.timeline
+    limit = zero + call.timeout_ms / 1e3 if call is not None and call.timeout_ms else None
+    limit = fires if fires is not None else limit
+    is_over = any(s.until is not None for s in rows)
+    end = last if is_over or limit is None else max(last, limit)
+    start = min([zero, *(mark.at for mark in (found.flags if found is not None else ()))])
+    ahead = found.ahead if found is not None else 0.0
+    return _Scale(start, end, zero, call.since if call is not None else None, ahead), limit
 
 
 def _drawn_rows(diagnosis: Diagnosis) -> list[Standing]:
@@ -180,16 +205,29 @@ def _drawn_rows(diagnosis: Diagnosis) -> list[Standing]:
     return [s for s in diagnosis.standings if s.distance is not None][:ROWS]
 
 
-def _limit(diagnosis: Diagnosis, zero: float) -> float | None:
-    call = diagnosis.verdict.stalled
-    return zero + call.timeout_ms / 1e3 if call is not None and call.timeout_ms else None
+def _running(diagnosis: Diagnosis, zero: float) -> tuple[float | None, float | None]:
+    """The newest look at a job that still hangs, and the end of its timeout, in seconds of the drawing."""
+    end, call = diagnosis.job_end, diagnosis.verdict.stalled
+    if end.state is not JobState.RUNNING or call is None or call.since is None:
+        return None, None
+    began = call.since
+    seen, fires = (None if at is None else zero + (at - began).total_seconds() for at in (end.seen, end.deadline))
+    return seen, fires
 
 
-def _limit_flag(flags: Sequence[Mark], limit: float | None, end: float, scale: _Scale) -> list[Mark]:
+def _left(scale: _Scale, last: float, fires: float, *, is_timed: bool) -> TimeLeft:
+    """The rest of the timeout; how long it is only where the last moment is a look at the job."""
+    x, width = scale.x(last), scale.x(fires) - scale.x(last)
+    text = f"{times.duration((fires - last) * 1e3)} left" if is_timed else ""
+    return TimeLeft(x, width, fitting(text, SMALL, width - 12))
+
+
+def _limit_flag(flags: Sequence[Mark], limit: float | None, scale: _Scale, *, is_running: bool) -> list[Mark]:
     """The timeout where no line holds it: drawn as far behind second 0 as it is long."""
-    if limit is None or limit > end or any(mark.kind == "timeout" for mark in flags):
+    if limit is None or limit > scale.end or any(mark.kind == "timeout" for mark in flags):
         return []
-    return [Mark("limit", limit, f"{times.duration((limit - scale.zero) * 1e3)} timeout")]
+    text = FIRES if is_running else f"{times.duration((limit - scale.zero) * 1e3)} timeout"
+    return [Mark("limit", limit, text)]
 
 
 def _subtitle(first: Standing, found: Timeline | None, scale: _Scale) -> str:
@@ -212,7 +250,7 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
     return Bar(
         label=standing_titles.ranks_title(standing.ranks),
         detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
-        involvement=standing.involvement,
+        tone=tone_of(standing),
         y=TOP + number * ROW,
         x=x,
         width=width,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
-from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import group_map, rank_map, stall
@@ -13,6 +13,7 @@ from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, 
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
+from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import names, numbers
 from nccldoctor.words.sanitize import line
 
@@ -32,7 +33,7 @@ class RankRow:
 
     ranks: str
     label: str
-    involvement: Involvement
+    tone: Tone
     hosts: str
     symbol: str
     state: str
@@ -183,17 +184,18 @@ def _fixes(diagnosis: Diagnosis, best: RemedyAdvice | None) -> tuple[str, ...]:
 
 
 _STATES = {
-    Involvement.CULPRIT: ("▲", "at fault"),
-    Involvement.SUSPECT: ("△", "suspect"),
-    Involvement.WAITING: ("◆", "waiting"),
-    Involvement.BLOCKED: ("●", "behind them"),
-    Involvement.UNINVOLVED: ("○", "not involved"),
-    Involvement.UNKNOWN: ("?", "unknown"),
+    Tone.CULPRIT: ("▲", "at fault"),
+    Tone.SUSPECT: ("△", "suspect"),
+    Tone.WAITING: ("◆", "waiting"),
+    Tone.BLOCKED: ("●", "behind them"),
+    Tone.CROWD: ("○", "waiting"),
+    Tone.UNINVOLVED: ("-", "not involved"),
+    Tone.UNKNOWN: ("?", "unknown"),
 }
 
 
 def _rank_row(standing: Standing) -> RankRow:
-    symbol, state = _STATES[standing.involvement]
+    symbol, state = _STATES[tone_of(standing)]
     place = (
         standing_titles.place_title(standing)
         if standing.call or standing.frame or standing.distance is not None
@@ -205,7 +207,7 @@ def _rank_row(standing: Standing) -> RankRow:
     return RankRow(
         ranks=str(standing.ranks),
         label=names.few(standing.ranks, 6),
-        involvement=standing.involvement,
+        tone=tone_of(standing),
         hosts=hosts if len(standing.hosts) <= 2 else f"{len(standing.hosts)} hosts",
         symbol=symbol,
         state=state,

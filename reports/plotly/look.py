@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nccldoctor.model.standings import Involvement
+from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.words.sanitize import line
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-HATCHES = {Involvement.WAITING: "/", Involvement.BLOCKED: "\\", Involvement.SUSPECT: "x"}
-"""The hatch of an involvement: colour alone shows nothing to some readers."""
+HATCHES = {Tone.WAITING: "/", Tone.BLOCKED: "\\", Tone.CROWD: "-", Tone.SUSPECT: "x"}
+"""The hatch of a tone: colour alone shows nothing to some readers."""
 
-SYMBOLS = {Involvement.CULPRIT: "star-square", Involvement.SUSPECT: "square-x", Involvement.BLOCKED: "diamond"}
-"""The symbol of a rank by its involvement; of all others a square."""
+SYMBOLS = {Tone.CULPRIT: "star-square", Tone.SUSPECT: "square-x", Tone.BLOCKED: "diamond"}
+"""The symbol of a rank by its tone; of all others a square."""
 
 HEADROOM, ROW = 130, 26
 """Pixels of title, axis and legend together, and of one row."""
@@ -41,14 +41,14 @@ class Look:
     done: str
     late: tuple[str, ...]
 
-    def fill(self, part: Involvement) -> str:
-        """The colour of an involvement."""
+    def fill(self, tone: Tone) -> str:
+        """The colour of a tone."""
         return {
-            Involvement.CULPRIT: self.culprit,
-            Involvement.SUSPECT: self.culprit,
-            Involvement.WAITING: self.waiting,
-            Involvement.BLOCKED: self.blocked,
-        }.get(part, self.done)
+            Tone.CULPRIT: self.culprit,
+            Tone.SUSPECT: self.culprit,
+            Tone.WAITING: self.waiting,
+            Tone.BLOCKED: self.blocked,
+        }.get(tone, self.done)
 
 
 LIGHT = Look(
@@ -79,9 +79,9 @@ DARK = Look(
 )
 
 
-def hatch(part: Involvement, look: Look) -> dict[str, object]:
+def hatch(tone: Tone, look: Look) -> dict[str, object]:
     """The pattern of a bar: lines in the colour of the ground over its own."""
-    return {"shape": HATCHES.get(part, ""), "fillmode": "overlay", "fgcolor": look.ground, "fgopacity": 0.7, "size": 8}
+    return {"shape": HATCHES.get(tone, ""), "fillmode": "overlay", "fgcolor": look.ground, "fgopacity": 0.7, "size": 8}
 
 
 def safe(text: str) -> str:

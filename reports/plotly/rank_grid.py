@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.model.standings import Involvement
 from nccldoctor.reports.charts import rank_map
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.words import names
 
@@ -29,24 +29,24 @@ def grid_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
     doing = {rank: s for s in diagnosis.standings for rank in s.ranks}
     hosts = {state.rank: state.host or "" for state in diagnosis.ranks}
     figure = go.Figure()
-    for part in Involvement:
-        cells = [cell for cell in drawn.cells if cell.involvement is part]
+    for tone in Tone:
+        cells = [cell for cell in drawn.cells if cell.tone is tone]
         if not cells:
             continue
         members = [Ranks.parse(cell.ranks) for cell in cells]
         firsts = [next(iter(ranks), -1) for ranks in members]
         said = [standing_titles.place_title(doing[r]) if r in doing else "" for r in firsts]
-        marker = {"symbol": looks.SYMBOLS.get(part, "square"), "size": max(drawn.size - 2, 2), "color": look.fill(part)}
+        marker = {"symbol": looks.SYMBOLS.get(tone, "square"), "size": max(drawn.size - 2, 2), "color": look.fill(tone)}
         figure.add_trace(
             go.Scatter(
                 mode="markers",
-                name=part.value,
+                name=tone.value,
                 x=[cell.x + drawn.size / 2 for cell in cells],
                 y=[cell.y + drawn.size / 2 for cell in cells],
                 marker=marker,
                 customdata=[cell.ranks for cell in cells],
                 hovertext=[
-                    looks.hover(names.ranks_phrase(ranks), hosts.get(first, ""), part.value, says)
+                    looks.hover(names.ranks_phrase(ranks), hosts.get(first, ""), tone.value, says)
                     for ranks, first, says in zip(members, firsts, said, strict=True)
                 ],
                 hoverinfo="text",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import Mark
-from nccldoctor.model.standings import Involvement, Standing
+from nccldoctor.model.standings import Standing
 from nccldoctor.reports.parts import standing_titles
+from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.reports.plotly import look as looks
 from nccldoctor.words import names, times
 
@@ -43,10 +44,10 @@ def timeline_figure(diagnosis: Diagnosis, look: looks.Look, ranks: Collection[in
         return looks.empty(TITLE, "no times after the stall began", look)
     end = max([*ended, *(mark.at for _, mark in marks)])
     figure = go.Figure()
-    for part in Involvement:
-        bars = [s for s in rows if s.involvement is part]
+    for tone in Tone:
+        bars = [s for s in rows if tone_of(s) is tone]
         if bars:
-            figure.add_trace(_bars(bars, part, min(begun), end, look))
+            figure.add_trace(_bars(bars, tone, min(begun), end, look))
     for kind, (name, symbol) in MARKS.items():
         if found := [(row, mark) for row, mark in marks if mark.kind == kind]:
             figure.add_trace(_symbols(found, name, symbol, look))
@@ -72,17 +73,17 @@ def _events_since(diagnosis: Diagnosis, rows: Sequence[Standing], start: float) 
     ]
 
 
-def _bars(rows: Sequence[Standing], part: Involvement, start: float, end: float, look: looks.Look) -> go.Bar:
+def _bars(rows: Sequence[Standing], tone: Tone, start: float, end: float, look: looks.Look) -> go.Bar:
     import plotly.graph_objects as go
 
     spans = [(max(s.since or start, start), s.until if s.until is not None else end) for s in rows]
     return go.Bar(
         orientation="h",
-        name=part.value,
+        name=tone.value,
         y=[standing_titles.ranks_title(s.ranks) for s in rows],
         x=[max(until - since, 0.0) * 1000 for since, until in spans],
         base=[_moment(since) for since, _ in spans],
-        marker={"color": look.fill(part), "pattern": looks.hatch(part, look)},
+        marker={"color": look.fill(tone), "pattern": looks.hatch(tone, look)},
         customdata=[str(s.ranks) for s in rows],
         hovertext=[_told(s, until - since) for s, (since, until) in zip(rows, spans, strict=True)],
         hoverinfo="text",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.standings import Involvement
 from nccldoctor.reports.charts import chain
 from nccldoctor.reports.charts.text_width import fitting
+from nccldoctor.reports.parts.tones import Tone
 from nccldoctor.reports.plotly import look as looks
 
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ def wait_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
         return looks.empty(TITLE, "no rank waits for a named rank", look)
     figure = go.Figure()
     for arrow in picture.arrows:
-        stroke = {"color": look.fill(arrow.involvement), "width": 1.5, "dash": "solid" if arrow.is_recorded else "dot"}
+        stroke = {"color": look.fill(arrow.tone), "width": 1.5, "dash": "solid" if arrow.is_recorded else "dot"}
         figure.add_shape(type="path", path=_spaced(arrow.path), layer="below", line=stroke)
         points = [point.replace(",", " ") for point in arrow.head.split()]
         head = f"M {' L '.join(points)} Z"
         figure.add_shape(type="path", path=head, layer="below", fillcolor=stroke["color"], line={"width": 0})
     for box in picture.boxes:
-        fill = look.culprit_ground if box.involvement is Involvement.CULPRIT else look.ground
+        fill = look.culprit_ground if box.tone is Tone.CULPRIT else look.ground
         corners = {"x0": box.x, "x1": box.x + picture.box_width, "y0": box.y, "y1": box.y + picture.box_height}
-        stroke = {"color": look.fill(box.involvement), "width": 1.5}
+        stroke = {"color": look.fill(box.tone), "width": 1.5}
         figure.add_shape(type="rect", **corners, layer="below", fillcolor=fill, line=stroke)
     figure.add_trace(
         go.Scatter(
@@ -44,7 +44,7 @@ def wait_figure(diagnosis: Diagnosis, look: looks.Look) -> go.Figure:
             text=[_label(box, picture.box_width - 18) for box in picture.boxes],
             textfont={"size": 11},
             customdata=[box.key for box in picture.boxes],
-            hovertext=[looks.hover(box.title, box.involvement.value, *box.details) for box in picture.boxes],
+            hovertext=[looks.hover(box.title, box.tone.value, *box.details) for box in picture.boxes],
             hoverinfo="text",
             showlegend=False,
         )

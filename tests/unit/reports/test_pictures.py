@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from builders import fixtures_diagnoses
@@ -22,6 +24,7 @@ from nccldoctor.model.figures import (
 )
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
+from nccldoctor.model.steps import JobEnd, JobState
 from nccldoctor.reports import html
 from nccldoctor.reports.charts.chain import BOXES, ChainPicture, chain_picture
 from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
@@ -29,8 +32,10 @@ from nccldoctor.reports.charts.group_map import group_map
 from nccldoctor.reports.charts.link import LinkPicture, link_picture
 from nccldoctor.reports.charts.rank_map import rank_map
 from nccldoctor.reports.charts.stall import stall_picture
+from nccldoctor.reports.charts.text_width import width_of
 from nccldoctor.reports.page import view
 from nccldoctor.reports.page.first_picture import FieldTable, FirstPicture, SnapshotTable, first_picture
+from nccldoctor.reports.parts.tones import CROWD, Tone, tone_of
 
 MISMATCHES = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH)
 
@@ -272,6 +277,55 @@ def test_the_bars_of_a_stall_begin_at_the_first_arrival() -> None:
     assert drawing.bars[1].text.endswith(", 10 min 02 s")
 
 
+def still_hanging() -> Diagnosis:
+    """Rank 5 lags, nobody has given up, and the last look was 4 minutes into a timeout of 10."""
+    base = fixtures_diagnoses.lagging()
+    began = base.verdict.stalled.since if base.verdict.stalled is not None else None
+    assert began is not None
+    verdict = replace(base.verdict, stalled=replace(base.verdict.stalled, until=None))
+    end = JobEnd(JobState.RUNNING, None, began + timedelta(minutes=4), began + timedelta(minutes=10))
+    rows = tuple(replace(s, until=None, ended=None, end="") for s in base.standings)
+    return replace(base, findings=(verdict,), job_end=end, standings=rows, timeline=None)
+
+
+def test_a_job_that_still_hangs_shows_the_time_left_and_when_the_watchdog_fires() -> None:
+    drawing = stall_picture(still_hanging())
+
+    assert drawing is not None
+    assert drawing.left is not None
+    assert drawing.left.text == "6 min left"
+    assert drawing.left.width == pytest.approx(0.6 * (1096 - 170 - 18))
+    assert drawing.left.x == pytest.approx(drawing.bars[0].x + drawing.bars[0].width)
+    assert [(flag.label, flag.clock) for flag in drawing.flags] == [("watchdog fires", "03:35:02")]
+
+
+def test_without_a_timeout_or_with_an_end_no_time_is_left() -> None:
+    hanging = still_hanging()
+    unlimited = replace(hanging, job_end=replace(hanging.job_end, deadline=None))
+
+    for diagnosis in (unlimited, fixtures_diagnoses.lagging()):
+        drawing = stall_picture(diagnosis)
+        assert drawing is not None
+        assert drawing.left is None
+
+
+def test_many_ranks_that_wait_alike_are_a_grey_crowd_and_few_are_not() -> None:
+    waits = fixtures_diagnoses.large(512).standings[1]
+
+    assert tone_of(waits) is Tone.CROWD
+    assert tone_of(replace(waits, ranks=Ranks(range(CROWD - 1)))) is Tone.WAITING
+    assert tone_of(replace(waits, involvement=Involvement.CULPRIT)) is Tone.CULPRIT
+
+
+def test_labels_of_a_map_never_meet_and_that_of_a_culprit_stays() -> None:
+    drawing = rank_map(fixtures_diagnoses.large(4096))
+
+    assert drawing is not None
+    row = sorted((label for label in drawing.labels if label.text.startswith("node")), key=lambda label: label.x)
+    assert all(a.x + width_of(a.text, 11) < b.x for a, b in pairwise(row))
+    assert row[0].is_culprit
+
+
 def test_a_stall_without_times_is_not_drawn() -> None:
     base = fixtures_diagnoses.lagging()
     untimed = replace(base, standings=tuple(replace(s, since=None, until=None) for s in base.standings))
@@ -284,7 +338,7 @@ def test_one_culprit_of_thousands_has_its_cell() -> None:
     drawing = rank_map(fixtures_diagnoses.large(1024))
 
     assert drawing is not None
-    blamed = [cell.ranks for cell in drawing.cells if cell.involvement is Involvement.CULPRIT]
+    blamed = [cell.ranks for cell in drawing.cells if cell.tone is Tone.CULPRIT]
     assert blamed == [str(rank) for rank in range(7, 1024, 100)]
     assert len(drawing.cells) == 1024
 
@@ -294,7 +348,7 @@ def test_in_a_very_large_job_a_cell_is_a_host_and_takes_its_worst_rank() -> None
 
     assert drawing is not None
     assert len(drawing.cells) == 2048
-    assert sum(cell.involvement is Involvement.CULPRIT for cell in drawing.cells) == 164
+    assert sum(cell.tone is Tone.CULPRIT for cell in drawing.cells) == 164
 
 
 def test_a_small_job_needs_no_map() -> None:
@@ -340,7 +394,7 @@ def test_a_layout_of_thousands_has_a_cell_for_each_tensor_group() -> None:
 
     assert drawing is not None
     assert len(drawing.cells) == 512
-    blamed = {r for c in drawing.cells if c.involvement is Involvement.CULPRIT for r in Ranks.parse(c.ranks)}
+    blamed = {r for c in drawing.cells if c.tone is Tone.CULPRIT for r in Ranks.parse(c.ranks)}
     assert set(range(7, 4096, 100)) <= blamed
 
 
