@@ -16,13 +16,10 @@ import numpy.typing as npt
 
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Diagnosis
-from nccldoctor.model.recorded_calls import Frame, Shape
+from nccldoctor.model.recorded_calls import STATES, Frame, Shape
 
 if TYPE_CHECKING:
     import pandas as pd
-
-STATES = ("scheduled", "started", "completed", "unknown")
-"""Names of ``Calls.state``, by code."""
 
 _LIBRARY = ("/torch/", "site-packages/", "dist-packages/", "/lib/python", "<frozen", "<string>")
 

@@ -17,19 +17,23 @@ from nccldoctor.align.wait_graph import StuckCall
 from nccldoctor.events import CallTimeout, WorkStatus
 from nccldoctor.model import Stalled
 from nccldoctor.model.operations import op_type
+from nccldoctor.model.recorded_calls import COMPLETED, STATES, Calls
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import call_title, group_phrase
 from nccldoctor.words.numbers import plural
-
-STATES = ("scheduled", "started", "completed")
-"""The states of a recorded call, by the number in its column."""
 
 MOST_ASKED = 64
 """Members of a call whose lines are searched for when they gave up."""
 
 LATE = 840.0
 """Seconds after the limit within which a job is taken down; time zones differ by more."""
+
+
+def recorded_state(calls: Calls, row: int) -> str:
+    """The state of a call as its dump has it: ``completed``, or ``scheduled, retired`` where only that tells its end."""
+    is_retired = calls.retired[row] and calls.state[row] != COMPLETED
+    return STATES[int(calls.state[row])] + (", retired" if is_retired else "")
 
 
 def entry_text(facts: Facts, row: int) -> str:

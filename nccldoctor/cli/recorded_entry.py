@@ -12,14 +12,11 @@ import numpy as np
 from nccldoctor.identify.case import Case
 from nccldoctor.model import SourceKind
 from nccldoctor.model.errors import InputError
-from nccldoctor.model.recorded_calls import UNSET
+from nccldoctor.model.recorded_calls import STATES, UNSET
 from nccldoctor.reports import json_document
 from nccldoctor.words import numbers
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sanitize import text as clean
-
-STATES = ("scheduled", "started", "completed", "unknown")
-"""The states of a recorded call, by the number in its column."""
 
 
 @dataclass(frozen=True, slots=True)

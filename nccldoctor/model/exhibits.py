@@ -45,7 +45,10 @@ class QuotedLines:
 
 @dataclass(frozen=True, slots=True)
 class CallCell:
-    """A recorded call as one cell: the fields that may differ between ranks, and the place of its entry."""
+    """A recorded call as one cell: the fields that may differ between ranks, and the place of its entry.
+
+    ``state`` is in the words of the dump. ``is_done`` tells what it means: the call ended.
+    """
 
     op: str
     sizes: str
@@ -53,6 +56,7 @@ class CallCell:
     state: str
     site: str
     where: Place
+    is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ import numpy.typing as npt
 SCHEDULED, STARTED, COMPLETED, UNKNOWN_STATE = 0, 1, 2, 3
 """Values of ``Calls.state``; the last one stands for a name that no release of PyTorch writes."""
 
+STATES = ("scheduled", "started", "completed", "unknown")
+"""The states of a recorded call, by the number in its column."""
+
 UNSET = -1
 """The value of integer columns where the entry has no such field."""
 

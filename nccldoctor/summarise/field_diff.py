@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from nccldoctor.align.call_sequences import call_site
-from nccldoctor.align.descriptions import STATES
+from nccldoctor.align.descriptions import recorded_state
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CallTimeout
 from nccldoctor.model import CauseClass, Finding
@@ -89,7 +89,7 @@ def _entry_fields(facts: Facts, row: int) -> Iterator[tuple[str, str]]:
     yield "input sizes", _shapes(inputs)
     yield "output sizes", _shapes(outputs)
     yield "called at", call_site(words.stacks[calls.stack[row]])
-    yield "state", STATES[2] if facts.progress.completed[row] else STATES[int(calls.state[row])]
+    yield "state", recorded_state(calls, row)
     if calls.created_ns[row] > 0:
         at = datetime.fromtimestamp(int(calls.created_ns[row]) / 1e9, UTC)
         yield "created", at.strftime("%H:%M:%S.") + f"{at.microsecond // 1000:03d} UTC"

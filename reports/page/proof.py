@@ -18,12 +18,13 @@ COMMANDS = 4
 class ProofStep:
     """An exhibit: its claim, where it is from, and the commands that print its entries again.
 
-    ``alike`` names further ranks of which the same is on record.
+    ``alike`` names further ranks of which the same is on record; ``note`` says what a word of the dumps means.
     """
 
     id: str
     claim: str
     alike: str
+    note: str
     source: str
     label: str
     again: tuple[str, ...]
@@ -31,8 +32,8 @@ class ProofStep:
 
     @property
     def is_of_peer(self) -> bool:
-        """True where it shows what a peer did, and nothing of the culprit."""
-        return self.exhibit.parts == (Part.PEER,)
+        """True where it shows nothing of a culprit."""
+        return set(self.exhibit.parts) <= {Part.PEER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,14 @@ def _step(exhibit: Exhibit) -> ProofStep:
     entries = [place for place in exhibit.places if place.entry is not None] if exhibit.calls is not None else []
     again = tuple(_command(place) for place in entries[:COMMANDS])
     claim = line(exhibit.claim, 240)
-    return ProofStep(exhibit.id, claim, alike, _source(exhibit), label, again, exhibit)
+    return ProofStep(exhibit.id, claim, alike, _note(exhibit), _source(exhibit), label, again, exhibit)
+
+
+def _note(exhibit: Exhibit) -> str:
+    """What *retired* means, where a table has it; "" elsewhere."""
+    rows = exhibit.calls.rows if exhibit.calls is not None else ()
+    is_retired = any(cell is not None and cell.state.endswith("retired") for row in rows for cell in row.cells)
+    return "These dumps mark no call as completed: a retired call has ended." if is_retired else ""
 
 
 def _source(exhibit: Exhibit) -> str:

@@ -204,6 +204,11 @@ def exits_of_others(ranks: Ranks) -> str:
     return f"The launcher recorded exits of other ranks, but none of {ranks_phrase(ranks)}."
 
 
+def still_running(rank: int) -> str:
+    """What a kill by the launcher shows of a rank without any other end."""
+    return f"Rank {rank} was still running when its launcher killed it with SIGKILL."
+
+
 def answered_debug_server(rank: int | None) -> str:
     """What a page of the debug server shows."""
     return f"Rank {rank} answered the debug server."

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.model import Family, Finding
+from nccldoctor.model import Finding, Place
 from nccldoctor.model.exhibits import Exhibit, Part, Unshown
 from nccldoctor.model.figures import CallDiff
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.patterns import lazy
 from nccldoctor.summarise.proof.counters import counters_of_ranks, joined_ranks
-from nccldoctor.summarise.proof.plans import PLANS, Plan, Record
+from nccldoctor.summarise.proof.plans import PLANS, Plan, Question, Record
 from nccldoctor.summarise.proof.quotes import Quotable, exhibit_of, quotables
 from nccldoctor.summarise.proof.side_by_side import calls_of_peer, calls_side_by_side, order_of_calls
 from nccldoctor.summarise.proof.transfers import transfers_of_ranks
@@ -39,13 +40,14 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     plan = PLANS.get(finding.cause)
     blamed = finding.ranks or finding.suspects
     if plan is None or not blamed:
-        return Proof(_with_ids(list(_by_weight(finding, lines))[:EXHIBITS]), ())
-    chosen = _Chooser(facts, finding, diff, lines).chosen(plan)
-    spent = {number for exhibit in chosen for number in exhibit.evidence}
-    others = [line for line in lines if line.number is not None and line.number not in spent]
-    chosen += list(_by_weight(finding, others, chosen))[: EXHIBITS - len(chosen)]
+        cited = [line for line in lines if line.number is not None]
+        quoted = (exhibit_of(line, _alike(line, cited)) for line in _by_weight(finding, cited))
+        return Proof(_with_ids([*islice(quoted, EXHIBITS)]), ())
+    chooser = _Chooser(facts, finding, diff, lines, plan)
+    chosen = chooser.chosen()
+    chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
     shown = {part for exhibit in chosen for part in exhibit.parts}
-    missing = (Unshown(part, _unshown_part(part, finding, blamed)) for part in Part if part not in shown)
+    missing = (Unshown(part, _unshown_part(part, plan, blamed)) for part in Part if part not in shown)
     return Proof(_with_ids(chosen), tuple(missing))
 
 
@@ -56,38 +58,67 @@ def _with_ids(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:
 class _Chooser:
     """Finds, for each part of the argument, the best record that no other part uses."""
 
-    def __init__(self, facts: Facts, finding: Finding, diff: CallDiff | None, lines: Sequence[Quotable]) -> None:
-        self._facts, self._finding, self._diff, self._lines = facts, finding, diff, lines
+    def __init__(
+        self, facts: Facts, finding: Finding, diff: CallDiff | None, lines: Sequence[Quotable], plan: Plan
+    ) -> None:
+        self._facts, self._finding, self._diff, self._lines, self._plan = facts, finding, diff, lines, plan
         self._blamed = finding.ranks or finding.suspects
-        self._used: set[object] = set()
+        self._used: dict[Place, Record] = {}
 
-    def chosen(self, plan: Plan) -> list[Exhibit]:
-        """The exhibits of a plan in the order of the argument."""
-        found = list(self._tables(plan.both, (Part.PEER, Part.CULPRIT)))[:1] or self._one_by_one(plan)
-        condition = self._one(plan.condition, Part.CONDITION, found, whoever=plan.whoever)
+    def chosen(self) -> list[Exhibit]:
+        """The exhibits of the plan in the order of the argument."""
+        plan = self._plan
+        found = list(self._tables(plan.both, (Part.PEER, Part.CULPRIT)))[:1] or self._one_by_one()
+        condition = self._one(plan.condition, Part.CONDITION, found)
         if condition is not None:
             return [*found, condition]
-        return [_with_arrival(exhibit) for exhibit in found] if plan.whoever else found
+        return [replace(e, parts=(*e.parts, Part.CONDITION)) if self._is_answer(e) else e for e in found]
 
-    def _one_by_one(self, plan: Plan) -> list[Exhibit]:
+    def _is_answer(self, exhibit: Exhibit) -> bool:
+        """True of a call that the culprit made, where the question is whether it arrived or continued."""
+        question, lines = self._plan.question, exhibit.lines
+        if question not in (Question.ARRIVAL, Question.PROGRESS) or Part.CULPRIT not in exhibit.parts:
+            return False
+        if lines is not None:
+            of_calls = (*self._plan.condition, Record.CALL_LINE, Record.REPORT)
+            return question is Question.PROGRESS or self._used[lines.where] in of_calls
+        last = exhibit.calls.rows[-1].cells if exhibit.calls is not None else (None,)
+        return exhibit.order is not None or None not in last
+
+    def further(self, chosen: Sequence[Exhibit]) -> Iterator[Exhibit]:
+        """Cited lines that no chosen exhibit stands for, by their weight. Tables alone are joined by a timeout."""
+        spent = {number for exhibit in chosen for number in exhibit.evidence}
+        rest = [line for line in self._lines if line.number is not None and line.number not in spent]
+        for line in _by_weight(self._finding, rest, chosen):
+            yield replace(exhibit_of(line, _alike(line, rest)), parts=self._parts_of(line))
+        timeouts = [line for line in self._lines if line.record is Record.TIMEOUT]
+        if timeouts and not rest and all(exhibit.lines is None for exhibit in chosen):
+            yield replace(exhibit_of(timeouts[0], _alike(timeouts[0], timeouts)), parts=self._parts_of(timeouts[0]))
+
+    def _parts_of(self, line: Quotable) -> tuple[Part, ...]:
+        """What a cited line shows; nothing of the argument where it is about no rank."""
+        if line.rank in self._blamed or _is_about(line.says, self._blamed):
+            is_condition = line.record in self._plan.condition and line.record not in self._plan.culprit
+            return (Part.CONDITION if is_condition else Part.CULPRIT,)
+        return (Part.PEER,) if line.rank is not None else ()
+
+    def _one_by_one(self) -> list[Exhibit]:
         """A peer's deed and the culprit's, each by a record of its own; a report on ranks shows both."""
-        peer = self._one(plan.peer, Part.PEER, ())
+        peer = self._one(self._plan.peer, Part.PEER, ())
         found = [peer] if peer is not None else []
         if peer is None or Part.CULPRIT not in peer.parts:
-            culprit = self._one(plan.culprit, Part.CULPRIT, found)
+            culprit = self._one(self._plan.culprit, Part.CULPRIT, found)
             found += [culprit] if culprit is not None else []
         return found
 
-    def _one(
-        self, records: Sequence[Record], part: Part, chosen: Sequence[Exhibit], *, whoever: bool = False
-    ) -> Exhibit | None:
+    def _one(self, records: Sequence[Record], part: Part, chosen: Sequence[Exhibit]) -> Exhibit | None:
         """The best record for a part: a table or a line that a rule cited, else another line."""
         told = {_shape(exhibit.claim) for exhibit in chosen}
         cited = [line for line in self._lines if line.number is not None]
         for lines in (cited, self._lines):
             for record in records:
                 table = next(self._tables((record,), (part,)), None)
-                exhibit = table or self._quoted(lines, record, part, whoever, told)
+                exhibit = table or self._quoted(lines, record, part, told)
                 if exhibit is not None:
                     return exhibit
         return None
@@ -111,37 +142,30 @@ class _Chooser:
             return counters_of_ranks(facts, finding)
         return joined_ranks(facts, finding) if record is Record.JOINED else None
 
-    def _quoted(
-        self, lines: Sequence[Quotable], record: Record, part: Part, whoever: bool, told: Container[str]
-    ) -> Exhibit | None:
-        fitting = [line for line in lines if line.record is record and self._is_of(line, part, whoever)]
-        free = [line for line in fitting if line.place not in self._used and _shape(line.says) not in told]
-        if not free:
+    def _quoted(self, lines: Sequence[Quotable], record: Record, part: Part, told: Container[str]) -> Exhibit | None:
+        of_kind = [line for line in lines if line.record is record]
+        fitting = (line for line in of_kind if line.place not in self._used and _shape(line.says) not in told)
+        line = next((line for line in fitting if self._is_fit(line, part)), None)
+        if line is None:
             return None
-        line = next((one for one in free if whoever and one.rank in self._blamed), free[0])
-        self._used.add(line.place)
+        self._used[line.place] = record
         is_of_both = record is Record.REPORT and part is Part.PEER
         parts = (Part.PEER, Part.CULPRIT) if is_of_both else (part,)
-        return replace(exhibit_of(line, _alike(line, fitting)), parts=parts)
+        return replace(exhibit_of(line, _alike(line, of_kind)), parts=parts)
 
-    def _is_of(self, line: Quotable, part: Part, whoever: bool) -> bool:
+    def _is_fit(self, line: Quotable, part: Part) -> bool:
+        """True where a line is about a peer, for the other parts about a culprit or its link."""
         if part is Part.PEER:
-            return line.rank is not None and line.rank not in self._blamed
-        if whoever or line.rank in self._blamed:
+            is_report = line.record is Record.REPORT and line.number is not None
+            return is_report if line.rank is None else line.rank not in self._blamed
+        if line.rank in self._blamed:
             return True
-        return part is Part.CONDITION and line.number is not None and (line.rank is None or line.record in _OF_OTHERS)
-
-
-def _with_arrival(exhibit: Exhibit) -> Exhibit:
-    """The exhibit; with a call of each side, or the culprit's timeout, it also shows the arrival."""
-    rows = exhibit.calls.rows if exhibit.calls is not None else ()
-    has_entry = exhibit.order is not None or any(None not in row.cells and len(row.cells) > 1 for row in rows[-1:])
-    is_own = exhibit.lines is not None and exhibit.parts == (Part.CULPRIT,)
-    return replace(exhibit, parts=(*exhibit.parts, Part.CONDITION)) if has_entry or is_own else exhibit
-
-
-_OF_OTHERS = (Record.EXIT, Record.TROUBLE)
-"""Records of other ranks that show the condition of a culprit where a rule cites them: their exits, the other end of a link."""
+        if line.number is None:
+            return False
+        if part is Part.CULPRIT:
+            return line.record is Record.REPORT and _is_about(line.says, self._blamed)
+        is_end = self._plan.question is Question.LINK and line.record is Record.TROUBLE
+        return is_end or line.rank is None or _is_about(line.says, self._blamed)
 
 
 def _alike(line: Quotable, fitting: Sequence[Quotable]) -> Ranks:
@@ -151,7 +175,8 @@ def _alike(line: Quotable, fitting: Sequence[Quotable]) -> Ranks:
     return Ranks(others) - ([line.rank] if line.rank is not None else [])
 
 
-_RANKS = lazy(r"\b[Rr]anks? [\d, -]+")
+_RANKS = lazy(r"\b[Rr]anks? (\d[\d, -]*)")
+_SPAN = lazy(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 def _shape(says: str) -> str:
@@ -159,10 +184,15 @@ def _shape(says: str) -> str:
     return _RANKS.sub("", says).strip()
 
 
-def _by_weight(finding: Finding, lines: Sequence[Quotable], chosen: Sequence[Exhibit] = ()) -> Iterator[Exhibit]:
-    """Cited lines as exhibits: of each observer the first, then the rest; none that says what another one shows."""
-    blamed = finding.ranks or finding.suspects
-    cited = [line for line in lines if line.number is not None]
+def _is_about(says: str, ranks: Ranks) -> bool:
+    """True where the first ranks that a sentence names hold one of these: *no exit of rank 7*."""
+    named = _RANKS.search(says)
+    spans = _SPAN.findall(named[1]) if named else []
+    return any(int(low) <= rank <= int(high or low) for low, high in spans for rank in ranks)
+
+
+def _by_weight(finding: Finding, cited: Sequence[Quotable], chosen: Sequence[Exhibit] = ()) -> Iterator[Quotable]:
+    """Cited lines: of each observer the first, then the rest; none that says what another one or an exhibit shows."""
     shapes = {_shape(exhibit.claim) for exhibit in chosen}
     kinds: dict[str, Quotable] = {}
     for line in cited:
@@ -170,16 +200,19 @@ def _by_weight(finding: Finding, lines: Sequence[Quotable], chosen: Sequence[Exh
     for line in [*kinds.values(), *(line for line in cited if line not in kinds.values())]:
         if _shape(line.says) not in shapes:
             shapes.add(_shape(line.says))
-            part = Part.CULPRIT if line.rank in blamed else Part.PEER if line.rank is not None else Part.CONDITION
-            yield replace(exhibit_of(line, _alike(line, cited)), parts=(part,))
+            yield line
 
 
-def _unshown_part(part: Part, finding: Finding, blamed: Ranks) -> str:
+def _unshown_part(part: Part, plan: Plan, blamed: Ranks) -> str:
     who = names.ranks_phrase(blamed, 4)
     if part is Part.PEER:
         return "No log or dump shows what a waiting rank did."
     if part is Part.CULPRIT:
         return f"No log or dump shows the calls of {who}."
-    if finding.family is Family.DISAGREE:
-        return "No log line shows that every rank had arrived."
+    if plan.question is Question.ARRIVAL:
+        return f"No log line or stack shows that {who} had arrived."
+    if plan.question is Question.PROGRESS:
+        return f"No log line or stack shows that {who} continued."
+    if plan.question is Question.LINK:
+        return "Only one end of the link reported an error."
     return f"No stack, exit record or later log line shows what became of {who}."

@@ -1,7 +1,7 @@
 """Which records prove a verdict of each class, in the order of preference.
 
 The argument is the same for every class: what a peer did, what the culprit did, how the culprit was then. What differs is the record that
-shows it best. A rank that was killed is shown by its exit, a mismatch by a line that shows that everybody had arrived.
+shows it best: the exit of a rank that was killed, the call with which a culprit of a mismatch arrived.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from nccldoctor.align.stack_activity import wait_of
 from nccldoctor.events import (
     Absence,
     CallTimeout,
@@ -35,6 +36,7 @@ from nccldoctor.events import (
     ProcessState,
     Progress,
     RendezvousError,
+    SchedulerEvent,
     SlowReport,
     SocketError,
     Stack,
@@ -59,6 +61,7 @@ class Record(StrEnum):
     STATUS = "counters of a watchdog"
     REPLY = "answer to a dump request"
     STACK = "stack"
+    WAITING_STACK = "stack inside a call"
     STATE = "state of a process"
     EXIT = "exit"
     REPORT = "report about ranks"
@@ -81,7 +84,18 @@ _EVENTS: tuple[tuple[Record, tuple[type[Event], ...]], ...] = (
     (Record.EXCEPTION, (ExceptionRaised,)),
     (
         Record.TROUBLE,
-        (GpuError, IbError, SocketError, KernelEvent, NcclError, NcclWarn, CudaError, OutOfMemory, StoreError),
+        (
+            GpuError,
+            IbError,
+            SocketError,
+            KernelEvent,
+            NcclError,
+            NcclWarn,
+            CudaError,
+            OutOfMemory,
+            StoreError,
+            SchedulerEvent,
+        ),
     ),
     (Record.WORK, (Heartbeat, Progress, Phase)),
     (Record.CALL_LINE, (CollCall,)),
@@ -92,42 +106,65 @@ _EVENTS: tuple[tuple[Record, tuple[type[Event], ...]], ...] = (
 
 def record_of(event: Event | None) -> Record:
     """The kind of record that a line is."""
+    if isinstance(event, Stack) and (wait_of(event.frames) or ("",))[0] == "call":
+        return Record.WAITING_STACK
     return next((kind for kind, types in _EVENTS if isinstance(event, types)), Record.OTHER)
+
+
+class Question(StrEnum):
+    """What the last part of the argument answers about the culprit."""
+
+    LIFE = "was it alive, stopped or dead?"
+    ARRIVAL = "had it arrived?"
+    PROGRESS = "did it continue?"
+    LINK = "did its link fail?"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The records that serve each part of the argument, best first.
 
-    ``both`` show a peer and a culprit side by side; ``peer`` and ``culprit`` are asked where none of them can. ``whoever`` is true
-    where the condition is that all ranks had arrived: any of them shows it.
+    ``both`` show a peer and a culprit side by side; ``peer`` and ``culprit`` are asked where none of them can. ``condition`` answers the
+    ``question``: of a link either end may, of all else only a record about the culprit. A call that the culprit made shows its arrival.
     """
 
     both: tuple[Record, ...]
     peer: tuple[Record, ...]
     culprit: tuple[Record, ...]
     condition: tuple[Record, ...]
-    whoever: bool = False
+    question: Question = Question.LIFE
 
 
 _TABLES = (Record.CALLS, Record.COUNTS)
+_STACKS = (Record.WAITING_STACK, Record.STACK)
 _WAITS = (
-    *_TABLES, Record.TIMEOUT, Record.STATUS, Record.CALL_LINE, Record.EXCEPTION, Record.REPORT, Record.STACK, Record.TROUBLE,
+    *_TABLES, Record.TIMEOUT, Record.STATUS, Record.CALL_LINE, Record.EXCEPTION, Record.REPORT, *_STACKS, Record.TROUBLE,
 )  # fmt: skip
 _STANDS = (
     Record.STATUS, Record.REPLY, Record.CALL_LINE, Record.REPORT, Record.TIMEOUT, Record.WORK, Record.LAST_STEP, Record.OTHER,
 )  # fmt: skip
-_LIVES = (Record.STACK, Record.STATE, Record.WORK, Record.REPLY, Record.EXIT, Record.TROUBLE, Record.OTHER)
+_LIVES = (
+    Record.STACK,
+    Record.WAITING_STACK,
+    Record.STATE,
+    Record.WORK,
+    Record.REPLY,
+    Record.EXIT,
+    Record.TROUBLE,
+    Record.OTHER,
+)
 _ENDS = (Record.EXIT, Record.TROUBLE, Record.EXCEPTION, Record.STATE)
 _BREAKS = (Record.TROUBLE, Record.EXCEPTION, Record.EXIT)
-_ARRIVED = (Record.TIMEOUT, Record.STATUS, Record.EXCEPTION, Record.STACK, Record.WORK)
+_ARRIVES = (Record.TIMEOUT, Record.STATUS, Record.EXCEPTION, Record.WAITING_STACK)
 
-_MISMATCH = Plan(_TABLES, _WAITS, _STANDS, _ARRIVED, whoever=True)
-_SKIPPED = Plan(_TABLES, _WAITS, (Record.CALL_LINE, *_STANDS), (Record.WORK, *_ARRIVED))
+_CALLS = (Record.CALL_LINE, Record.TIMEOUT, *_STANDS)
+
+_MISMATCH = Plan(_TABLES, _WAITS, _CALLS, _ARRIVES, Question.ARRIVAL)
+_SKIPPED = Plan(_TABLES, _WAITS, _CALLS, (Record.WORK, *_ARRIVES, Record.STACK), Question.PROGRESS)
 
 PLANS: Mapping[C, Plan] = {
     C.NOT_ARRIVED: Plan(_TABLES, _WAITS, _STANDS, _LIVES),
-    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, Record.STACK, Record.EXIT)),
+    C.FROZEN: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), (Record.STATE, *_STACKS, Record.EXIT)),
     C.DIED: Plan(_TABLES, _WAITS, (*_STANDS, Record.SETUP), _ENDS),
     C.RAISED: Plan(_TABLES, _WAITS, _STANDS, (Record.EXCEPTION, Record.TROUBLE, Record.EXIT)),
     C.STRAGGLER: Plan(_TABLES, _WAITS, (Record.WORK, *_STANDS), (Record.WORK, *_LIVES)),
@@ -136,11 +173,17 @@ PLANS: Mapping[C, Plan] = {
     C.DTYPE_MISMATCH: _MISMATCH,
     C.MISSED_CALL: _SKIPPED,
     C.EXTRA_CALL: _SKIPPED,
-    C.ORDER_INVERSION: Plan((Record.ORDER, *_TABLES), _WAITS, _STANDS, _ARRIVED, whoever=True),
-    C.UNMATCHED_P2P: Plan((Record.TRANSFERS,), (Record.TRANSFERS, *_WAITS), _STANDS, (Record.WORK, *_ARRIVED)),
-    C.DEVICE_STALLED: Plan(_TABLES, _WAITS, _STANDS, (Record.COUNTS, *_ARRIVED)),
-    C.UNFINISHED: Plan(_TABLES, _WAITS, _STANDS, _ARRIVED, whoever=True),
-    C.NETWORK: Plan((), _WAITS[2:], (*_BREAKS, *_STANDS), (*_BREAKS, *_LIVES)),
+    C.ORDER_INVERSION: Plan((Record.ORDER, *_TABLES), _WAITS, _CALLS, _ARRIVES, Question.ARRIVAL),
+    C.UNMATCHED_P2P: Plan(
+        (Record.TRANSFERS,),
+        (Record.TRANSFERS, *_WAITS),
+        _STANDS,
+        (Record.WORK, *_ARRIVES, Record.STACK),
+        Question.PROGRESS,
+    ),
+    C.DEVICE_STALLED: Plan(_TABLES, _WAITS, _STANDS, (Record.COUNTS, *_ARRIVES, *_LIVES)),
+    C.UNFINISHED: Plan(_TABLES, _WAITS, _STANDS, _ARRIVES, Question.ARRIVAL),
+    C.NETWORK: Plan((), _WAITS[2:], (*_BREAKS, *_STANDS), (*_BREAKS, *_LIVES), Question.LINK),
     C.HARDWARE: Plan((), _WAITS, (*_TABLES, *_STANDS), (*_BREAKS, *_LIVES)),
     C.INIT: Plan(
         (Record.JOINED,), (Record.SETUP, *_WAITS[2:], Record.OTHER), (Record.SETUP, *_STANDS), (*_LIVES, *_BREAKS)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nccldoctor.align.exits import is_own_exit
 from nccldoctor.align.facts import Facts
 from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Phase, ProcessExit, Progress, Stack
 from nccldoctor.model import Evidence, Finding, Place
@@ -101,18 +102,22 @@ def _frames(event: Event | None, says: str) -> tuple[str, str]:
 
 
 def _further(facts: Facts, finding: Finding) -> Iterator[Event]:
-    """Lines that no rule cited: timeouts of the stalled call, and what the culprits left after the first of them."""
-    call = finding.stalled
+    """Lines that no rule cited: timeouts of the stalled call, and what the culprits left after the first of them.
+
+    The end of a culprit that its launcher closed is left out: it shows the tear-down.
+    """
+    call, blamed = finding.stalled, finding.ranks or finding.suspects
     if call is not None and call.seq is not None:
-        gave_up = [e for e in facts.case.timeouts(call.seq) if e.op in (call.op, None) and e.rank in call.members]
-        yield from (e for e in gave_up if e.place.line is not None)
-    for rank in list(finding.ranks or finding.suspects)[:ASKED]:
+        gave_up = [e for e in facts.case.timeouts(call.seq) if e.rank in call.members and e.place.line is not None]
+        yield from (e for e in gave_up if e.op in (call.op, None) or e.rank in blamed)
+    for rank in list(blamed)[:ASKED]:
         activity = facts.liveness.activity(rank)
         yield from (s for s in activity.stacks if s.main and s.frames and s.place.line is not None)
         yield from _worked_on(facts, rank)
         if activity.step_event is not None and activity.step_event.place.line is not None:
             yield activity.step_event
-        yield from (e for e in (*activity.dump_replies, *activity.exits) if e.place.line is not None)
+        ends = (e for e in activity.exits if is_own_exit(facts.case, facts.liveness, activity, e))
+        yield from (e for e in (*activity.dump_replies, *ends) if e.place.line is not None)
 
 
 def _worked_on(facts: Facts, rank: int) -> Iterator[Event]:

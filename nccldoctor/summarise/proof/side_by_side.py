@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from nccldoctor.align.call_sequences import call_site
-from nccldoctor.align.descriptions import STATES
+from nccldoctor.align.descriptions import recorded_state
 from nccldoctor.align.divergence.mismatches import rows_at
 from nccldoctor.align.facts import Facts
 from nccldoctor.model import Finding, Place
@@ -112,7 +112,7 @@ def _claim(table: CallsTable, row: CallsRow, op: str | None) -> str:
     field = next((words[name] for name in row.differs if name in words), "")
     if field:
         return f"Ranks {peer.rank} and {culprit.rank} both issued #{row.seq}, with {field}."
-    done, other = (culprit, peer) if row.cells[1].state == STATES[2] else (peer, culprit)
+    done, other = (culprit, peer) if row.cells[1].is_done else (peer, culprit)
     return f"{name} is complete on rank {done.rank} and still open on rank {other.rank}."
 
 
@@ -166,7 +166,8 @@ def call_cell(facts: Facts, row: int, op: str = "") -> CallCell:
         op=op or op_type(words.ops[calls.op[row]]),
         sizes=", ".join(str(list(shape)) for shape in inputs[:3]),
         dtype=next(iter(dtypes[0] or dtypes[1]), "") or "",
-        state=STATES[2] if facts.progress.completed[row] else STATES[int(calls.state[row])],
+        state=recorded_state(calls, row),
+        is_done=bool(facts.progress.completed[row]),
         site=call_site(words.stacks[calls.stack[row]]),
         where=Place(dump.source, dump.path, entry=int(calls.entry[row])),
     )
@@ -176,7 +177,7 @@ def _differing(left: CallCell | None, right: CallCell | None) -> tuple[str, ...]
     if left is None or right is None:
         return ("entry",)
     fields = [name for name in ("op", "sizes", "dtype") if getattr(left, name) != getattr(right, name)]
-    if (left.state == STATES[2]) != (right.state == STATES[2]):
+    if left.is_done != right.is_done:
         fields.append("state")
     return tuple(fields)
 

@@ -136,10 +136,16 @@ def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
 
 
 def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
-    """An exit record of another rank, where the launcher still had the processes of all these ranks."""
+    """An exit record of another rank, where the launcher still had the processes of all these ranks.
+
+    Of a rank that the launcher killed, its own record shows as much.
+    """
     exited = facts.liveness.exited & others
     if not exited or not all(_was_still_running(facts, rank) for rank in ranks):
         return []
+    killed = [facts.liveness.activity(rank).exits[0] for rank in ranks & facts.liveness.exited]
+    if killed and killed[0].signal == "SIGKILL":
+        return [Line(killed[0], absent.still_running(min(ranks & facts.liveness.exited)), observer="launcher")]
     return [
         Line(e, absent.exits_of_others(ranks), observer="launcher")
         for e in facts.liveness.activity(min(exited)).exits[:1]

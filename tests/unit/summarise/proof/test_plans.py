@@ -7,16 +7,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from builders.verdicts import gave_up, play, read, step_line, taken_down, torchrun
 
 import nccldoctor
 from nccldoctor.cli import demo
-from nccldoctor.model import Diagnosis, Family
+from nccldoctor.model import Diagnosis, EventRole, Family
 from nccldoctor.model.exhibits import Exhibit, Part
+from nccldoctor.model.ranks import Ranks
 from nccldoctor.words import names
 
 SAMPLES = [sample.name for sample in demo.samples()]
 UNSHOWN = {
-    "coll-lines": {Part.CONDITION},
     "comm-dumps": {Part.CONDITION},
     "hardware": {Part.CULPRIT},
     "init": {Part.CONDITION},
@@ -47,6 +48,64 @@ def test_the_three_parts_are_shown_or_named(name: str, folder: Path) -> None:
     assert shown == {*Part} - UNSHOWN.get(name, set())
     assert {one.part for one in diagnosis.unshown} == UNSHOWN.get(name, set())
     assert all(one.says.endswith(".") for one in diagnosis.unshown)
+
+
+def about(exhibit: Exhibit) -> set[int]:
+    """The ranks that an exhibit is about: those of its table that are marked, else the first that its claim names."""
+    if exhibit.order is not None:
+        return {exhibit.order.left, exhibit.order.right}
+    if exhibit.calls is not None:
+        return {side.rank for side in exhibit.calls.sides}
+    if exhibit.counts is not None:
+        return {rank for row in exhibit.counts.rows for rank in row.ranks}
+    named = re.search(r"\b[Rr]anks? ([\d, -]*\d)", exhibit.claim)
+    return set(Ranks.parse(named[1])) if named else set()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_how_the_culprit_was_is_shown_by_a_record_about_it(name: str, folder: Path) -> None:
+    diagnosis = proved(name, folder)
+    blamed = diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    hosts = {row.host for row in diagnosis.ranks if row.rank in blamed}
+    for exhibit in diagnosis.proof:
+        if {Part.CULPRIT, Part.CONDITION} & {*exhibit.parts}:
+            is_of_host = any(host and host in exhibit.claim for host in hosts)
+            is_report = Part.PEER in exhibit.parts and Part.CULPRIT in exhibit.parts
+            assert about(exhibit) & blamed or is_of_host or is_report, exhibit.claim
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_tear_down_proves_nothing_unless_a_rule_cites_it(name: str, folder: Path) -> None:
+    diagnosis = proved(name, folder)
+    closing = {event.where for event in diagnosis.story if event.role is EventRole.TEAR_DOWN}
+    for exhibit in diagnosis.proof:
+        assert exhibit.evidence or not closing & {*exhibit.places}, exhibit.claim
+
+
+def test_the_kill_of_a_frozen_rank_shows_that_it_had_not_exited() -> None:
+    waiting = {f"logs/rank_{r}.log": gave_up(r, 50) + taken_down(r, 50) for r in range(3)}
+    ruling = read(
+        waiting
+        | {
+            "logs/rank_3.log": step_line(3, 48, "09:59:59"),
+            "logs/launcher.log": torchrun(0, -6, {1: -6, 2: -6, 3: -9}),
+        }
+    )
+    shown = [exhibit["claim"] for exhibit in ruling.document["proof"] if "condition" in exhibit["shows"]]
+
+    assert (ruling.cause, ruling.ranks) == ("frozen", "3")
+    assert shown == ["Rank 3 was still running when its launcher killed it with SIGKILL."]
+
+
+@pytest.mark.parametrize("evidence", ["fr+log", "log"])
+def test_a_culprit_of_a_mismatch_is_shown_by_its_own_call(evidence: str) -> None:
+    """Rank 7 called BROADCAST; the timeouts of its peers show nothing about it."""
+    ruling = play("other_op", 2, evidence=evidence)
+    shown = [e["claim"] for e in ruling.document["proof"] if {"culprit", "condition"} & {*e["shows"]}]
+
+    assert ruling.truth["culprit_ranks"] == [7]
+    assert shown
+    assert all(re.match(r"Rank 7 timed out in BROADCAST|Ranks 0 and 7 both issued", claim) for claim in shown), shown
 
 
 def cells(exhibit: Exhibit) -> str:
