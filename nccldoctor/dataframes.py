@@ -205,15 +205,20 @@ def hypotheses(diagnosis: Diagnosis) -> pd.DataFrame:
 
 
 def evidence(diagnosis: Diagnosis) -> pd.DataFrame:
-    """One row per piece: ``finding``, ``says``, ``supports``, ``quote``, ``observer``, its place, also in parts."""
+    """One row per piece: ``finding``, ``id`` (``E2``), ``says``, ``supports``, ``quote``, ``observer``, its place, also in parts."""
     import pandas as pd
 
-    pairs = [(finding.id, item) for finding in diagnosis.findings for item in finding.evidence]
-    places = [item.where for _, item in pairs]
+    pieces = [
+        (finding.id, f"E{number}", item)
+        for finding in diagnosis.findings
+        for number, item in enumerate(finding.evidence, 1)
+    ]
+    places = [item.where for _, _, item in pieces]
     return pd.DataFrame(
         {
-            "finding": _series((name for name, _ in pairs), "string"),
-            **_columns((item for _, item in pairs), _EVIDENCE),
+            "finding": _series((name for name, _, _ in pieces), "string"),
+            "id": _series((number for _, number, _ in pieces), "string"),
+            **_columns((item for _, _, item in pieces), _EVIDENCE),
             "path": _series((place.path if place else None for place in places), "string"),
             "line": _series((place.line if place else None for place in places), "Int64"),
             "entry": _series((place.entry if place else None for place in places), "Int64"),

@@ -80,8 +80,9 @@ class Incident:
         return interactive.page(self.diagnosis)
 
     def source(self, name: str, context: int = 5) -> SourceLines:
-        """The lines of an exhibit (``"E3"``), or of a piece of evidence (``"F1.2"``: the second of finding F1), read again.
+        """The lines of an exhibit (``"A"``) or of a piece of evidence, read again.
 
+        ``"E3"`` is the third piece of the verdict's evidence, ``"F2.E1"`` the first of finding F2: the ids of the JSON document.
         ``context`` lines before and after them are shown too. Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a name that
         the incident does not have, for entries of a dump, which have no lines, and where the file is gone.
         """

@@ -64,14 +64,26 @@ class RuledOut:
 class Proved:
     """An exhibit of the verdict, as the page numbers them.
 
-    ``shows`` are its parts of the argument; ``evidence`` counts the pieces of the verdict's evidence from 1.
+    ``shows`` are its parts of the argument; ``evidence`` are the ids of the pieces of the verdict's evidence that it stands for.
     """
 
     id: str
     claim: str
     shows: tuple[str, ...]
-    evidence: tuple[int, ...]
+    evidence: tuple[str, ...]
     where: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedEvidence:
+    """A piece of evidence with its id, which is its place in the finding: ``E2`` is the second."""
+
+    id: str
+    where: Place | None
+    quote: str
+    says: str
+    supports: bool
+    observer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +113,17 @@ def _ruled_out(conditions: tuple[findings.Condition, ...]) -> tuple[RuledOut, ..
 
 
 def _proved(proof: tuple[exhibits.Exhibit, ...]) -> tuple[Proved, ...]:
-    return tuple(Proved(e.id, e.claim, tuple(part.value for part in e.parts), e.evidence, e.places) for e in proof)
+    return tuple(
+        Proved(e.id, e.claim, tuple(part.value for part in e.parts), tuple(f"E{n}" for n in e.evidence), e.places)
+        for e in proof
+    )
+
+
+def _pieces(evidence: tuple[findings.Evidence, ...]) -> tuple[NumberedEvidence, ...]:
+    return tuple(
+        NumberedEvidence(f"E{number}", item.where, item.quote, item.says, item.supports, item.observer)
+        for number, item in enumerate(evidence, 1)
+    )
 
 
 def _sides(stacks: figures.StackDiff | None) -> tuple[figures.StackSide, ...]:
@@ -148,6 +170,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
     (findings.Finding, "doubts"): _doubts,
+    (findings.Finding, "evidence"): _pieces,
     (findings.Reason, "evidence"): _evidence_number,
     (findings.RemedyAdvice, "avoid"): _warned,
     **dict.fromkeys(((figures.Stretch, "start"), (figures.Stretch, "end"), (figures.Mark, "at")), _microseconds),

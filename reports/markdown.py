@@ -80,9 +80,9 @@ def _ranks(diagnosis: Diagnosis) -> str:
 
 def _proof(diagnosis: Diagnosis) -> str:
     rows = []
-    for number, proof in enumerate(all_quoted(diagnosis), 1):
+    for proof in all_quoted(diagnosis):
         note = " (formatted)" if proof.is_formatted else ""
-        rows.append(f"{number}. {MD.words(proof.claim, 240)} {MD.code(proof.place, 200)}{note}")
+        rows.append(f"- {proof.id}: {MD.words(proof.claim, 240)} {MD.code(proof.place, 200)}{note}")
         rows.append(MD.block("\n".join(decisive_lines(proof, QUOTED)), 3 * QUOTED))
     return _section("Proof", rows)
 

@@ -71,11 +71,12 @@ def _place_of(diagnosis: Diagnosis, name: str) -> tuple[Place, frozenset[int]]:
     if exhibit is not None and exhibit.places:
         lines = exhibit.lines
         return exhibit.places[0], frozenset(one.number for one in lines.shown) if lines is not None else frozenset()
-    finding_id, _, number = name.partition(".")
-    for finding in diagnosis.findings:
-        item = finding.evidence[int(number) - 1 : int(number)] if number.isdecimal() and int(number) else ()
-        if finding.id == finding_id and item and item[0].where is not None:
+    finding_id, dot, piece = name.rpartition(".")
+    number = piece[1:] if piece[:1] == "E" and piece[1:].isdecimal() else "0"
+    for finding in diagnosis.findings[: None if dot else 1]:
+        item = finding.evidence[int(number) - 1 : int(number)] if int(number) else ()
+        if finding_id in ("", finding.id) and item and item[0].where is not None:
             return item[0].where, frozenset()
     known = ", ".join(one.id for one in diagnosis.proof if one.places) or "none"
-    evidence = f"F1.1..F1.{len(diagnosis.verdict.evidence)}"
+    evidence = f"E1..E{len(diagnosis.verdict.evidence)}"
     raise InputError(f"no exhibit or evidence {name!r}", hint=f"exhibits: {known}; evidence: {evidence}")

@@ -120,7 +120,7 @@ class CountsTable:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One step of the proof. ``cites`` are the values that the claim names and that the exhibit shows.
+    """One step of the proof, *Exhibit A*. ``cites`` are the values that the claim names and that the exhibit shows.
 
     ``parts`` are what it shows in the argument. ``evidence`` are the numbers, counted from 1, of the pieces of the finding's evidence
     that it stands for, and ``alike`` further ranks of which the same is on record.

@@ -31,6 +31,7 @@ class ProofLine:
 class QuotedProof:
     """An exhibit as at most two lines. ``is_formatted`` is true of dumps, whose entries are no text of the input."""
 
+    id: str
     claim: str
     place: str
     is_formatted: bool
@@ -66,15 +67,19 @@ def quoted(exhibit: Exhibit) -> QuotedProof:
     claim = sentence(line(exhibit.claim, 240))
     if exhibit.lines is not None:
         found = exhibit.lines
-        return QuotedProof(claim, _line_place(found), is_formatted=False, lines=_text_lines(found, exhibit.cites))
+        return QuotedProof(
+            exhibit.id, claim, _line_place(found), is_formatted=False, lines=_text_lines(found, exhibit.cites)
+        )
     if exhibit.calls is not None:
-        return QuotedProof(claim, _table_place(exhibit.calls), is_formatted=True, lines=_table_lines(exhibit.calls))
+        return QuotedProof(
+            exhibit.id, claim, _table_place(exhibit.calls), is_formatted=True, lines=_table_lines(exhibit.calls)
+        )
     if exhibit.order is not None:
-        return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=_order_lines(exhibit.order))
+        return QuotedProof(exhibit.id, claim, _dumps(exhibit), is_formatted=True, lines=_order_lines(exhibit.order))
     counts = exhibit.counts
     rows = (counts.rows[:1] + counts.rows[1:][-1:]) if counts is not None else ()
     lines = tuple(_count_line(counts, row) for row in rows) if counts is not None else ()
-    return QuotedProof(claim, _dumps(exhibit), is_formatted=True, lines=lines)
+    return QuotedProof(exhibit.id, claim, _dumps(exhibit), is_formatted=True, lines=lines)
 
 
 def _line_place(found: QuotedLines) -> str:

@@ -35,9 +35,9 @@ def proof(diagnosis: Diagnosis, width: int) -> Iterator[Line]:
     """Each exhibit: its claim, its place, and at most two lines with what decides marked."""
     shown = all_quoted(diagnosis)
     gutter = max((len(row.gutter) for proof in shown for row in proof.lines), default=0) + 1
-    for number, exhibit in enumerate(shown, 1):
+    for exhibit in shown:
         if diagnosis.verdict.family is not Family.UNDETERMINED:
-            yield from paragraph(exhibit.claim, width, head=(Span(f"E{number}: ", KEY),), indent=4)
+            yield from paragraph(exhibit.claim, width, head=(Span(f"{exhibit.id}: ", KEY),), indent=4)
         yield from _source(exhibit, gutter, width, has_marks=diagnosis.verdict.family is not Family.UNDETERMINED)
 
 

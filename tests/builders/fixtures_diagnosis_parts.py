@@ -265,14 +265,14 @@ def proving(text: str, path: str = "rank_1.log") -> tuple[Exhibit, ...]:
     )
     return (
         Exhibit(
-            "E1",
+            "A",
             "Rank 1 entered ALLREDUCE #18723. Rank 5 never did.",
             (Part.PEER, Part.CULPRIT),
             ("18723",),
             (1,),
             calls=CallsTable("dp_1", sides, rows),
         ),
-        Exhibit("E2", "Rank 1 waited 600 s in the call.", (Part.PEER,), ("18723", "ALLREDUCE"), (2,), lines=quoted),
+        Exhibit("B", "Rank 1 waited 600 s in the call.", (Part.PEER,), ("18723", "ALLREDUCE"), (2,), lines=quoted),
     )
 
 

@@ -23,7 +23,10 @@ from nccldoctor.summarise.proof.side_by_side import calls_of_peer, calls_side_by
 from nccldoctor.summarise.proof.transfers import transfers_of_ranks
 from nccldoctor.words import names
 
-EXHIBITS = 3
+LETTERS = "ABC"
+"""Ids of the exhibits, so that none is taken for a piece of evidence, which has a number."""
+
+EXHIBITS = len(LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
 
 
 def _with_ids(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:
-    return tuple(replace(exhibit, id=f"E{number}") for number, exhibit in enumerate(exhibits, 1))
+    return tuple(replace(exhibit, id=letter) for letter, exhibit in zip(LETTERS, exhibits, strict=False))
 
 
 class _Chooser:

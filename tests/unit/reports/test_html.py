@@ -171,7 +171,7 @@ def test_every_link_inside_the_page_leads_somewhere():
     seen = Seen(html.page(fixtures_diagnoses.lagging()))
 
     links = [value[1:] for tag, name, value in seen.attributes if tag == "a" and name == "href" and value[0] == "#"]
-    assert {"E1", "E2"} <= set(links)
+    assert {"exhibit-A", "exhibit-B"} <= set(links)
     assert set(links) <= set(seen.ids)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,11 +36,46 @@ def test_an_exhibit_has_the_lines_of_its_file(incident: Incident) -> None:
     assert f"<b>25 {CHECKPOINT}</b>" in found._repr_html_()
 
 
+def test_an_id_of_evidence_means_the_same_in_json_frame_and_source(incident: Incident) -> None:
+    document = json.loads(incident.to_json())["verdict"]
+    in_frame = incident.evidence[incident.evidence.finding == "F1"]
+
+    assert [piece["id"] for piece in document["evidence"]] == list(in_frame["id"])
+    for piece in document["evidence"]:
+        path, _, number = piece["where"].rpartition(":")
+        if number.isdecimal():
+            found = incident.source(piece["id"], context=0)
+            assert (found.path, {int(number)}) == (path, found.quoted)
+    assert {reason["evidence"] for reason in document["why"]} - {None} <= {
+        piece["id"] for piece in document["evidence"]
+    }
+
+
+def test_an_exhibit_has_one_id_in_json_page_terminal_and_report(incident: Incident) -> None:
+    page, text, report = incident.to_html(), incident.to_text(width=400), incident.to_full_markdown()
+    for exhibit in json.loads(incident.to_json())["proof"]:
+        shown = re.search(rf'id="exhibit-{exhibit["id"]}".*?<h3>.*?</h3>', page, re.DOTALL)
+        assert shown is not None
+        assert exhibit["claim"] in html.unescape(shown[0])
+        assert f"\n{exhibit['id']}: {exhibit['claim']}" in text
+        assert f"\n- {exhibit['id']}: " in report
+
+
 def test_evidence_is_named_by_its_finding(incident: Incident) -> None:
-    assert CHECKPOINT in incident.source("F1.1").text
+    assert CHECKPOINT in incident.source("F1.E1").text
 
 
-@pytest.mark.parametrize(("name", "message"), [("E9", "no exhibit"), ("F1.99", "no exhibit"), ("E1", "has no lines")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("E99", "no exhibit"),
+        ("F1.E99", "no exhibit"),
+        ("F1.1", "no exhibit"),
+        ("E", "no exhibit"),
+        ("D", "no exhibit"),
+        ("A", "has no lines"),
+    ],
+)
 def test_what_has_no_lines_is_a_clear_error(incident: Incident, name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         incident.source(name)

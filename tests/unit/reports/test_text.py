@@ -46,7 +46,7 @@ def test_each_exhibit_has_its_place_and_its_lines_with_a_mark():
     out = text.plain(fixtures_diagnoses.lagging(), width=100, ascii_only=False).splitlines()
 
     table = next(n for n, row in enumerate(out) if "--> rank_1.log entry 4, rank_1.log" in row)
-    assert out[table - 1] == "E1: Rank 1 entered ALLREDUCE #18723. Rank 5 never did."
+    assert out[table - 1] == "A: Rank 1 entered ALLREDUCE #18723. Rank 5 never did."
     assert out[table + 1].startswith("rank 1 | dp_1 #18723: ALLREDUCE [64]")
     assert out[table + 2] == "rank 5 | dp_1 #18723: no entry"
     assert out[table + 3].index("^^^^^^^^") == out[table + 2].index("no entry")
