@@ -21,7 +21,7 @@ class Job:
     """The job as a whole.
 
     ``world_at_least``: as many ranks there are in any case. ``world_guessed``: no line states ``world_size``, which is then one more than
-    the highest rank in the input.
+    the highest rank in the input. ``has_times`` is false where no record of the job has a time.
     """
 
     world_size: int | None
@@ -31,6 +31,7 @@ class Job:
     groups: tuple[Group, ...]
     world_guessed: bool = False
     world_at_least: int = 0
+    has_times: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,25 @@ class RankState:
     where: Place | None = None
 
 
+class AlarmOrder(StrEnum):
+    """Whether the first complaint is shown to be the first error of the job."""
+
+    FIRST = "first"
+    TIED = "tied"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The first complaint in the input, most often that of a victim."""
+    """The first complaint in the input, most often that of a victim.
+
+    ``order`` says how its time compares with those of all other errors: before them, at the same time as some, or not comparable.
+    """
 
     rank: int | None
     where: Place | None = None
     time: datetime | None = None
+    order: AlarmOrder = AlarmOrder.FIRST
 
 
 class EventRole(StrEnum):

@@ -6,9 +6,10 @@ from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.first_pending import Key
 from nccldoctor.align.progress.group_progress import GroupProgress
-from nccldoctor.events import CommInit, DumpSignal
+from nccldoctor.events import CommInit, DumpSignal, Event
 from nccldoctor.identify.event_times import YEARLESS
 from nccldoctor.model import Alarm, CauseClass, Confidence, Finding, Job, Place, RankState, Role
+from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.ranks import Ranks
 
 NOTICES = 3
@@ -111,7 +112,8 @@ def job(facts: Facts) -> Job:
     hosts = sorted({case.pods.place(name) for name in names})
     guessed = case.world_size is not None and case.groups[0].learned != "world"  # the default group is always the first
     groups = tuple(group for group in case.groups if group.learned != "unnamed")
-    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed, case.world_at_least)
+    has_times = bool((case.calls.created_ns > 0).any()) or any(event.time is not None for event in case.events)
+    return Job(case.world_size, tuple(hosts), case.torch, case.nccl, groups, guessed, case.world_at_least, has_times)
 
 
 def notices(facts: Facts) -> tuple[str, ...]:
@@ -129,4 +131,20 @@ def alarm(facts: Facts) -> Alarm | None:
         return None
     time = event.time if event.time is not None and event.time.year != YEARLESS else None
     told_by = event.from_rank if isinstance(event, DumpSignal) else None
-    return Alarm(event.rank if told_by is None or told_by < 0 else told_by, event.place, time)
+    rank = event.rank if told_by is None or told_by < 0 else told_by
+    return Alarm(rank, event.place, time, _alarm_order(facts, event, rank))
+
+
+def _alarm_order(facts: Facts, alarm: Event, rank: int | None) -> AlarmOrder:
+    """How the time of the first complaint compares with those of the errors of all other ranks."""
+    errors = [e for e in facts.case.events if e.is_trouble and e.rank != rank and not e.is_stop_by_person]
+    open_ones = [e for e in errors if not facts.liveness.is_after_alarm(e) and not _is_below(e, alarm)]
+    if not open_ones:
+        return AlarmOrder.FIRST
+    at = facts.liveness.alarm
+    return AlarmOrder.TIED if all(facts.liveness.time(e) == at for e in open_ones) else AlarmOrder.UNKNOWN
+
+
+def _is_below(event: Event, alarm: Event) -> bool:
+    """True where an event stands below the first complaint in the same file."""
+    return event.place.source == alarm.place.source and (event.place.line or 0) > (alarm.place.line or 0)

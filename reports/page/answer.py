@@ -8,6 +8,7 @@ from nccldoctor.model import Confidence, Diagnosis, Family, Finding
 from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import wording
+from nccldoctor.reports.parts.independent_sources import sources_words
 from nccldoctor.words import names, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
@@ -49,20 +50,6 @@ _LEVELS = {
     Confidence.MEDIUM: ("Medium confidence", 2),
     Confidence.LOW: ("Low confidence", 1),
 }
-_SOURCES = {
-    "dump": "flight recorder",
-    "stack": "stacks",
-    "log": "logs",
-    "launcher": "exit codes",
-    "scheduler": "scheduler",
-    "kernel": "kernel log",
-    "ras": "NCCL RAS",
-    "proxy": "NCCL's proxy",
-    "inspector": "NCCL Inspector",
-    "debug": "debug server",
-    "port": "port counters",
-}
-"""What the first screen calls each kind of observer."""
 
 
 def status_line(diagnosis: Diagnosis) -> Status:
@@ -86,15 +73,6 @@ def status_line(diagnosis: Diagnosis) -> Status:
         bars=bars,
         sources=sources_words(finding) if bars else "",
     )
-
-
-def sources_words(finding: Finding) -> str:
-    """The kinds of record that a finding rests on: ``flight recorder, stacks and logs agree``."""
-    seen = {evidence.observer.partition(":")[0] for evidence in finding.evidence if evidence.supports}
-    named = [name for key, name in _SOURCES.items() if key in seen]
-    if not named:
-        return ""
-    return f"{and_list(named)} agree" if len(named) > 1 else f"{named[0]} only"
 
 
 def lede(diagnosis: Diagnosis) -> str:

@@ -84,11 +84,11 @@ def _call(diagnosis: Diagnosis) -> Fact:
 def _time(diagnosis: Diagnosis) -> Fact:
     label, call = "Stalled for", diagnosis.verdict.stalled
     if call is None:
-        return Fact(label, *_no_stall(diagnosis.verdict))
+        return Fact(label, *_no_stall(diagnosis))
     limit = f"timeout {times.duration(call.timeout_ms)}" if call.timeout_ms and call.timeout_ms > 0 else ""
     at_least = f"{times.duration(call.timeout_ms or 0)} or more" if limit and diagnosis.alarm is not None else ""
     if call.since is None:
-        unknown = ("unknown", limit or "no file has times")
+        unknown = ("unknown", limit or _no_start(diagnosis, "it"))
         return Fact(label, at_least, "the timeout ran out") if at_least else Fact(label, *unknown)
     began = times.instant(call.since)
     in_brackets = f" ({limit})" if limit else ""
@@ -103,10 +103,16 @@ def _time(diagnosis: Diagnosis) -> Fact:
     return Fact(label, value, span + in_brackets)
 
 
-def _no_stall(finding: Finding) -> tuple[str, str]:
+def _no_stall(diagnosis: Diagnosis) -> tuple[str, str]:
+    finding = diagnosis.verdict
     if finding.cause is CauseClass.INIT:
-        return "unknown", "init logs no times"
+        return "unknown", _no_start(diagnosis, "init")
     return "unknown" if finding.family is Family.UNDETERMINED else "no stall", "no stalled call found"
+
+
+def _no_start(diagnosis: Diagnosis, what: str) -> str:
+    """Why it is unknown when something began."""
+    return f"the files don't show when {what} began" if diagnosis.job.has_times else "no file has times"
 
 
 _WAITING = (Involvement.WAITING, Involvement.BLOCKED)

@@ -158,6 +158,4 @@ def _chain_words(diagnosis: Diagnosis) -> str:
     both = Ranks(r for s in diagnosis.standings if s.waits_for & ends for r in s.ranks) & needed
     if both:
         return f"{names.ranks_phrase(ends, 4).capitalize()} and {names.ranks_phrase(both, 4)} wait for each other."
-    alarm = diagnosis.alarm.rank if diagnosis.alarm is not None else None
-    first = f" Rank {alarm} timed out first, but it only waits." if alarm is not None and alarm not in ends else ""
-    return f"Every chain ends at {names.ranks_phrase(ends, 4)}.{first}" if ends else first.strip()
+    return f"Every chain ends at {names.ranks_phrase(ends, 4)}." if ends else ""

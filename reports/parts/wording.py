@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RemedyAdvice, Role, Stalled
-from nccldoctor.model.evidence_sources import observers
+from nccldoctor.model.diagnosis import AlarmOrder
 from nccldoctor.model.findings import stalls_of
 from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState
+from nccldoctor.reports.parts.independent_sources import sources_words
 from nccldoctor.words import lists, names, numbers, times
 from nccldoctor.words.sanitize import line
 from nccldoctor.words.sentences import sentence
@@ -47,36 +48,14 @@ def others_may_be(diagnosis: Diagnosis) -> str:
     return ", or a rank we have no logs from" if is_open else ""
 
 
-def agreement(finding: Finding) -> tuple[int, int]:
-    """The number of independent kinds of evidence that agree with a finding, and of those that contradict it.
-
-    Watchdogs of ranks 0-6 that gave up on ALLREDUCE #18 are one kind; with the stack of rank 7 there are two.
-    """
-
-    def kinds(supports: bool) -> int:
-        unnamed = any(e.supports is supports and not e.observer for e in finding.evidence)
-        return len(observers(finding.evidence, finding.ranks, supports=supports)) + unnamed
-
-    return kinds(True), kinds(False)
-
-
 def confidence_words(finding: Finding) -> str:
-    """``high, 3 independent sources agree``; with what contradicts, and with both confidences where they differ."""
+    """``high, 2 independent sources: peers' logs, kernel log``; with both confidences where they differ."""
     word = _LEVEL_WORDS.get(finding.confidence, finding.confidence.value)
     both = finding.confidence_in
-    if both.ranks is not both.cause:
+    if finding.ranks and both.ranks is not both.cause:
         who, why = (_LEVEL_WORDS.get(level, level.value) for level in (both.ranks, both.cause))
         word = f"{word} ({who} for the rank{'s' if len(finding.ranks) > 1 else ''}, {why} for the cause)"
-    if finding.family in (Family.NONE, Family.UNDETERMINED):
-        return word
-    agree, contradict = agreement(finding)
-    ranks = {e.observer.partition(":")[2] for e in finding.evidence if e.supports and e.observer}
-    if not finding.ranks and agree == 1 and len(ranks) > 1:  # "all ranks are in the call" is said by these ranks
-        signals = f"{len(ranks)} ranks' records agree"
-    else:
-        signals = "1 source" if agree == 1 else f"{agree} independent sources agree"
-    against = f", {contradict:,} contradict{'s' if contradict == 1 else ''}" if contradict else ""
-    return f"{word}, {signals}{against}"
+    return ", ".join(filter(None, (word, sources_words(finding))))
 
 
 _LEVEL_WORDS = {Confidence.CANNOT_TELL: "not enough to judge"}
@@ -213,7 +192,8 @@ def _effect(diagnosis: Diagnosis) -> str:
     if not waiting or call is None:
         return ""
     where = "in" if waiting <= call.entered else "in or behind"
-    until = f" until the {times.duration(call.timeout_ms or 0)} timeout" if _has_reached_limit(diagnosis, call) else ""
+    limit = times.duration(call.timeout_ms or 0)
+    until = f", and the first timed out after {limit}" if _has_reached_limit(diagnosis, call) else ""
     is_running = diagnosis.job_end.state is JobState.RUNNING
     were = names.verb(waiting, "is", "are") if is_running else names.verb(waiting, "was", "were")
     return f"{numbers.plural(len(waiting), 'rank')} {were} blocked {where} {stalled_name(call)}{until}."
@@ -233,14 +213,17 @@ def _has_reached_limit(diagnosis: Diagnosis, call: Stalled) -> bool:
 
 
 def _first_alarm(diagnosis: Diagnosis) -> str:
+    """Who logged the first error, as far as the times of all errors show it."""
     alarm, finding = diagnosis.alarm, diagnosis.verdict
-    if alarm is None or alarm.rank is None:
+    if alarm is None or alarm.rank is None or alarm.order is AlarmOrder.UNKNOWN or alarm.rank in finding.suspects:
         return ""
+    logged = "logged the first error" if alarm.order is AlarmOrder.FIRST else "was among the first to log an error"
     if alarm.rank in finding.ranks:
-        return f"Rank {alarm.rank} itself logged the first error."
-    if alarm.rank in finding.victims:
-        return f"Rank {alarm.rank} logged the first error, but it's a victim."
-    return "" if alarm.rank in finding.suspects else f"Rank {alarm.rank} logged the first error."
+        itself = " itself" if alarm.order is AlarmOrder.FIRST else ""
+        return f"Rank {alarm.rank}{itself} {logged}."
+    is_victim = alarm.rank in finding.victims and finding.family is not Family.UNDETERMINED
+    but = ", but it's a victim" if is_victim else ""
+    return f"Rank {alarm.rank} {logged}{but}."
 
 
 def _ruled_out(diagnosis: Diagnosis) -> str:

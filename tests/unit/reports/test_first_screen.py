@@ -12,9 +12,11 @@ from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt, Evidence, R
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobEnd, JobState
-from nccldoctor.reports import html
-from nccldoctor.reports.page import answer, view
+from nccldoctor.reports import html, text, ticket
+from nccldoctor.reports.dialects import GITHUB
+from nccldoctor.reports.page import view
 from nccldoctor.reports.parts import advice
+from nccldoctor.reports.parts.independent_sources import sources_words
 
 
 def lagging(level=Confidence.HIGH, **more):
@@ -36,14 +38,22 @@ def test_a_running_job_is_a_live_hang_with_the_time_left():
     assert view.build(lagging()).status.kind == "Hang"
 
 
-def test_the_sources_that_agree_are_named():
+def test_page_terminal_and_ticket_count_and_name_the_same_sources():
     def seen(observer, supports=True):
         return Evidence(None, "", "it is so", supports, observer)
 
-    finding = lagging().verdict
-    agree = (seen("dump:5"), seen("log:1"), seen("log:2"), seen("launcher"), seen("kernel:node1", False))
-    assert answer.sources_words(replace(finding, evidence=agree)) == "flight recorder, logs and exit codes agree"
-    assert answer.sources_words(replace(finding, evidence=(seen("stack:5"),))) == "stacks only"
+    seen_by = (seen("dump:5"), seen("log:1"), seen("log:2"), seen("launcher"), seen("kernel:node1", False))
+    made = lagging()
+    made = replace(made, findings=(replace(made.verdict, evidence=seen_by), *made.findings[1:]))
+    told = "3 independent sources: rank 5's flight recorder, peers' logs, exit codes; 1 contradicts"
+    assert view.build(made).status.sources == told
+    assert told in " ".join(text.plain(made, width=200, ascii_only=False).split())
+    assert told in ticket.in_dialect(made, GITHUB)
+
+
+def test_one_source_is_named_too():
+    finding = replace(lagging().verdict, evidence=(Evidence(None, "", "it is so", True, "stack:5"),))
+    assert sources_words(finding) == "1 source: rank 5's stacks"
 
 
 def test_a_command_stands_alone_with_a_button_to_copy_it():

@@ -91,7 +91,7 @@ def test_a_wait_that_ended_before_its_limit_is_not_said_to_have_reached_it():
     call = base.verdict.stalled
     early = replace(call, until=call.since + timedelta(milliseconds=call.timeout_ms // 4))
     cut = replace(base, findings=(replace(base.verdict, stalled=early), *base.findings[1:]))
-    assert "until the 10 min timeout" in wording.summary(base)
+    assert "the first timed out after 10 min" in wording.summary(base)
     assert "timeout" not in wording.summary(cut)
 
 

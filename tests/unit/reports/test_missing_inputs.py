@@ -11,6 +11,7 @@ from nccldoctor.reports import html, json_document, text, ticket
 from nccldoctor.reports.dialects import MD
 from nccldoctor.reports.page import facts
 from nccldoctor.reports.parts import missing_inputs, wording
+from nccldoctor.reports.parts.independent_sources import source_names
 from nccldoctor.words import names
 
 EIGHT = Ranks(range(8))
@@ -91,11 +92,11 @@ def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
     peers = tuple(Evidence(None, "", f"rank {rank} gave up", True, f"log:{rank}") for rank in (1, 2, 3))
     own = Evidence(None, "", "its last call", True, "dump:5")
 
-    assert wording.agreement(replace(made, evidence=peers)) == (1, 0)
-    assert wording.agreement(replace(made, evidence=(*peers, own))) == (2, 0)
+    assert source_names(replace(made, evidence=peers)) == ("peers' logs",)
+    assert source_names(replace(made, evidence=(*peers, own))) == ("rank 5's flight recorder", "peers' logs")
     assert wording.confidence_words(
         replace(made, evidence=peers, confidence_in=ConfidenceIn.same(Confidence.MEDIUM))
-    ) == ("medium, 1 source")
+    ) == ("medium, 1 source: peers' logs")
 
 
 def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
@@ -104,7 +105,15 @@ def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
 
     found = replace(made, ranks=Ranks(), evidence=peers)
 
-    assert wording.confidence_words(found) == "high, 3 ranks' records agree"
+    assert wording.confidence_words(found) == "high, 1 source: flight recorder of 3 ranks"
+
+
+def test_a_rank_that_nobody_names_has_no_confidence_of_its_own():
+    made = replace(fixtures_diagnoses.lagging().verdict, ranks=Ranks())
+
+    found = replace(made, confidence_in=ConfidenceIn(Confidence.HIGH, Confidence.MEDIUM))
+
+    assert "for the rank" not in wording.confidence_words(found)
 
 
 def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
@@ -112,7 +121,7 @@ def test_a_limit_is_said_to_have_run_out_only_where_somebody_complained():
     call = replace(made.verdict.stalled, since=None, until=None)
     found = replace(made, findings=(replace(made.verdict, stalled=call),))
 
-    assert "until the 10 min timeout" in wording.summary(found)
+    assert "the first timed out after 10 min" in wording.summary(found)
     assert "timeout" not in wording.summary(replace(found, alarm=None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import nccldoctor
 from nccldoctor.reports.page import facts
 
 FOUR = world(4)
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
 
 
 def job(folder: Path, ended: timedelta) -> Path:
@@ -45,3 +47,19 @@ def test_an_end_by_the_clock_of_another_zone_is_no_length(tmp_path: Path, hours:
     assert stalled is not None and stalled.since is not None
     assert stalled.until is None
     assert facts.four(incident.diagnosis)[2].value == "unknown"
+
+
+def test_lines_with_times_that_do_not_show_the_start_are_no_lines_without_times(tmp_path: Path) -> None:
+    """The barrier of the bundled JAX job has no time, its other lines have one."""
+    timed = nccldoctor.analyze(SAMPLES / "jax-barrier").diagnosis
+    assert (facts.four(timed)[2].value, facts.four(timed)[2].detail) == (
+        "unknown",
+        "the files don't show when it began",
+    )
+    assert timed.job.has_times
+    for log in sorted((SAMPLES / "jax-barrier").glob("*.log")):
+        bare = re.sub(r"(?m)^\d{4}-\d\d-\d\d [\d:,]{12} ", "", log.read_text())
+        (tmp_path / log.name).write_text(bare)
+    untimed = nccldoctor.analyze(tmp_path).diagnosis
+    assert not untimed.job.has_times
+    assert facts.four(untimed)[2].detail == "no file has times"
