@@ -23,6 +23,7 @@ from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
+from nccldoctor.summarise.call_strip import call_strip
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
 from nccldoctor.summarise.field_diff import field_diff
@@ -112,6 +113,7 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
     for silence in quiet:
         wanted.setdefault(silence.source, set()).update(silence.lines_to_read)
     excerpts = read_excerpts(discovered, wanted)
+    fields = field_diff(facts, findings[0])
     return Diagnosis(
         findings=findings,
         remedies=prescription.remedies,
@@ -137,7 +139,8 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
         proof=tuple(filled(exhibit, excerpts) for exhibit in proof.exhibits),
         unshown=proof.unshown,
         last_lines=tuple(lines for lines in (last_lines(one, excerpts) for one in quiet) if lines is not None),
-        fields=field_diff(facts, findings[0]),
+        fields=fields,
         link=broken_link(facts, findings[0]),
         snapshots=snapshots(facts, findings[0]),
+        strip=call_strip(facts, findings[0], fields) if fields is not None else None,
     )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.reports import json_document
-from nccldoctor.reports.charts import crossed, link, stall
+from nccldoctor.reports.charts import call_strip, crossed, link, stall
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose
@@ -82,6 +82,7 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
             link_box=link.BOX,
             stall_width=stall.WIDTH,
             crossed_width=crossed.WIDTH,
+            strip_width=call_strip.WIDTH,
             crossed_box=crossed.BOX,
         )
         .rstrip("\n")

@@ -8,7 +8,16 @@ from enum import StrEnum
 
 from nccldoctor.model.causes import CauseClass
 from nccldoctor.model.exhibits import Exhibit, LastLines, Unshown
-from nccldoctor.model.figures import BrokenLink, CallDiff, FieldDiff, Lateness, Snapshots, StackDiff, Timeline
+from nccldoctor.model.figures import (
+    BrokenLink,
+    CallDiff,
+    CallStrip,
+    FieldDiff,
+    Lateness,
+    Snapshots,
+    StackDiff,
+    Timeline,
+)
 from nccldoctor.model.findings import Avoid, Condition, ConfidenceIn, Finding, RemedyAdvice
 from nccldoctor.model.inputs import Group, Place, Source
 from nccldoctor.model.ranks import Ranks
@@ -168,7 +177,8 @@ class Diagnosis:
     other runs, and those that could not be read. ``proposals`` are all hypotheses that were weighed.
     ``standings`` say where the ranks stand, in few rows; ``proof`` holds the exhibits of the verdict, ``unshown`` the parts of the
     argument that the input cannot show, ``last_lines`` the logs of a culprit and of a waiting peer around the silence. ``job_end`` says
-    whether the job still ran. ``fields``, ``link`` and ``snapshots`` are what the first picture may show.
+    whether the job still ran. ``fields``, ``link`` and ``snapshots`` are what the first picture may show. ``strip`` holds the calls
+    around a mismatch.
     """
 
     findings: tuple[Finding, ...]
@@ -198,6 +208,7 @@ class Diagnosis:
     fields: FieldDiff | None = None
     link: BrokenLink | None = None
     snapshots: Snapshots | None = None
+    strip: CallStrip | None = None
 
     @property
     def verdict(self) -> Finding:

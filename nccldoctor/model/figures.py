@@ -213,6 +213,41 @@ class FieldDiff:
 
 
 @dataclass(frozen=True, slots=True)
+class StripCell:
+    """One call of the ranks of a row: the field that differs, and ``done`` where all of them completed it.
+
+    ``value`` is *varies* where the ranks have several; ``differs`` where the first row has another.
+    """
+
+    value: str
+    done: bool
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StripRow:
+    """Ranks that issued the stalled call alike; a cell is None where none of them recorded the call."""
+
+    ranks: Ranks
+    cells: tuple[StripCell | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStrip:
+    """The calls around a mismatch: a row for each side of its :class:`FieldDiff`, a column for each sequence number.
+
+    ``shown`` names the field in the cells. ``ops`` holds the operation of each column, "" where the ranks issued several.
+    """
+
+    group: str
+    stalled: int
+    shown: str
+    seqs: tuple[int, ...]
+    ops: tuple[str, ...]
+    rows: tuple[StripRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LinkEnd:
     """One end of a connection: its host, address, adapter and port, and what its ranks reported.
 

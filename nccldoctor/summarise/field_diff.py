@@ -76,10 +76,11 @@ def _recorded(facts: Facts, group: str | None, seq: int) -> tuple[str, dict[int,
     if index is None or not len(calls):
         return "", {}
     rows = np.flatnonzero((case.call_group == index) & (calls.seq == seq) & facts.progress.collective).tolist()
-    return "from the dumps, formatted", {int(case.call_rank[row]): dict(_entry_fields(facts, row)) for row in rows}
+    return "from the dumps, formatted", {int(case.call_rank[row]): dict(entry_fields(facts, row)) for row in rows}
 
 
-def _entry_fields(facts: Facts, row: int) -> Iterator[tuple[str, str]]:
+def entry_fields(facts: Facts, row: int) -> Iterator[tuple[str, str]]:
+    """The fields of one recorded call, by their names in a report."""
     case, calls = facts.case, facts.case.calls
     words = case.vocabulary
     inputs, outputs = words.sizes[calls.sizes[row]] if calls.sizes[row] >= 0 else ((), ())

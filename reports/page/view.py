@@ -8,7 +8,7 @@ from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
-from nccldoctor.reports.charts import group_map, rank_map, stall
+from nccldoctor.reports.charts import call_strip, group_map, rank_map, stall
 from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
@@ -75,6 +75,7 @@ class View:
     proof: tuple[ProofStep, ...]
     unshown: tuple[str, ...]
     refuted_by: str
+    strip: call_strip.StripPicture | None
     stall: stall.StallPicture | None
     last_lines: tuple[LogSide, ...]
     no_log: str
@@ -121,6 +122,7 @@ def build(diagnosis: Diagnosis) -> View:
         proof=proof_steps(diagnosis)[: _EXHIBITS.get(verdict.family)],
         unshown=tuple(part.says for part in diagnosis.unshown),
         refuted_by="" if is_open else line(verdict.refuted_by, 300),
+        strip=call_strip.strip_picture(diagnosis.strip),
         stall=stall.stall_picture(diagnosis) if not is_open else None,
         last_lines=log_sides(diagnosis) if not is_open else (),
         no_log=missing_log(diagnosis),

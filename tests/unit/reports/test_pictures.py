@@ -26,6 +26,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.standings import Involvement, Standing, WaitedCall
 from nccldoctor.model.steps import JobEnd, JobState
 from nccldoctor.reports import html
+from nccldoctor.reports.charts.call_strip import strip_picture
 from nccldoctor.reports.charts.chain import BOXES, ChainPicture, chain_picture
 from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
 from nccldoctor.reports.charts.group_map import group_map
@@ -104,6 +105,18 @@ def test_the_picture_of_a_mismatch_shows_a_difference_and_states_no_equality(nam
     assert differing
     assert all(values[-1] not in values[:-1] for values in differing)
     assert "issued the same calls" not in html.page(diagnosis)
+
+
+@pytest.mark.parametrize("name", ["dtype-mismatch", "op-mismatch", "size-mismatch"])
+def test_the_strip_of_a_mismatch_marks_the_stalled_call_of_the_culprit(name: str) -> None:
+    diagnosis = incident(name).diagnosis
+    drawing = strip_picture(diagnosis.strip)
+
+    assert drawing is not None
+    assert diagnosis.verdict.stalled is not None
+    assert [head.seq for head in drawing.heads if head.is_stalled] == [f"#{diagnosis.verdict.stalled.seq}"]
+    assert [box.kind for box in drawing.boxes].count("differs") == 1
+    assert drawing.labels[-1][2] == str(diagnosis.verdict.ranks)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
