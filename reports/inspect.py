@@ -10,7 +10,7 @@ from nccldoctor.events import Event
 from nccldoctor.model import Gap, Place, Source
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports import json_document, json_names
-from nccldoctor.words.sanitize import is_secret
+from nccldoctor.words.secrets import MASK, is_secret
 
 
 class Inspected(Protocol):
@@ -112,7 +112,7 @@ def _event(event: Event) -> dict[str, Any]:
             row["clock"] = event.time.isoformat()[5:]
     row |= json_names.json_value(event.details())
     if event.kind == "setting" and is_secret(str(row["name"])):
-        row["value"] = "***"
+        row["value"] = MASK
     return row
 
 

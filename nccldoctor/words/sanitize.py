@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from nccldoctor.patterns import lazy
+from nccldoctor.words.secrets import masked
 
 QUOTE = 300
 """Characters of one quoted line in a report."""
@@ -16,17 +17,14 @@ QUOTE = 300
 TEXT = 2_000
 """Characters of one text field of the JSON; the input may hold lines of any length."""
 
+_AHEAD = 512
+"""Characters beyond a limit that are looked at too: a secret that the limit cuts keeps no prefix."""
+
 _UNSEEN = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Characters that are invisible or reorder others: categories Cc, Cf, Cs, Zl, Zp of Unicode 15."""
-
-_SECRET = lazy(
-    r"\b(?!NCCL_|TORCH_|TOKENIZERS_)((?=[A-Z0-9_]{0,60}(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL))[A-Z0-9_]{3,64})"
-    r"([\"']?\s{0,4}[=:]\s{0,4}[\"']?)([^\s\"',;}]{1,500})"
-)
-"""An assignment to a variable whose name marks a secret: ``HF_TOKEN=…``, ``AWS_SECRET_ACCESS_KEY: …``."""
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -44,8 +42,7 @@ def sanitize(text: str, limit: int = QUOTE) -> str:
 
     Line ends and tabs stay as they are.
     """
-    out = _UNSEEN.sub(_shown, masked(text[: limit + 1].replace("\r\n", "\n")))
-    return shortened(out, limit)
+    return shortened(_UNSEEN.sub(_shown, _without_secrets(text, limit).replace("\r\n", "\n")), limit)
 
 
 def line(text: str, limit: int = QUOTE) -> str:
@@ -56,16 +53,6 @@ def line(text: str, limit: int = QUOTE) -> str:
 def shortened(text: str, limit: int) -> str:
     """Clean text in at most ``limit`` characters; an ellipsis stands for the rest."""
     return text if len(text) <= limit else text[: max(limit - 1, 0)].rstrip() + "…"
-
-
-def masked(text: str) -> str:
-    """``text`` without the values of variables named like a token, key, secret or password."""
-    return _SECRET.sub(r"\1\2***", text)
-
-
-def is_secret(name: str) -> bool:
-    """True for the name of a variable that holds a secret, such as ``HF_TOKEN``."""
-    return _SECRET.match(f"{name.upper()}=x") is not None
 
 
 def encodable(text: str) -> str:
@@ -80,5 +67,10 @@ def spelled_out(value: object) -> object:
 
 def text(value: str) -> str:
     """A text of the input as the JSON holds it: bounded, encodable and without secrets."""
-    bounded = value if len(value) <= TEXT else value[: TEXT - 1] + "…"
-    return masked(encodable(bounded))
+    return shortened(encodable(_without_secrets(value, TEXT)), TEXT)
+
+
+def _without_secrets(text: str, limit: int) -> str:
+    """The beginning of a text, masked; it is longer than ``limit`` where the text is."""
+    shown = masked(text[: limit + _AHEAD])
+    return shown if len(text) <= limit + _AHEAD or len(shown) > limit else shown + "…"

@@ -8,25 +8,21 @@ alone, not its line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nccldoctor.events import Event, Setting
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.parsers.rows import Table
 from nccldoctor.parsers.settings.assignments import MOST, assignments
+from nccldoctor.words.secrets import MASK, is_secret, masked
 
-_SECRET = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH")
 
-
-def masked(name: str, value: str) -> str:
+def shown_value(name: str, value: str) -> str:
     """The value without quotes, and masked where the name looks like a secret or an address holds a password."""
     text = value.strip().rstrip("\\").strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
-    if any(word in name for word in _SECRET):
-        return "***"
-    return re.sub(r"://[^/@\s]{1,200}@", "://***@", text)[:300]
+    return MASK if is_secret(name) else masked(text)[:300]
 
 
 @line_parser
@@ -42,7 +38,7 @@ class EnvironmentParser(LineParser):
             if name in seen:
                 continue
             seen.add(name)
-            shown = masked(name, value)
+            shown = shown_value(name, value)
             yield Setting(**common(line, text=f"{name}={shown}"), name=name, value=shown)
             if len(seen) == MOST:
                 return

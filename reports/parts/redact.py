@@ -1,8 +1,7 @@
 """A diagnosis for strangers: hosts, users, paths and addresses become stand-ins, each the same one everywhere.
 
 Works on the values before anything is rendered, so that every report of the copy agrees. Secrets are masked in any
-report, with or
-without this (:mod:`nccldoctor.words.sanitize`).
+report, with or without this (:mod:`nccldoctor.words.secrets`).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from nccldoctor.model import Diagnosis
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.secrets import is_secret, masked
 
 KINDS = ("hosts", "users", "paths", "addresses")
 """The kinds of text that can be replaced."""
@@ -83,6 +83,7 @@ class _Redactor:
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
     def __call__(self, text: str) -> str:
+        text = masked(text) if self._what else text  # first: a stand-in must not take the place of the name that marks a secret
         if "paths" in self._what:
             text = _PATHS.sub(self._path, text)
         text = self._hosts(self._users(text))
@@ -129,7 +130,7 @@ def _user_names(source: object) -> list[str]:
         return text
 
     _mapped(source, collect)
-    return [name for name in names if len(name) > 1]
+    return [name for name in names if len(name) > 1 and not is_secret(name)]
 
 
 class _Words:
@@ -141,6 +142,7 @@ class _Words:
         self._stand_in = stand_in
 
     def __call__(self, text: str) -> str:
+        text = masked(text) if self._what else text  # first: a stand-in must not take the place of the name that marks a secret
         return _TOKEN.sub(lambda match: self._token(match.group()), text) if self._names else text
 
     def _token(self, token: str) -> str:

@@ -1,0 +1,200 @@
+"""Masks passwords, tokens and keys in a text: by the name before a value, or by its shape.
+
+Names count in any case and in any form of assignment: ``HF_TOKEN=…``, ``"password": "…"``, ``--api-key …``, ``?token=…``, and
+``name: HF_TOKEN, value: …`` of Kubernetes. Shapes are the prefixes by which services mark what they issue, so that scanners find it.
+Words of language models (``max_tokens``, ``pad_token``) and keys of a rendezvous store are no secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from nccldoctor.patterns import lazy
+
+MASK = "***"
+
+SHAPES: Mapping[str, str] = {
+    "Age": r"AGE-SECRET-KEY-1[0-9A-Z]{50,64}",
+    "Airtable": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",
+    "Anthropic": r"sk-ant-[\w-]{20,200}",
+    "Artifactory": r"AKCp[A-Za-z0-9]{60,80}",
+    "Atlassian": r"ATATT3[\w=-]{50,300}",
+    "AWS": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
+    "Bitbucket": r"ATBB[A-Za-z0-9]{28,40}",
+    "Cloudflare": r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,200}",
+    "Databricks": r"dapi[0-9a-f]{32}(?:-\d)?",
+    "DigitalOcean": r"do[opr]_v1_[0-9a-f]{64}",
+    "Docker Hub": r"dckr_[op]at_[\w-]{20,80}",
+    "Doppler": r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9]{20,64}",
+    "Dropbox": r"sl\.[\w-]{60,300}",
+    "Figma": r"figd_[\w-]{30,60}",
+    "Fly.io": r"fo1_[\w-]{40,60}|FlyV1 fm\d?_[\w+/=,-]{40,400}",
+    "GitHub": r"gh[opsur]_[A-Za-z0-9]{36,251}|github_pat_\w{22,255}",
+    "GitLab": r"gl(?:pat|dt|rt|cbt|ptt|oas|ft|soat|imt|agent|ffct)-[\w.-]{16,80}",
+    "Google": r"AIza[\w-]{35}|ya29\.[\w-]{20,300}|GOCSPX-[\w-]{24,40}|1//0[\w-]{30,200}",
+    "Grafana": r"gl(?:c|sa)_[A-Za-z0-9+/=_]{24,300}",
+    "Groq": r"gsk_[A-Za-z0-9]{40,60}",
+    "Heroku": r"HRKU-[\w-]{30,80}",
+    "Hugging Face": r"(?:hf|api_org)_[A-Za-z0-9]{30,40}",
+    "JSON Web Token": r"eyJ[\w-]{8,2000}\.eyJ[\w-]{8,4000}(?:\.[\w-]{0,1000})?",
+    "Linear": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,80}",
+    "Mailgun": r"key-[0-9a-f]{32}",
+    "Mapbox": r"[ps]k\.eyJ[\w-]{20,300}\.[\w-]{20,60}",
+    "New Relic": r"NRAK-[A-Z0-9]{20,40}",
+    "Notion": r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}",
+    "npm": r"npm_[A-Za-z0-9]{36}",
+    "NVIDIA": r"nvapi-[\w-]{40,120}",
+    "OpenAI": r"sk-(?:proj-|svcacct-|admin-|or-v1-)?[\w-]{20,250}",
+    "Perplexity": r"pplx-[A-Za-z0-9]{32,64}",
+    "Pinecone": r"pcsk_[\w]{30,100}",
+    "Postman": r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
+    "Pulumi": r"pul-[0-9a-f]{40}",
+    "PyPI": r"pypi-[\w-]{40,300}",
+    "Replicate": r"r8_[A-Za-z0-9]{30,60}",
+    "RunPod": r"rpa_[A-Za-z0-9]{30,60}",
+    "SendGrid": r"SG\.[\w-]{16,32}\.[\w-]{32,64}",
+    "Sentry": r"sntry[su]_[\w+/=-]{40,300}",
+    "Shopify": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    "Slack": r"xox[abeoprs]-[\w-]{10,250}|xapp-\d-[\w-]{10,250}|(?<=hooks\.slack\.com/services/)[\w/]{20,100}",
+    "Square": r"sq0(?:atp|csp)-[\w-]{22,60}",
+    "Stripe": r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,100}",
+    "Supabase": r"sb[ps]_[0-9A-Za-z_]{36,60}",
+    "Tailscale": r"tskey-[a-z]+-[A-Za-z0-9]+-[A-Za-z0-9]{20,60}",
+    "Telegram": r"\d{8,10}:AA[\w-]{33}",
+    "Terraform": r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}",
+    "Twilio": r"SK[0-9a-f]{32}",
+    "Vault": r"hv[sbr]\.[\w-]{24,300}",
+    "Weights & Biases": r"wandb_v\d_[\w-]{30,120}",
+    "xAI": r"xai-[A-Za-z0-9]{60,100}",
+    "1Password": r"ops_eyJ[\w-]{60,4000}",
+}
+"""What the services of machine learning, clouds and code hosts issue; each has a prefix that nothing else has."""
+
+_SHAPED = lazy(r"(?<![A-Za-z0-9])(?:" + "|".join(SHAPES.values()) + r")(?![A-Za-z0-9])")
+_LONG_WORD = lazy(r"[\w.:/+=-]{14}")
+
+_PEM = lazy(
+    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S]){0,8000}"
+    r"(?:-----END [A-Z0-9 ]{0,60}-----)?"
+)
+_PEM_LINE = lazy(r"(?m)^(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*\d)[A-Za-z0-9+/]{64}$")
+"""A line inside a key or certificate: quoted alone it shows neither its beginning nor its end."""
+
+_URL = lazy(
+    r"(\bhttps?://)[^/@\s\"'<>]{1,300}@|(\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^/@\s:\"'<>]{0,200}:[^/@\s\"'<>]{1,300}@"
+)
+
+_AUTHORIZATION = lazy(
+    r"(?i)\b((?:proxy-)?authorization[\\\"']{0,2}\s{0,4}[:=]\s{0,4}[\\\"']{0,2}(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?"
+    r"|(?<![\w-])bearer\s{1,4}(?=[\w.~+/=-]{0,200}[\d._=])|(?:set-)?cookie[\\\"']{0,2}\s{0,4}:\s{0,4}[\\\"']{0,2})(?!(?:bearer|basic|token|digest|negotiate)\b|\*)([^\s\"'\\,]{6,4000})"
+)
+
+_VALUE = (
+    r"(?:\\?\"(?P<double>(?:[^\"\\\n]|\\[^\"\n]){0,4000})\\?\"|\\?'(?P<single>(?:[^'\\\n]|\\[^'\n]){0,4000})\\?'"
+    r"|(?P<bare>[^\s\"',;&)}\]<>\\]{1,4000}))"
+)
+_WORD = (
+    r"(?i:pass(?:word|wd|phrase|code)|secret|credential|token|connection[-_]?string|webhook[-_]?url"
+    r"|(?:api|access|account|auth|private|encryption|signing|ssh|license|licence|storage|master|service)[-_]?key)"
+)
+_NAMED = lazy(
+    rf"(?P<word>{_WORD}"
+    r"|KEY|(?<=[?&;])(?:sig|signature|pwd)|(?<=[-_])(?i:signature|auth|pat)(?![A-Za-z]))"
+    r"(?P<tail>[\w.-]{0,40})"
+    r"(?P<sign>[\\\"'\]]{0,3}(?:[,\s]\s{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}|\s{0,4}(?:=>|:=|==?|:)\s{0,4}|,\s{0,4}(?=[\\\"'])))"
+    + _VALUE
+)
+_OPTION = lazy(
+    rf"(?P<head>(?<![\w-])--?[\w-]{{0,40}}?|\blogin\s{{1,4}}\S{{1,60}}\s{{1,4}}(?=password))(?P<word>{_WORD})(?P<tail>[\w-]{{0,40}})"
+    r"(?P<sign>\s{1,4})(?!-)" + _VALUE
+)
+"""``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
+_NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
+
+_OF_LANGUAGE = lazy(
+    r"(?i)(?:^|.*[_.-])(?:max|min|num|n|pad|eos|bos|unk|mask|sep|cls|special|image|audio|video|next|stop|start|end|new|additional|prompt|seen"
+    r"|total|avg|drop|first|last|per|begin|sot|eot|decoder|forced|bad|suppress)_?tokens?(?:$|_|-).*"
+    r"|.*tokens(?:$|[_-]).*|.*token(?:iz|_?ids?$|_?count|_?type|_?len|_?dim|_?ind|_?idx|_?emb|_?num|_?dispatch|_?drop|_?shuffle|_?per|_?level).*"
+)
+_HINTS = (
+    "pass",
+    "secret",
+    "credential",
+    "token",
+    "key",
+    "auth",
+    "cookie",
+    "bearer",
+    "sig",
+    "pwd",
+    "_pat",
+    "connection",
+    "webhook",
+)
+"""A text without any of these holds no name of a secret."""
+_PLAIN = frozenset(
+    [
+        "none",
+        "null",
+        "nil",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "not",
+        "set",
+        "unset",
+        "missing",
+        "required",
+        "invalid",
+        "expired",
+        "0",
+        "1",
+    ]
+)
+"""Values that say that there is no secret, or what is wrong with it."""
+_SHORTEST_TOKEN = 6
+
+
+def masked(text: str) -> str:
+    """``text`` with the values of secrets as :data:`MASK`; everything else stays as it is."""
+    if "PRIVATE KEY" in text:
+        text = _PEM.sub(f"-----PRIVATE KEY {MASK}-----", text)
+    if _LONG_WORD.search(text):
+        text = _SHAPED.sub(MASK, _PEM_LINE.sub(MASK, text))
+    if "://" in text:
+        text = _URL.sub(lambda url: f"{url[1] or url[2]}{MASK}@", text)
+    lower = text.lower()
+    if not any(hint in lower for hint in _HINTS):
+        return text
+    text = _AUTHORIZATION.sub(lambda found: found[1] + MASK, text)
+    return _NAMED.sub(_without_value, _OPTION.sub(_without_value, text))
+
+
+def is_secret(name: str) -> bool:
+    """True for the name of a variable, option or field that holds a secret: ``HF_TOKEN``, ``db-password``."""
+    return masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"
+
+
+def _without_value(found: re.Match[str]) -> str:
+    at = found.start("word")
+    before = _NAME_BEFORE.search(found.string[max(0, at - 60) : at])
+    name = f"{before.group() if before is not None else ''}{found['word']}{found['tail']}".lstrip("-.")
+    group = next(group for group in ("double", "single", "bare") if found[group] is not None)
+    if not _is_telling(name, found[group]):
+        return found.group()
+    start, end = found.start(group) - found.start(), found.end(group) - found.start()
+    return found.group()[:start] + MASK + found.group()[end:]
+
+
+def _is_telling(name: str, value: str) -> bool:
+    """True where a name marks a secret, and the value is more than a word like ``None``."""
+    if not value or value.lower() in _PLAIN or value.startswith(MASK):
+        return False
+    lower = name.lower()
+    if "token" in lower:
+        is_count = value.isdigit() or (lower == "token" and len(value) < _SHORTEST_TOKEN)
+        return not is_count and not _OF_LANGUAGE.fullmatch(name)
+    is_key_of_store_or_fabric = lower in ("key", "keys") or lower.endswith("pkey")
+    return not is_key_of_store_or_fabric and not (lower.endswith("pwd") and value.startswith("/"))

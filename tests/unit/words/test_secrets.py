@@ -1,0 +1,196 @@
+"""No password, token or key is shown, in whatever form a log holds it, and nothing else is masked."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nccldoctor.words.sanitize import sanitize, text
+from nccldoctor.words.secrets import MASK, SHAPES, is_secret, masked
+
+VALUE = "q7Zx0Vb2LkW9"
+
+FORMS = [
+    "export HF_TOKEN={}",
+    "HF_TOKEN={} python train.py",
+    "set -x; hf_token='{}'",
+    "api_key={}",
+    "api-key: {}",
+    "apiKey: {},",
+    'config = {{"password": "{}", "lr": 0.1}}',
+    "{{'WANDB_API_KEY': '{}', 'RANK': '3'}}",
+    '{{\\"secret\\": \\"{}\\"}}',
+    "--password {}",
+    "--hf-token={}",
+    "train.py --wandb_api_key {} --steps 10",
+    "-Dfs.s3a.secret.key={}",
+    "GET https://storage.example/b/o?token={}&alt=media",
+    "https://a.blob.example/c?sv=2022&sig={}&se=2026",
+    "https://bucket.example/k?X-Amz-Signature={}&X-Amz-Date=1",
+    "https://bucket.example/k?X-Amz-Credential={}%2F20260101",
+    "git clone https://user:{}@git.example/repo.git",
+    "git clone https://{}@git.example/repo.git",
+    "redis://:{}@10.0.0.3:6379/0",
+    "postgresql://trainer:{}@db.example/runs",
+    "Authorization: Bearer {}",
+    "authorization: Basic {}",
+    '"Authorization": "token {}"',
+    "curl -H 'Authorization: Bearer {}' https://x.example",
+    "Set-Cookie: {}; Path=/",
+    "machine api.wandb.ai login user password {}",
+    "AccountName=runs;AccountKey={};EndpointSuffix=core",
+    "Server=db;User=sa;pwd={};",
+    "os.environ['AWS_SECRET_ACCESS_KEY'] = '{}'",
+    "('MLFLOW_TRACKING_PASSWORD', '{}')",
+    '{{"name": "HF_TOKEN", "value": "{}"}}',
+    "- name: HF_TOKEN\n  value: {}",
+    "credentials => {}",
+    "_authToken={}",
+    "MY_SIGNING_KEY={}",
+    "passphrase: {}",
+    "SLACK_WEBHOOK_URL={}",
+    "azure connection-string={}",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_value_behind_the_name_of_a_secret_is_masked(form: str) -> None:
+    shown = masked(form.format(VALUE))
+    assert VALUE not in shown
+    assert MASK in shown
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_stands_around_a_secret_stays(form: str) -> None:
+    shown = masked(f"rank 5: {form.format(VALUE)}\nNCCL error")
+    assert shown.startswith("rank 5: ")
+    assert shown.endswith("\nNCCL error")
+
+
+TOKENS = [
+    "AKIAIOSFODNN7EXAMPLE",
+    "ghp_" + "a1B2" * 9,
+    "github_pat_" + "11ABCDEFG0" * 5,
+    "glpat-" + "x9Y8z7W6v5U4t3S2r1Q0",
+    "hf_" + "abCDefGHijKL" * 3,
+    "sk-proj-" + "T3BlbkFJ" * 6,
+    "sk-ant-" + "api03-" + "aB3d" * 10,
+    "xoxb-" + "123456789012-" * 2 + "abcdEFGH",
+    "https://hooks.slack.com/services/T000/B000/" + "x" * 24,
+    "AIza" + "SyD4x" * 7,
+    "ya29." + "a0Af_-" * 8,
+    "sk_live_" + "4eC39HqL" * 3,
+    "npm_" + "a1B2" * 9,
+    "pypi-AgEIcHlwaS5vcmc" + "Cx9" * 12,
+    "dckr_pat_" + "aB-_" * 7,
+    "dop_v1_" + "0123abcd" * 8,
+    "dapi" + "0123abcd" * 4,
+    "SG." + "a1B2" * 5 + "ab." + "c3D4" * 10 + "efg",
+    "SK" + "0123abcd" * 4,
+    "1234567890:AA" + "h" * 33,
+    "hvs." + "CAES" * 8,
+    "glsa_" + "aB3d" * 8 + "_0123abcd",
+    "r8_" + "aB3d" * 9,
+    "gsk_" + "aB3d" * 13,
+    "nvapi-" + "aB3_" * 16,
+    "pcsk_" + "aB3d" * 10,
+    "lin_api_" + "aB3d" * 10,
+    "ntn_" + "aB3d" * 12,
+    "PMAK-" + "0123abcd" * 3 + "-" + "0123abcd" * 4 + "01",
+    "tskey-auth-" + "kAbc123CNTRL-" + "aB3d" * 8,
+    "pplx-" + "aB3d" * 12,
+    "xai-" + "aB3d" * 20,
+    "NRAK-" + "AB3D" * 7,
+    "shpat_" + "0123abcd" * 4,
+    "wandb_v1_" + "aB3d" * 12,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "https://user:" + "s3cretpassw0rd" + "@proxy.example:3128",
+]
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=lambda token: token[:16])
+@pytest.mark.parametrize("around", ["{}", "rank 3: got {} here", "url={};", '"{}"', "fetch({})"])
+def test_a_token_is_known_by_its_shape(token: str, around: str) -> None:
+    shown = masked(around.format(token))
+    secret = max(re.split(r"[\s:/@]", token), key=len)
+    assert secret not in shown
+    assert MASK in shown
+
+
+@pytest.mark.parametrize("service", SHAPES)
+@settings(derandomize=True, max_examples=10, database=None, deadline=None)
+@given(data=st.data())
+def test_every_shape_fits_what_its_service_issues(service: str, data: st.DataObject) -> None:
+    address = "https://hooks.slack.com/services/"
+    pattern = SHAPES[service].replace("(?<=hooks\\.slack\\.com/services/)", re.escape(address))
+    token = data.draw(st.from_regex(re.compile(pattern, re.ASCII), fullmatch=True))
+    assert token.removeprefix(address) not in masked(f"got {token} .")
+
+
+def test_many_services_are_known() -> None:
+    assert len(SHAPES) >= 30
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nMIIEowb3BlbnNzaC1r",
+        "MIIEowIBAAKCAQEA7bq3y8W9f0kT5xQ2mVn1Lr4sZcJdHgPbYuXoWiEtRaKfMhNj",
+    ],
+)
+def test_a_private_key_is_masked_whole_or_by_its_lines(key: str) -> None:
+    shown = masked(f"deploy key:\n{key}\n")
+    assert "MIIEow" not in shown
+    assert shown.startswith("deploy key:\n")
+
+
+INNOCENT = [
+    "Prefill batch. #new-seq: 1, #new-token: 64, #cached-token: 128, token usage: 0.0",
+    "max_tokens=4096 num_tokens: 5 tokens_per_second: 18231.5 pad_token='<pad>' eos_token_id: 2",
+    "tokenizer: AutoTokenizer TOKENIZERS_PARALLELISM=false",
+    "KeyError: 'loss'; key=worker0; store key: default_pg/0//worker_count",
+    "NCCL_IB_PKEY=3 NCCL_SOCKET_IFNAME=eth0 PWD=/home/alice",
+    "password is not set; token: None; secret=null",
+    "monkeypatch: executable_path=/usr/bin/chromium clip-path:inset(50%)",
+    'MountVolume.SetUp failed for volume "hf" : secret "hf-token" not found',
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE, NumelIn=64, Timeout(ms)=600000)",
+    "tcp://10.0.0.1:29500 ssh://git@host/repo s3://bucket/key file:///a@b",
+    "ncclUniqueId 0x7f2a commHash 9f3ae1c02b7d44aa opCount 1f",
+    "sha256:" + "0123456789abcdef" * 4,
+    'File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 83 in wrapper',
+]
+
+
+@pytest.mark.parametrize("line", INNOCENT)
+def test_what_is_no_secret_stays(line: str) -> None:
+    assert masked(line) == line
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "db-password", "AWS_SECRET_ACCESS_KEY", "apiKey", "WANDB_API_KEY", "MY_KEY"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["NCCL_DEBUG", "MAX_TOKENS", "RANK", "NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM", "HOSTNAME"]
+)
+def test_names_of_settings(name: str) -> None:
+    assert not is_secret(name)
+
+
+@given(st.text(max_size=300))
+def test_masking_twice_changes_nothing_more(value: str) -> None:
+    assert masked(masked(value)) == masked(value)
+
+
+def test_a_limit_that_cuts_a_secret_shows_no_part_of_it() -> None:
+    line = "x" * 290 + " ghp_" + "a1B2" * 9
+    assert "ghp_" not in sanitize(line, 300)
+    assert sanitize("HF_TOKEN='" + "v" * 900 + "' " + "y" * 900, 40).endswith("…")
+    assert "hunter" not in text("z" * 1_990 + " password=hunter2hunter2")
