@@ -142,7 +142,6 @@ class _Words:
         self._stand_in = stand_in
 
     def __call__(self, text: str) -> str:
-        text = masked(text) if self._what else text  # first: a stand-in must not take the place of the name that marks a secret
         return _TOKEN.sub(lambda match: self._token(match.group()), text) if self._names else text
 
     def _token(self, token: str) -> str:
