@@ -51,7 +51,8 @@ def proof_steps(diagnosis: Diagnosis) -> tuple[ProofStep, ...]:
 
 
 def _step(exhibit: Exhibit) -> ProofStep:
-    alike = f"{names.ranks_phrase(exhibit.alike, 4).capitalize()} alike." if exhibit.alike else ""
+    kind = "entry" if exhibit.lines is None else "stack" if exhibit.lines.frame else "line"
+    alike = f"Same {kind} on {names.ranks_phrase(exhibit.alike, 6)}." if exhibit.alike else ""
     label = "quoted"
     if exhibit.counts is not None:
         listed = exhibit.counts.source.endswith("logs")

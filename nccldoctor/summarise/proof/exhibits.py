@@ -19,6 +19,7 @@ from nccldoctor.patterns import lazy
 from nccldoctor.summarise.proof.counters import counters_of_ranks, joined_ranks
 from nccldoctor.summarise.proof.plans import PLANS, Plan, Question, Record
 from nccldoctor.summarise.proof.quotes import Quotable, exhibit_of, quotables
+from nccldoctor.summarise.proof.same_records import with_same_records
 from nccldoctor.summarise.proof.side_by_side import calls_of_peer, calls_side_by_side, order_of_calls
 from nccldoctor.summarise.proof.transfers import transfers_of_ranks
 from nccldoctor.words import names
@@ -44,14 +45,14 @@ def prove(facts: Facts, finding: Finding, diff: CallDiff | None) -> Proof:
     blamed = finding.ranks or finding.suspects
     if plan is None or not blamed:
         cited = [line for line in lines if line.number is not None]
-        quoted = (exhibit_of(line, _alike(line, cited)) for line in _by_weight(finding, cited))
-        return Proof(_with_ids([*islice(quoted, EXHIBITS)]), ())
+        quoted = (exhibit_of(line) for line in _by_weight(finding, cited))
+        return Proof(_with_ids(with_same_records(facts, [*islice(quoted, EXHIBITS)])), ())
     chooser = _Chooser(facts, finding, diff, lines, plan)
     chosen = chooser.chosen()
     chosen += islice(chooser.further(tuple(chosen)), EXHIBITS - len(chosen))
     shown = {part for exhibit in chosen for part in exhibit.parts}
     missing = (Unshown(part, _unshown_part(part, plan, blamed)) for part in Part if part not in shown)
-    return Proof(_with_ids(chosen), tuple(missing))
+    return Proof(_with_ids(with_same_records(facts, chosen)), tuple(missing))
 
 
 def _with_ids(exhibits: Sequence[Exhibit]) -> tuple[Exhibit, ...]:
@@ -93,10 +94,10 @@ class _Chooser:
         spent = {number for exhibit in chosen for number in exhibit.evidence}
         rest = [line for line in self._lines if line.number is not None and line.number not in spent]
         for line in _by_weight(self._finding, rest, chosen):
-            yield replace(exhibit_of(line, _alike(line, rest)), parts=self._parts_of(line))
+            yield replace(exhibit_of(line), parts=self._parts_of(line))
         timeouts = [line for line in self._lines if line.record is Record.TIMEOUT]
         if timeouts and not rest and all(exhibit.lines is None for exhibit in chosen):
-            yield replace(exhibit_of(timeouts[0], _alike(timeouts[0], timeouts)), parts=self._parts_of(timeouts[0]))
+            yield replace(exhibit_of(timeouts[0]), parts=self._parts_of(timeouts[0]))
 
     def _parts_of(self, line: Quotable) -> tuple[Part, ...]:
         """What a cited line shows; nothing of the argument where it is about no rank."""
@@ -154,7 +155,7 @@ class _Chooser:
         self._used[line.place] = record
         is_of_both = record is Record.REPORT and part is Part.PEER
         parts = (Part.PEER, Part.CULPRIT) if is_of_both else (part,)
-        return replace(exhibit_of(line, _alike(line, of_kind)), parts=parts)
+        return replace(exhibit_of(line), parts=parts)
 
     def _is_fit(self, line: Quotable, part: Part) -> bool:
         """True where a line is about a peer, for the other parts about a culprit or its link."""
@@ -169,13 +170,6 @@ class _Chooser:
             return line.record is Record.REPORT and _is_about(line.says, self._blamed)
         is_end = self._plan.question is Question.LINK and line.record is Record.TROUBLE
         return is_end or line.rank is None or _is_about(line.says, self._blamed)
-
-
-def _alike(line: Quotable, fitting: Sequence[Quotable]) -> Ranks:
-    """Other ranks of which a line says the same."""
-    shape = _shape(line.says)
-    others = (one.rank for one in fitting if _shape(one.says) == shape and one.rank is not None)
-    return Ranks(others) - ([line.rank] if line.rank is not None else [])
 
 
 _RANKS = lazy(r"\b[Rr]anks? (\d[\d, -]*)")

@@ -15,7 +15,6 @@ from nccldoctor.events import CallTimeout, Event, ExceptionRaised, Heartbeat, Ph
 from nccldoctor.model import Evidence, Finding, Place
 from nccldoctor.model.excerpts import Excerpts, SourceLine
 from nccldoctor.model.exhibits import Exhibit, QuotedLines
-from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.stack_frames import innermost
 from nccldoctor.patterns import lazy
 from nccldoctor.summarise.proof.plans import Record, record_of
@@ -156,13 +155,13 @@ def _named_frame(stack: Stack, says: str) -> str:
     return next((f for f in functions if f and f in says), own)
 
 
-def exhibit_of(item: Quotable, alike: Ranks) -> Exhibit:
+def exhibit_of(item: Quotable) -> Exhibit:
     """The exhibit that quotes a line, as the first reading kept it."""
     line = item.place.line or 1
     shown = tuple(SourceLine(line + n, text) for n, text in enumerate(item.quote.split("\n")[:KEPT]))
     quoted = QuotedLines(item.place, shown, frozenset({shown[-1].number}), frame=item.frame, raised_in=item.raised_in)
     numbers = () if item.number is None else (item.number,)
-    return Exhibit("", item.says, (), cited(item.says, shown), numbers, lines=quoted, alike=alike)
+    return Exhibit("", item.says, (), cited(item.says, shown), numbers, lines=quoted)
 
 
 def wanted_lines(exhibits: Iterable[Exhibit]) -> dict[int, set[int]]:
