@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nccldoctor.discover.discover import Discovered
     from nccldoctor.reports.plotly.figures import Plots
     from nccldoctor.reports.source_lines import SourceLines
+    from nccldoctor.summarise.quotations import Quotations
 
 WIDTH = 100
 """Characters of a line of text by default."""
@@ -27,23 +28,39 @@ class Incident:
 
     Each frame (``calls``, ``ranks``, ``events``, ``findings``, ``hypotheses``, ``evidence``, ``groups``, ``coverage``, ``remedies``) is
     built on first use; every access returns a copy. Columns and units: :mod:`nccldoctor.dataframes`.
+
+    ``unquoted`` is the diagnosis before the files are opened a second time: all that the JSON document and the frames hold.
     """
 
-    diagnosis: Diagnosis
+    unquoted: Diagnosis
     case: Case
     _inputs: Discovered | None = field(default=None, repr=False, compare=False)
+    _quotations: Quotations | None = field(default=None, repr=False, compare=False)
+    _quoted: list[Diagnosis] = field(default_factory=list, init=False, repr=False, compare=False)
     _frames: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis with the lines that it quotes; they are read from the files on first use."""
+        if self._inputs is None or self._quotations is None:
+            return self.unquoted
+        if not self._quoted:
+            from nccldoctor.ingest.excerpts import read_excerpts
+
+            excerpts = read_excerpts(self._inputs, self._quotations.lines_of(self.unquoted))
+            self._quoted.append(self._quotations.put_into(self.unquoted, excerpts))
+        return self._quoted[0]
 
     @property
     def verdict(self) -> Finding:
         """The first finding, which speaks for the whole job."""
-        return self.diagnosis.verdict
+        return self.unquoted.verdict
 
     def to_json(self) -> str:
         """The document of ``analyze --format json``, byte for byte (``schema/analyze.json``)."""
         from nccldoctor.reports import json_document
 
-        return json_document.to_json(self.diagnosis)
+        return json_document.to_json(self.unquoted)
 
     def to_markdown(self) -> str:
         """The ticket text: Markdown of at most 1,500 characters."""
@@ -113,7 +130,7 @@ class Incident:
         """
         from nccldoctor.reports.plotly.figures import Plots
 
-        return Plots(self.diagnosis)
+        return Plots(self.unquoted)
 
     def to_text(self, *, width: int = WIDTH, color: bool = False, ascii_only: bool = False) -> str:
         """The terminal summary: lines of at most ``width`` characters, with ANSI colours where ``color`` is set."""
@@ -149,37 +166,37 @@ class Incident:
     @property
     def ranks(self) -> pd.DataFrame:
         """Where each rank stands."""
-        return self._frame("ranks", self.diagnosis)
+        return self._frame("ranks", self.unquoted)
 
     @property
     def findings(self) -> pd.DataFrame:
         """The findings, the verdict first."""
-        return self._frame("findings", self.diagnosis)
+        return self._frame("findings", self.unquoted)
 
     @property
     def hypotheses(self) -> pd.DataFrame:
         """Every hypothesis that was weighed, with its fate."""
-        return self._frame("hypotheses", self.diagnosis)
+        return self._frame("hypotheses", self.unquoted)
 
     @property
     def evidence(self) -> pd.DataFrame:
         """The evidence of each finding, with file and line."""
-        return self._frame("evidence", self.diagnosis)
+        return self._frame("evidence", self.unquoted)
 
     @property
     def groups(self) -> pd.DataFrame:
         """The process groups."""
-        return self._frame("groups", self.diagnosis)
+        return self._frame("groups", self.unquoted)
 
     @property
     def coverage(self) -> pd.DataFrame:
         """The coverage: expected and found ranks of each kind of input."""
-        return self._frame("coverage", self.diagnosis)
+        return self._frame("coverage", self.unquoted)
 
     @property
     def remedies(self) -> pd.DataFrame:
         """The remedies, best fit first."""
-        return self._frame("remedies", self.diagnosis)
+        return self._frame("remedies", self.unquoted)
 
     def _frame(self, name: str, source: Case | Diagnosis) -> pd.DataFrame:
         from nccldoctor import dataframes

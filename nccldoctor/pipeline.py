@@ -13,12 +13,11 @@ from nccldoctor.diagnose.decide import Judgement
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import with_headline
 from nccldoctor.diagnose.jackknife import doubted_by_damage
-from nccldoctor.discover.discover import Discovered, discover
+from nccldoctor.discover.discover import discover
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.identify import identify
 from nccldoctor.identify.runs.separate_jobs import one_job
 from nccldoctor.identify.runs.stale_dumps import newest_case
-from nccldoctor.ingest.excerpts import read_excerpts
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.model import Diagnosis, Finding
 from nccldoctor.summarise.broken_link import broken_link
@@ -27,10 +26,10 @@ from nccldoctor.summarise.call_strip import call_strip
 from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
 from nccldoctor.summarise.field_diff import field_diff
-from nccldoctor.summarise.last_lines import last_lines, silences
+from nccldoctor.summarise.last_lines import silences
 from nccldoctor.summarise.lateness import lateness
 from nccldoctor.summarise.proof.exhibits import prove
-from nccldoctor.summarise.proof.quotes import filled, wanted_lines
+from nccldoctor.summarise.quotations import Quotations
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
 from nccldoctor.summarise.snapshots import snapshots
 from nccldoctor.summarise.stack_diff import stack_diff
@@ -92,27 +91,22 @@ def analyze(
     judged = replace(judged, findings=with_headline((verdict, *judged.findings[1:]), case))
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    return Incident(_diagnosis(facts, judged, in_use(catalogue), inputs), case, inputs)
+    return Incident(_diagnosis(facts, judged, in_use(catalogue)), case, inputs, Quotations(silences(facts, verdict)))
 
 
 def _judged_again(read: Ingested) -> Finding:
     return diagnose(align(newest_case(read))).findings[0]
 
 
-def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Discovered) -> Diagnosis:
-    """The findings with what to do about them, and what reports draw."""
+def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
+    """The findings with what to do about them, and what reports draw; no line is quoted yet."""
     from nccldoctor.prescribe.prescribe import prescribe
 
     findings = judged.findings
     prescription = prescribe(findings, facts.case, known.catalogue)
     rows = rank_table(facts, findings)
-    quiet = silences(facts, findings[0])
     diff = call_diff(facts, findings)
     proof = prove(facts, findings[0], diff)
-    wanted = wanted_lines(proof.exhibits)
-    for silence in quiet:
-        wanted.setdefault(silence.source, set()).update(silence.lines_to_read)
-    excerpts = read_excerpts(discovered, wanted)
     fields = field_diff(facts, findings[0])
     return Diagnosis(
         findings=findings,
@@ -136,9 +130,8 @@ def _diagnosis(facts: Facts, judged: Judgement, known: Collected, discovered: Di
         notices=notices(facts),
         proposals=judged.proposals,
         standings=standings(facts, findings, {row.rank: row.role for row in rows}),
-        proof=tuple(filled(exhibit, excerpts) for exhibit in proof.exhibits),
+        proof=proof.exhibits,
         unshown=proof.unshown,
-        last_lines=tuple(lines for lines in (last_lines(one, excerpts) for one in quiet) if lines is not None),
         fields=fields,
         link=broken_link(facts, findings[0]),
         snapshots=snapshots(facts, findings[0]),

@@ -119,7 +119,7 @@ def _proved(proof: tuple[exhibits.Exhibit, ...]) -> tuple[Proved, ...]:
     )
 
 
-def _pieces(evidence: tuple[findings.Evidence, ...]) -> tuple[NumberedEvidence, ...]:
+def _with_evidence_ids(evidence: tuple[findings.Evidence, ...]) -> tuple[NumberedEvidence, ...]:
     return tuple(
         NumberedEvidence(f"E{number}", item.where, item.quote, item.says, item.supports, item.observer)
         for number, item in enumerate(evidence, 1)
@@ -170,7 +170,7 @@ CHANGED: dict[tuple[type, str], Callable[[Any], Any]] = {
     (figures.Mark, "where"): _or_null,
     (figures.Timeline, "zone"): _or_null,
     (findings.Finding, "doubts"): _doubts,
-    (findings.Finding, "evidence"): _pieces,
+    (findings.Finding, "evidence"): _with_evidence_ids,
     (findings.Reason, "evidence"): _evidence_number,
     (findings.RemedyAdvice, "avoid"): _warned,
     **dict.fromkeys(((figures.Stretch, "start"), (figures.Stretch, "end"), (figures.Mark, "at")), _microseconds),

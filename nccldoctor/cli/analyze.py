@@ -62,7 +62,7 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
         page = incident.to_interactive_html if options.interactive else incident.to_html
         size = report_file.write_report(incident, page, options.output)
         click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
-    code = exit_codes.exit_code(incident.diagnosis)
+    code = exit_codes.exit_code(incident.unquoted)
     if code == exit_codes.NOTHING_READABLE:
         terminal.tell(exit_codes.unreadable(paths, incident.case.gaps))
     return 0 if options.exit_zero and code in (exit_codes.DIAGNOSED, exit_codes.CANNOT_TELL) else code
@@ -103,8 +103,8 @@ def _print(incident: Incident, options: Options) -> None:
 
 def _quoted_evidence(incident: Incident) -> Iterator[str]:
     yield "\nEvidence\n"
-    for finding in incident.diagnosis.findings[:SHOWN]:
-        for item in finding.evidence[:SHOWN]:
-            yield f"  {finding.id} {'+' if item.supports else '-'} {line(item.says)}\n"
+    for finding in incident.unquoted.findings[:SHOWN]:
+        for number, item in enumerate(finding.evidence[:SHOWN], 1):
+            yield f"  {finding.id}.E{number} {'+' if item.supports else '-'} {line(item.says)}\n"
             if item.where is not None:
                 yield f"       {item.where}: {line(item.quote)}\n"

@@ -9,10 +9,14 @@ import pandas as pd
 import pytest
 from builders import fixtures_diagnoses
 
+import nccldoctor
+from nccldoctor.cli import demo
 from nccldoctor.events import CollectiveTimeout, Heartbeat
 from nccldoctor.identify.case import Case
 from nccldoctor.identify.groups import Groups
 from nccldoctor.incident import Incident
+from nccldoctor.ingest import excerpts
+from nccldoctor.ingest.excerpts import read_excerpts
 from nccldoctor.model import Group, Place, Source, SourceKind
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.recorded_calls import Batch, Calls, DumpHead, Vocabulary
@@ -179,3 +183,21 @@ def test_pandas_and_rich_come_only_when_asked_for():
     )
 
     assert done.stdout == "[]\n"
+
+
+def test_files_are_opened_a_second_time_only_for_a_report_that_quotes_lines(tmp_path, monkeypatch):
+    demo.write(demo.DEFAULT, tmp_path / "job")
+    opened = []
+    monkeypatch.setattr(excerpts, "read_excerpts", lambda *args: opened.append(args) or read_excerpts(*args))
+    incident = nccldoctor.analyze(tmp_path / "job")
+
+    document = incident.to_json()
+    assert incident.verdict.headline
+    assert len(incident.evidence)
+    assert incident.plot.timeline() is not None
+    assert not opened
+
+    assert "refresh_expert_table" in incident.to_text()
+    assert "refresh_expert_table" in incident.to_html()
+    assert len(opened) == 1
+    assert incident.to_json() == document
