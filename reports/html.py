@@ -73,21 +73,28 @@ def _filled(diagnosis: Diagnosis, policy: str, scripts: tuple[Asset, ...], figur
         .get_template("page.html")
         .render(
             v=view.build(diagnosis),
+            **_PICTURES,
+            pid="",
             policy=Markup(policy),  # our own words and hashes
             figures=figures,
             style=_asset("page.css"),
             scripts=scripts,
             document=_packed(diagnosis),
-            link_width=link.WIDTH,
-            link_box=link.BOX,
             stall_width=stall.WIDTH,
-            crossed_width=crossed.WIDTH,
             strip_width=call_strip.WIDTH,
-            crossed_box=crossed.BOX,
         )
         .rstrip("\n")
         + "\n"
     )
+
+
+_PICTURES = {
+    "link_width": link.WIDTH,
+    "link_box": link.BOX,
+    "crossed_width": crossed.WIDTH,
+    "crossed_box": crossed.BOX,
+}
+"""The sizes that the templates of the first picture need."""
 
 
 def _packed(diagnosis: Diagnosis) -> Markup:
@@ -101,8 +108,13 @@ def _packed(diagnosis: Diagnosis) -> Markup:
 
 
 def card(diagnosis: Diagnosis) -> str:
-    """The verdict for a notebook: no script, styles that touch nothing else, light or dark as the notebook is."""
-    return environment().get_template("card.html").render(v=view.build(diagnosis))
+    """The verdict for a notebook, with its picture.
+
+    It has no script, styles that touch nothing else, and is light or dark as the notebook is.
+    """
+    shown = view.build(diagnosis)
+    pid = f"nccldoctor-{hashlib.sha256(shown.headline.encode()).hexdigest()[:12]}-"  # a notebook holds many cards
+    return environment().get_template("card.html").render(v=shown, pid=pid, **_PICTURES)
 
 
 @cache

@@ -32,7 +32,7 @@ def call_strip(facts: Facts, finding: Finding, fields: FieldDiff) -> CallStrip |
         return None
     cells = [[_calls_of_side(facts, _on_side(facts, rows, side, seq), shown) for seq in seqs] for side in fields.sides]
     marked = tuple(
-        StripRow(side, tuple(_beside(cell, usual) for cell, usual in zip(line, cells[0], strict=True)))
+        StripRow(side, tuple(_with_mark(cell, usual) for cell, usual in zip(line, cells[0], strict=True)))
         for side, line in zip(fields.sides, cells, strict=True)
     )
     at = seqs.index(fields.seq)
@@ -81,7 +81,7 @@ def _operation(facts: Facts, rows: Rows) -> str:
     return ops.pop() if len(ops) == 1 else ""
 
 
-def _beside(cell: StripCell | None, usual: StripCell | None) -> StripCell | None:
+def _with_mark(cell: StripCell | None, usual: StripCell | None) -> StripCell | None:
     if cell is None or usual is None:
         return cell
     return StripCell(cell.value, cell.done, cell.value != usual.value)

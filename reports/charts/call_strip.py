@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccldoctor.model.figures import CallStrip, StripCell
@@ -16,12 +17,12 @@ WIDEST = 120.0
 """Pixels of a column at most: few calls do not need the whole page."""
 
 SMALL = 11.5
-LEGEND = {"done": "completed", "stalled": "stalled", "queued": "queued", "differs": "differs"}
+LEGEND = (("done", "completed"), ("stalled", "stalled"), ("queued", "queued"), ("differs", "differs"))
 
 
 @dataclass(frozen=True, slots=True)
 class StripBox:
-    """One call: its text and its kind, one of :data:`LEGEND` or *none* where no rank of the row recorded it."""
+    """One call: its text and its kind, *done*, *stalled*, *queued*, *differs*, or *none* without a record."""
 
     x: float
     y: float
@@ -41,8 +42,12 @@ class StripHead:
 
 @dataclass(frozen=True, slots=True)
 class StripPicture:
-    """The drawing; ``labels`` name the rows with their y, ``says`` tells the same in words."""
+    """The drawing, under a ``key`` of its own on the page.
 
+    ``labels`` name the rows: y, text, ranks for the search, and whether they are at fault. ``says`` tells the same in words.
+    """
+
+    key: str
     title: str
     subtitle: str
     heads: tuple[StripHead, ...]
@@ -53,47 +58,73 @@ class StripPicture:
     legend: tuple[tuple[str, str], ...]
     says: str
 
+    @classmethod
+    def in_grid(
+        cls,
+        key: str,
+        title: str,
+        subtitle: str,
+        heads: tuple[StripHead, ...],
+        rows: tuple[tuple[str, str, bool], ...],
+        boxes: tuple[StripBox, ...],
+        legend: Sequence[tuple[str, str]],
+    ) -> StripPicture:
+        """The drawing of boxes that stand in a grid; of the legend it keeps the kinds that occur."""
+        shown = {box.kind for box in boxes}
+        told = (
+            f"{label}: "
+            + ", ".join(f"{h.seq} {b.text}" for h, b in zip(heads, boxes[at * len(heads) :], strict=False) if b.text)
+            for at, (label, _, _) in enumerate(rows)
+        )
+        return cls(
+            key,
+            title,
+            subtitle,
+            heads,
+            tuple((TOP + at * ROW, *row) for at, row in enumerate(rows)),
+            boxes,
+            column_width(len(heads)) - GAP,
+            TOP + len(rows) * ROW,
+            tuple((kind, text) for kind, text in legend if kind in shown),
+            line("; ".join(told), 1000) + ".",
+        )
+
+
+def column_width(columns: int) -> float:
+    """Pixels from one column to the next."""
+    return min((WIDTH - LEFT) / columns, WIDEST)
+
+
+def grid(column: int, row: int, step: float) -> tuple[float, float]:
+    """The left upper corner of a box."""
+    return LEFT + column * step, TOP + row * ROW
+
 
 def strip_picture(strip: CallStrip | None) -> StripPicture | None:
     """The drawing of a strip; None without one. The last row is the one at fault."""
     if strip is None:
         return None
-    step = min((WIDTH - LEFT) / len(strip.seqs), WIDEST)
-    width = step - GAP
-    boxes, labels = [], []
-    for number, row in enumerate(strip.rows):
-        y = TOP + number * ROW
-        labels.append((y, standing_titles.ranks_title(row.ranks), str(row.ranks), number == len(strip.rows) - 1))
-        boxes += [
-            StripBox(
-                LEFT + at * step,
-                y,
-                fitting(line(cell.value, 60), SMALL, width - 8) if cell else "",
-                _box_kind(cell, seq, strip),
-            )
-            for at, (seq, cell) in enumerate(zip(strip.seqs, row.cells, strict=True))
-        ]
+    step = column_width(len(strip.seqs))
+    boxes = tuple(
+        StripBox(
+            *grid(at, number, step),
+            fitting(line(cell.value, 60), SMALL, step - GAP - 8) if cell else "",
+            _box_kind(cell, seq, strip),
+        )
+        for number, row in enumerate(strip.rows)
+        for at, (seq, cell) in enumerate(zip(strip.seqs, row.cells, strict=True))
+    )
     heads = tuple(
         StripHead(
-            LEFT + at * step,
+            grid(at, 0, step)[0],
             f"#{seq}",
-            "" if strip.shown == "operation" else fitting(line(op, 60), SMALL, width),
+            "" if strip.shown == "operation" else fitting(line(op, 60), SMALL, step - GAP),
             seq == strip.stalled,
         )
         for at, (seq, op) in enumerate(zip(strip.seqs, strip.ops, strict=True))
     )
-    shown = {box.kind for box in boxes}
-    return StripPicture(
-        title=f"Calls around #{strip.stalled}",
-        subtitle=_subtitle(strip),
-        heads=heads,
-        labels=tuple(labels),
-        boxes=tuple(boxes),
-        box_width=width,
-        height=TOP + len(strip.rows) * ROW,
-        legend=tuple((kind, text) for kind, text in LEGEND.items() if kind in shown),
-        says=_strip_in_words(strip),
-    )
+    rows = tuple((standing_titles.ranks_title(row.ranks), str(row.ranks), row is strip.rows[-1]) for row in strip.rows)
+    return StripPicture.in_grid("strip", f"Calls around #{strip.stalled}", _subtitle(strip), heads, rows, boxes, LEGEND)
 
 
 def _box_kind(cell: StripCell | None, seq: int, strip: CallStrip) -> str:
@@ -112,12 +143,3 @@ def _subtitle(strip: CallStrip) -> str:
     of = f" of {title}" if title not in ("", "default group") else ""
     verb = "differs" if count == 1 else "differ"
     return f"{capitalized(strip.shown)} of each call{of}. {count} of {numbers.plural(len(strip.seqs), 'call')} {verb}."
-
-
-def _strip_in_words(strip: CallStrip) -> str:
-    told = (
-        f"{standing_titles.ranks_title(row.ranks)}: "
-        + ", ".join(f"#{seq} {cell.value}" for seq, cell in zip(strip.seqs, row.cells, strict=True) if cell is not None)
-        for row in strip.rows
-    )
-    return line("; ".join(told), 1000) + "."

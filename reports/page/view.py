@@ -8,8 +8,8 @@ from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind
 from nccldoctor.reports import dialects, ticket
-from nccldoctor.reports.charts import call_strip, group_map, rank_map, stall
-from nccldoctor.reports.page import answer, facts, first_picture, open_verdict, tables
+from nccldoctor.reports.charts import call_strip, group_map, late_calls, rank_map, stall
+from nccldoctor.reports.page import answer, facts, first_picture, not_drawn, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
 from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
@@ -75,8 +75,9 @@ class View:
     proof: tuple[ProofStep, ...]
     unshown: tuple[str, ...]
     refuted_by: str
-    strip: call_strip.StripPicture | None
+    strips: tuple[call_strip.StripPicture, ...]
     stall: stall.StallPicture | None
+    not_drawn: str
     last_lines: tuple[LogSide, ...]
     no_log: str
     ranks: tuple[RankRow, ...]
@@ -103,6 +104,11 @@ def build(diagnosis: Diagnosis) -> View:
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     rows = tuple(_rank_row(s) for s in diagnosis.standings)
     picture = first_picture.first_picture(diagnosis)
+    found = (call_strip.strip_picture(diagnosis.strip), late_calls.late_calls(diagnosis) if not is_open else None)
+    strips = tuple(strip for strip in found if strip is not None)
+    bars = stall.stall_picture(diagnosis) if not is_open else None
+    sides = log_sides(diagnosis) if not is_open else ()
+    drawn = {"first": picture, "stall": bars, "last lines": sides, **{strip.key: strip for strip in strips}}
     return View(
         job=facts.job_line(diagnosis),
         status=answer.status_line(diagnosis),
@@ -122,9 +128,10 @@ def build(diagnosis: Diagnosis) -> View:
         proof=proof_steps(diagnosis)[: _EXHIBITS.get(verdict.family)],
         unshown=tuple(part.says for part in diagnosis.unshown),
         refuted_by="" if is_open else line(verdict.refuted_by, 300),
-        strip=call_strip.strip_picture(diagnosis.strip),
-        stall=stall.stall_picture(diagnosis) if not is_open else None,
-        last_lines=log_sides(diagnosis) if not is_open else (),
+        strips=strips,
+        stall=bars,
+        not_drawn=not_drawn.not_drawn(diagnosis, frozenset(name for name, what in drawn.items() if what)),
+        last_lines=sides,
         no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
         world=f"{numbers.plural(len(diagnosis.ranks), 'rank')} in {numbers.plural(len(rows), 'state')}."

@@ -159,6 +159,7 @@ def test_the_blocks_stand_in_the_order_of_the_argument():
         "Do now",
         "Who waits for whom",
         "Proof",
+        "Late before the stall",
         "The stall, to scale",
         "Last lines before the silence",
         "Ranks",

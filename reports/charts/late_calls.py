@@ -1,0 +1,84 @@
+"""How late the ranks at fault issued their last calls, drawn only where they stand out from their peers."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from nccldoctor.model import Diagnosis
+from nccldoctor.model.figures import NEVER, Lateness, RankLateness
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports.charts.call_strip import SMALL, StripBox, StripHead, StripPicture, column_width, grid
+from nccldoctor.reports.charts.text_width import fitting
+from nccldoctor.reports.parts import standing_titles
+from nccldoctor.words import names, numbers, times
+from nccldoctor.words.sanitize import line
+
+CALLS = 9
+"""Calls that are drawn, up to the stalled one."""
+
+SHORTEST, TIMES_MEDIAN = 5.0, 3.0
+"""A rank is late from so many milliseconds on, and from so many times the median of its peers."""
+
+OFTEN = 2
+"""Calls before the stalled one in which a rank has to be late: one may be chance."""
+
+BLAMED_ROWS = 2
+
+LEGEND = (("done", "on time"), ("differs", "late or never called"))
+
+
+def late_calls(diagnosis: Diagnosis) -> StripPicture | None:
+    """The drawing; None where no rank at fault was late again and again before the stall."""
+    found, blamed = diagnosis.run_up, diagnosis.verdict.ranks or diagnosis.verdict.suspects
+    if found is None:
+        return None
+    at_fault = [row for row in found.rows if row.rank in blamed]
+    peers = [row for row in found.rows if row.rank not in blamed]
+    if not at_fault or not peers:
+        return None
+    known = [ms for row in peers for ms in row.late_ms if ms >= 0]
+    bound = max(SHORTEST, TIMES_MEDIAN * median(known)) if known else SHORTEST
+    shown = [row for row in at_fault if sum(_excess(row, ms) > bound for ms in row.late_ms[:-1]) >= OFTEN]
+    return _drawn(found, peers, shown[:BLAMED_ROWS], bound) if shown else None
+
+
+def _excess(row: RankLateness, ms: float) -> float:
+    """Milliseconds behind the rank's most punctual call: a clock that is off makes all of them late."""
+    return ms - min(value for value in row.late_ms if value >= 0) if ms >= 0 else 0.0
+
+
+def _drawn(found: Lateness, peers: list[RankLateness], shown: list[RankLateness], bound: float) -> StripPicture:
+    seqs, ops = found.seqs[-CALLS:], found.ops[-CALLS:]
+    worst = tuple(max(values) for values in zip(*(row.late_ms[-CALLS:] for row in peers), strict=True))
+    step = column_width(len(seqs))
+    lines = [(Ranks(row.rank for row in peers), worst), *((Ranks([row.rank]), row.late_ms[-CALLS:]) for row in shown)]
+    labels = ("peers, the latest", *(standing_titles.ranks_title(ranks) for ranks, _ in lines[1:]))
+    boxes = tuple(
+        StripBox(*grid(at, number, step), *_text_and_kind(ms, bound, is_peer=number == 0))
+        for number, (_, values) in enumerate(lines)
+        for at, ms in enumerate(values)
+    )
+    heads = tuple(
+        StripHead(grid(at, 0, step)[0], f"#{seq}", fitting(line(op, 60), SMALL, step - 8), at == len(seqs) - 1)
+        for at, (seq, op) in enumerate(zip(seqs, ops, strict=True))
+    )
+    return StripPicture.in_grid(
+        "late",
+        "Late before the stall",
+        f"Time behind the first rank in the last {numbers.plural(len(seqs), 'call')} of {names.group_title(found.group)}.",
+        heads,
+        tuple(
+            (label, str(ranks), number > 0)
+            for number, (label, (ranks, _)) in enumerate(zip(labels, lines, strict=True))
+        ),
+        boxes,
+        LEGEND,
+    )
+
+
+def _text_and_kind(ms: float, bound: float, *, is_peer: bool) -> tuple[str, str]:
+    if ms == NEVER:
+        return "never", "differs"
+    if ms < 0:
+        return "", "none"
+    return times.duration(ms), "done" if is_peer or ms <= bound else "differs"

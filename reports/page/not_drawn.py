@@ -1,0 +1,37 @@
+"""The pictures that a page leaves out, each with what it lacks, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nccldoctor.model import CauseClass, Diagnosis, Family
+from nccldoctor.model.steps import JobState
+
+_MISMATCHES = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYPE_MISMATCH)
+_LATE = (CauseClass.NOT_ARRIVED, CauseClass.STRAGGLER)
+
+
+def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str]) -> str:
+    """``Not available: the stall to scale (no times after it began).``; "" where nothing is missing.
+
+    ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*.
+    """
+    if diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED):
+        return ""
+    missing = [text for name, text in _wanted(diagnosis) if name not in drawn]
+    return f"Not available: {', '.join(missing)}." if missing else ""
+
+
+def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """The pictures that would suit the verdict, each with why it may be missing."""
+    cause = diagnosis.verdict.cause
+    yield "first", "who waits for whom (no record of the waits)"
+    yield "stall", "the stall to scale (no times after it began)"
+    yield "last lines", "the last lines (no log of an involved rank)"
+    if cause in _MISMATCHES:
+        yield "strip", "the calls around the mismatch (no flight recorder dumps)"
+    if cause in _LATE:
+        why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder dumps"
+        yield "late", f"lateness before the stall ({why})"
+    if diagnosis.job_end.state is JobState.RUNNING and diagnosis.snapshots is None:
+        yield "snapshots", "stacks over time (one look only)"
