@@ -45,7 +45,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """Whether the job has ended, and the line that shows its end.
+    """Whether the job has ended, and the line that shows its end; ``by_person``: somebody stopped it with SIGINT.
 
     Of a running job ``seen`` is the time of the newest look at it, and ``deadline`` when its timeout runs out.
     """
@@ -54,6 +54,7 @@ class JobEnd:
     where: Place | None = None
     seen: datetime | None = None
     deadline: datetime | None = None
+    by_person: bool = False
 
 
 UNKNOWN_END = JobEnd(JobState.UNKNOWN)

@@ -31,7 +31,8 @@ def job_end(case: Case, finding: Finding) -> JobEnd:
     """The recorded end of the job, else whether somebody looked at its processes while they ran."""
     end = next((event for event in case.events if is_end_of_job(event)), None)
     if end is not None:
-        return JobEnd(JobState.ENDED, end.place)
+        stop = next((event for event in case.events if event.is_stop_by_person), None)
+        return JobEnd(JobState.ENDED, (stop or end).place, by_person=stop is not None)
     looks = [event for event in case.events if _is_look(event)]
     if not looks or any(isinstance(event, CallTimeout) for event in case.events):
         return UNKNOWN_END

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from nccldoctor.model import Condition, Confidence, Coverage, Diagnosis
 from nccldoctor.model.figures import NEVER
+from nccldoctor.model.steps import JobState
 from nccldoctor.reports.page import tables
 from nccldoctor.reports.page.facts import Fact
 from nccldoctor.reports.parts import wording
 from nccldoctor.words import names, numbers, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
-from nccldoctor.words.sentences import capitalized
+from nccldoctor.words.sentences import capitalized, sentence
 
 ROWS = 8
 
@@ -45,7 +46,7 @@ def healthy_facts(diagnosis: Diagnosis) -> tuple[Fact, ...]:
     return (
         Fact("Ranks", str(job.world_size) if job.world_size is not None else wording.world(job), hosts),
         *(_covered(row) for row in rows),
-        Fact("Errors", "0 lines", f"in {numbers.plural(logs, 'log')}"),
+        Fact("Open errors", "0 lines", f"in {numbers.plural(logs, 'log')}"),
     )
 
 
@@ -57,7 +58,7 @@ def _covered(row: Coverage) -> Fact:
 
 def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
     """What was checked, each with its proof and where it stands."""
-    rows = [_progress(diagnosis)]
+    rows = [_state_of_job(diagnosis)]
     if (late := _latest(diagnosis)) is not None:
         proof = "largest gap between the first and the last arrival in a recorded call"
         rows.append(
@@ -69,29 +70,29 @@ def checks(diagnosis: Diagnosis) -> tuple[Check, ...]:
     return tuple(rows[:ROWS])
 
 
-def _progress(diagnosis: Diagnosis) -> Check:
-    """How many ranks are shown to have ended well, or to go on, with the first line that shows it."""
+def _state_of_job(diagnosis: Diagnosis) -> Check:
+    """How the job stands, with the first line that shows it: it finished, goes on, or was stopped by a person."""
     proven = [evidence for evidence in diagnosis.verdict.evidence if evidence.supports]
-    first = proven[0] if proven else None
+    places = {evidence.where for evidence in proven[1:]}
+    more = f" {numbers.plural(len(places), 'more place')} cited." if places else ""
+    proof = sentence(capitalized(line(proven[0].says, 160))) + more if proven else ""
+    where = line(str(proven[0].where or ""), 120) if proven else ""
+    return Check("State of the job", True, _state_words(diagnosis), proof, where)
+
+
+def _state_words(diagnosis: Diagnosis) -> str:
     world = diagnosis.job.world_size
-    result = (
-        "yes" if world is None or diagnosis.verdict.confidence is not Confidence.HIGH else f"{world:,} of {world:,}"
-    )
-    more = f", and {numbers.plural(len(proven) - 1, 'place')} more" if len(proven) > 1 else ""
-    if first is None:
-        return Check("Job finished, or still running", True, result, "", "")
-    return Check(
-        "Job finished, or still running",
-        True,
-        result,
-        f"{capitalized(line(first.says, 160).rstrip('.'))}{more}",
-        line(str(first.where or ""), 120),
-    )
+    if diagnosis.job_end.by_person:
+        return "stopped by a person"
+    if diagnosis.job_end.state is JobState.RUNNING:
+        return "still running"
+    is_sure = diagnosis.verdict.confidence is Confidence.HIGH
+    return f"{world:,} of {world:,} finished" if world is not None and is_sure else "no open failure"
 
 
 def _absent(item: Condition) -> Check:
     """A cause of hangs that the input rules out."""
-    return Check(capitalized(line(item.text, 60)), True, "none", line(item.says, 160), line(item.where or "", 120))
+    return Check(capitalized(line(item.text, 60)), True, "no sign", line(item.says, 160), line(item.where or "", 120))
 
 
 def _latest(diagnosis: Diagnosis) -> float | None:

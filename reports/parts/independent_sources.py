@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.evidence_sources import OF_A_RANK, observers
-from nccldoctor.words import numbers
 
 _KINDS = {
     "dump": "flight recorder",
@@ -18,7 +17,7 @@ _KINDS = {
     "inspector": "NCCL Inspector",
     "debug": "debug server",
     "port": "adapter events",
-    "file": "logs of an unknown rank",
+    "file": "logs",
 }
 """What a reader calls each kind of observer, in the order in which they are told."""
 
@@ -47,8 +46,7 @@ def _source_name(observer: str, finding: Finding) -> str:
         return f"rank {min(finding.ranks)}'s {noun}" if len(finding.ranks) == 1 else f"{noun} of these ranks"
     if finding.ranks:
         return f"peers' {noun}"
-    writers = {who for item in finding.evidence if item.observer.startswith(f"{kind}:") for who in [item.observer]}
-    return f"{noun} of {numbers.plural(len(writers), 'rank')}"
+    return noun
 
 
 def sources_words(finding: Finding) -> str:

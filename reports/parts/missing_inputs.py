@@ -60,10 +60,10 @@ def named(diagnosis: Diagnosis) -> str:
 
 
 def input_line(diagnosis: Diagnosis) -> str:
-    """The input that was read, and how many problems it had: for the summary of a folded table."""
+    """The input that was read, and how many notes there are on it: for the summary of a folded table."""
     parts = [_count(row) for row in diagnosis.coverage if row.expected or row.found or row.input in KINDS]
     problems = sum(len(row.problems) for row in diagnosis.coverage)
-    noted = f"; {numbers.plural(problems, 'problem')}" if problems else ""
+    noted = f"; {numbers.plural(problems, 'note')}" if problems else ""
     files = numbers.plural(len(diagnosis.sources), "file")
     return (f"{files}: {', '.join(parts)}" if parts else files) + noted
 
@@ -71,7 +71,7 @@ def input_line(diagnosis: Diagnosis) -> str:
 def input_problems(diagnosis: Diagnosis) -> str:
     """The first problems with the input, and how many more there are; "" for none."""
     problems = [line(problem, 160) for row in diagnosis.coverage for problem in row.problems]
-    more = [f"{len(problems) - PROBLEMS} more problems"] if len(problems) > PROBLEMS else []
+    more = [f"and {numbers.plural(len(problems) - PROBLEMS, 'more note')}"] if len(problems) > PROBLEMS else []
     return "; ".join([*problems[:PROBLEMS], *more])
 
 

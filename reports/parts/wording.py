@@ -235,7 +235,9 @@ def situation(diagnosis: Diagnosis) -> str:
     """The kind of incident, such as ``A crash, not a hang``; "" where the class says enough."""
     finding, call = diagnosis.verdict, diagnosis.verdict.stalled
     if finding.family is Family.NONE:
-        return "Clean run" if finding.confidence is not Confidence.LOW else "No problem found, but files are missing"
+        if diagnosis.job_end.by_person:
+            return "Stopped by a person"
+        return "Clean run" if finding.confidence is not Confidence.LOW else "No problem found, but not fully proved"
     if finding.family is Family.UNDETERMINED and not diagnosis.ranks:
         return "Not enough data"
     if not finding.ranks and len(finding.suspects) > 1:

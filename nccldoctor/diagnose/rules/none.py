@@ -25,7 +25,8 @@ from nccldoctor.diagnose.sentences import doubts, undetermined
 from nccldoctor.diagnose.sentences.headline import Headline
 from nccldoctor.diagnose.sentences.who import rank_or_process
 from nccldoctor.diagnose.signs.silence import has_dumped_while_stalled
-from nccldoctor.events import Note, ProcessExit, Stack
+from nccldoctor.events import Heartbeat, Note, ProcessExit, Progress, Stack
+from nccldoctor.events.base import Writer
 from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
@@ -37,7 +38,6 @@ FEW_STEPS = 4
 NO_NUMBER = Doubt.at_most(Confidence.LOW, undetermined.LOSS_IS_NAN)
 
 _HEADS = {
-    Proof.STOPPED: undetermined.STOPPED_BY_PERSON,
     Proof.WENT_ON: undetermined.no_hang(undetermined.KEPT_RUNNING),
     Proof.COMPLETED: undetermined.no_hang(undetermined.ALL_CALLS_FINISHED),
     Proof.MOVED: undetermined.no_hang(undetermined.STILL_MOVING),
@@ -50,11 +50,11 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     health = stall.health
     if not health.is_proven or has_dumped_while_stalled(facts):
         return None
-    evidence = [*_good_ends(health), *_newest_records(facts)]
+    evidence = [*_stop(facts, health), *_good_ends(health), *_newest_records(facts)]
     if not evidence:
         return None
     lost = loss_words([gap for gap in facts.case.gaps if gap.lost])
-    head = _HEADS.get(health.proof) or _good_end_headline(facts, health)
+    head = _HEADS.get(health.proof) or _end_headline(facts, health)
     diverged = [e for e in facts.case.of(Note) if e.has_lost_loss][:1]
     if diverged:
         head = undetermined.but_loss_is_nan(head)
@@ -67,8 +67,12 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     )
 
 
-def _good_end_headline(facts: Facts, health: Health) -> Headline:
-    """How the job ended; with its steps where all ranks reported each of them."""
+def _end_headline(facts: Facts, health: Health) -> Headline:
+    """How the job ended; with its steps where all ranks reported each of them, and where a person stopped it."""
+    if health.proof is Proof.STOPPED:
+        newest = _newest_step(facts)
+        bar = newest if isinstance(newest, Progress) else None
+        return undetermined.stopped_before_end(newest.step if newest else None, bar.total if bar else None)
     world = facts.case.world
     if facts.case.world_size is None or world - (health.ended | _at_last_step(facts)):
         return undetermined.no_hang(undetermined.JOB_FINISHED)
@@ -113,7 +117,16 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
     steps = max((len(reported_steps(own)) for own in facts.liveness.by_rank.values()), default=0)
     calls = int(np.bincount(facts.case.call_rank[facts.progress.collective]).max(initial=0))
     if max(steps, calls) < FEW_STEPS:
-        yield Doubt.at_most(Confidence.MEDIUM, undetermined.few_steps(FEW_STEPS))
+        newest = _newest_step(facts)
+        is_long = newest is not None and (newest.step or 0) >= FEW_STEPS
+        says = undetermined.NO_STEPS_BY_RANK if is_long else undetermined.few_steps(FEW_STEPS)
+        yield Doubt.at_most(Confidence.MEDIUM, says)
+
+
+def _newest_step(facts: Facts) -> Heartbeat | Progress | None:
+    """The line with the highest step that any writer reported, its own rank or not."""
+    steps = [e for kind in (Heartbeat, Progress) for e in facts.case.of(kind) if e.is_step and e.step is not None]
+    return max(steps, key=lambda event: event.step or 0, default=None)
 
 
 def _at_last_step(facts: Facts) -> Ranks:
@@ -125,18 +138,28 @@ def _at_last_step(facts: Facts) -> Ranks:
     return done | (facts.liveness.dumped - waiting)
 
 
+def _stop(facts: Facts, health: Health) -> list[Citation]:
+    """The line in which a person stopped the job, and the newest step until then."""
+    if health.proof is not Proof.STOPPED:
+        return []
+    newest = _newest_step(facts)
+    step = [Line(newest, undetermined.last_step(rank_or_process(newest.rank), newest.step or 0))] if newest else []
+    told = next((e for e in health.stops if e.written_by is not Writer.RANK), health.stops[0])
+    return [Line(told, undetermined.STOPPED_HERE), *step]
+
+
 def _good_ends(health: Health) -> list[Citation]:
     return [Line(e, undetermined.reported_end(rank_or_process(e.rank))) for e in health.ends[:3]]
 
 
 def _newest_records(facts: Facts) -> list[Citation]:
-    """The last line and the newest call of some ranks."""
+    """The last line and the newest call of some ranks; a line about an error is no proof, although later work answers it."""
     out: list[Citation] = []
     for rank in facts.case.world:
         signs = facts.liveness.activity(rank)
         row = facts.progress.last_row.get(rank)
         last = signs.step_event if isinstance(signs.last_event, Stack) else signs.last_event
-        if last is not None:
+        if last is not None and not (last.is_trouble or last.is_stop_by_person):
             out.append(Line(last, undetermined.last_line_is_fine(rank)))
         if row is not None:
             out.append(Entry(row, undetermined.last_recorded_call(rank, describe_row(facts, row))))

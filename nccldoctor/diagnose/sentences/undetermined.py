@@ -176,10 +176,21 @@ def no_hang(how: str) -> Headline:
 
 
 JOB_FINISHED = "the job finished"
-STOPPED_BY_PERSON = whole("No hang or failure found before a person stopped the job")
 KEPT_RUNNING = "the job kept running after the dumps were written"
 ALL_CALLS_FINISHED = "every recorded call finished on every rank"
 STILL_MOVING = "the job is still making progress"
+
+
+def stopped_before_end(step: int | None, total: int | None) -> Headline:
+    """``Stopped by Ctrl-C (SIGINT) at step 13 of 400. No hang or failure found before that.``"""
+    at = f" at step {step:,}" if step is not None else ""
+    of = f" of {total:,}" if at and total else ""
+    return whole(f"Stopped by Ctrl-C (SIGINT){at}{of}. No hang or failure found before that")
+
+
+def last_step(who: str, step: int) -> str:
+    """A claim: ``A process last reported step 13.``"""
+    return f"{capitalized(who)} last reported step {step}."
 
 
 def but_loss_is_nan(headline: Headline) -> Headline:
@@ -234,6 +245,8 @@ def few_steps(steps: int) -> str:
     """A doubt: ``Fewer than 4 steps are on record, so a straggler wouldn't show.``"""
     return f"Fewer than {steps} steps are on record, so a straggler wouldn't show."
 
+
+NO_STEPS_BY_RANK = "No rank reports its own steps, so a straggler wouldn't show."
 
 MISSING_FILE_SHOWED_FAILURE = "a log or dump that we didn't get had shown a failure"
 

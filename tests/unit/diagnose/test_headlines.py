@@ -136,7 +136,7 @@ def test_the_situation_in_words() -> None:
         (fixtures_diagnoses.lagging(), ""),
         (
             of(CauseClass.NONE, confidence_in=ConfidenceIn.same(Confidence.LOW)),
-            "No problem found, but files are missing",
+            "No problem found, but not fully proved",
         ),
     )
     for found, words in cases:

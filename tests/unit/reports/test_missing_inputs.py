@@ -99,13 +99,13 @@ def test_ranks_that_say_the_same_of_one_call_are_one_kind_of_evidence():
     ) == ("medium, 1 source: peers' logs")
 
 
-def test_where_nobody_is_named_the_ranks_that_testify_are_counted():
+def test_where_nobody_is_named_the_ranks_that_testify_are_one_source():
     made = fixtures_diagnoses.lagging().verdict
     peers = tuple(Evidence(None, "", f"rank {rank} is in the call", True, f"dump:{rank}") for rank in (1, 2, 3))
 
     found = replace(made, ranks=Ranks(), evidence=peers)
 
-    assert wording.confidence_words(found) == "high, 1 source: flight recorder of 3 ranks"
+    assert wording.confidence_words(found) == "high, 1 source: flight recorder"
 
 
 def test_a_rank_that_nobody_names_has_no_confidence_of_its_own():
