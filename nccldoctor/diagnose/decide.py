@@ -19,7 +19,18 @@ from nccldoctor.diagnose.sentences.headline import Headline, joined, several, to
 from nccldoctor.diagnose.sentences.undetermined import too_many_culprits
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.why import reasons, runner_up
-from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence, Family, Finding, Link, Proposal, Stalled
+from nccldoctor.model import (
+    CauseClass,
+    Confidence,
+    ConfidenceIn,
+    Doubt,
+    Evidence,
+    Family,
+    Finding,
+    Link,
+    Proposal,
+    Stalled,
+)
 from nccldoctor.model.inputs import NOT_NAMED
 from nccldoctor.model.ranks import Ranks
 
@@ -67,7 +78,7 @@ def _fates(facts: Facts, proposals: Sequence[Proposals], findings: Sequence[Conc
             c.suspects,
             describe(facts, c.call),
             c.confidence_in,
-            c.headline.said(c.confidence),
+            c.headline.said(c.confidence_in),
             fate,
         )
         for n, c, fate in ranked
@@ -157,8 +168,9 @@ def _finding(facts: Facts, draft: Conclusion, number: int, rivals: Sequence[Conc
         id=f"F{number}",
         cause=draft.cause,
         confidence_in=draft.confidence_in,
-        headline=draft.headline.said(draft.confidence),
+        headline=draft.headline.said(draft.confidence_in),
         if_unsure=draft.headline.unsure,
+        if_class_unsure=draft.headline.said(ConfidenceIn(Confidence.HIGH, Confidence.MEDIUM)),
         evidence=evidence,
         ranks=draft.ranks,
         suspects=draft.suspects - draft.ranks,

@@ -53,5 +53,5 @@ def _doubted(finding: Finding, says: str, has_same_ranks: bool) -> Finding:
         finding,
         confidence_in=level,
         doubts=(doubt, *finding.doubts),
-        headline=finding.if_unsure or finding.headline,
+        headline=(finding.if_class_unsure if level.ranks is Confidence.HIGH else finding.if_unsure) or finding.headline,
     )

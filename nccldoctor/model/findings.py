@@ -130,7 +130,7 @@ class RunnerUp:
 class Finding:
     """One conclusion. It cannot be built without evidence.
 
-    ``if_unsure`` is its headline at medium confidence and below.
+    ``if_unsure`` is its headline where the ranks are not sure, ``if_class_unsure`` where only the class is not.
     """
 
     id: str
@@ -148,6 +148,7 @@ class Finding:
     doubts: tuple[Doubt, ...] = ()
     runner_up: RunnerUp | None = None
     if_unsure: str = ""
+    if_class_unsure: str = ""
 
     def __post_init__(self) -> None:
         if not self.evidence:

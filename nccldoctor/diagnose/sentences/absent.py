@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.headline import Basis, Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.sentences import sentence
@@ -10,22 +10,22 @@ from nccldoctor.words.sentences import sentence
 
 def never_reached(who: str, call: str, doing: str = "") -> Headline:
     """Rank 1 (node0, pid 17081) never reached ALLREDUCE #9: it was in refresh_expert_table (train.py:121)."""
-    return Headline(who, f"never reached {call}", doing)
+    return Headline(who, f"never reached {call}", doing, basis=Basis.RANKS)
 
 
 def never_posted(who: str, transfer: str, doing: str = "") -> Headline:
     """Rank 1 (node0) never posted the SEND that rank 2 waits for in RECV #4."""
-    return Headline(who, f"never posted {transfer}", doing)
+    return Headline(who, f"never posted {transfer}", doing, basis=Basis.RANKS)
 
 
 def never_reached_by_report(who: str, call: str, by: str) -> Headline:
     """Rank 7 never reached ALLREDUCE #262, says PyTorch's desync report."""
-    return Headline(who, f"never reached {call}, according to {by}")
+    return Headline(who, f"never reached {call}, according to {by}", basis=Basis.RANKS)
 
 
 def not_in_timed_out_call(who: str, fired: Ranks) -> Headline:
     """Rank 5 never reached the call in which rank 2 timed out."""
-    return Headline(who, f"never reached the call in which {ranks_phrase(fired)} timed out")
+    return Headline(who, f"never reached the call in which {ranks_phrase(fired)} timed out", basis=Basis.RANKS)
 
 
 def end_of_ring(who: str, call: str | None) -> Headline:
@@ -34,6 +34,7 @@ def end_of_ring(who: str, call: str | None) -> Headline:
         who,
         f"never reached {call or 'the call that its peers wait in'}",
         "each peer waits for its neighbor, and the chain ends here",
+        basis=Basis.RANKS,
     )
 
 
@@ -44,7 +45,7 @@ def at_prompt(who: str, ranks: Ranks) -> Headline:
 
 def quiet_but_alive(who: str, doing: str) -> Headline:
     """Rank 2 never reached the call in which all peers timed out: it was in load_batch (data.py:3)."""
-    return Headline(who, "never reached the call in which all peers timed out", doing)
+    return Headline(who, "never reached the call in which all peers timed out", doing, basis=Basis.RANKS)
 
 
 def quiet_and_silent(who: str, doing: str) -> Headline:

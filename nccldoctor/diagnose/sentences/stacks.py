@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.diagnose.sentences.headline import Basis, Headline
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase
 from nccldoctor.words.sentences import capitalized
@@ -13,7 +13,8 @@ def outside(who: str, *, many: bool, doing: str, moved: bool, waiting: str, are_
     its = "they are" if many else "it is"
     waits = "wait" if are_many else "waits"
     detail = f"{its} {doing}" + (", and it moved between the snapshots" if moved and not many else "")
-    return Headline(who, f"not reached {wait}, where {waiting} {waits}", detail, be="have" if many else "has")
+    reached = f"not reached {wait}, where {waiting} {waits}"
+    return Headline(who, reached, detail, be="have" if many else "has", basis=Basis.RANKS)
 
 
 def gone(who: str, *, many: bool, state: str, waiting: str, are_many: bool, wait: str) -> Headline:

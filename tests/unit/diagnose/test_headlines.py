@@ -10,6 +10,7 @@ from builders.cases import Log, RecordedRank, facts, said, world
 
 from nccldoctor.diagnose.diagnose import diagnose
 from nccldoctor.diagnose.headlines import describe_no_data, with_headline
+from nccldoctor.diagnose.sentences import absent
 from nccldoctor.diagnose.sentences.headline import Headline, joined, several, together, whole
 from nccldoctor.events import Heartbeat
 from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Diagnosis, Finding, Gap, SourceKind
@@ -82,14 +83,35 @@ def test_ranks_that_did_the_same_in_one_call_make_one_sentence() -> None:
     )
 
 
-def test_a_headline_is_hedged_where_the_verdict_is_not_sure() -> None:
-    said = never(1, "ALLREDUCE #9", "it was in load (data.py:3)")
-    assert said.said(Confidence.HIGH) == "Rank 1 (node1) never reached ALLREDUCE #9: it was in load (data.py:3)."
-    assert (
-        said.said(Confidence.MEDIUM)
-        == "Rank 1 (node1) probably never reached ALLREDUCE #9: it was in load (data.py:3)."
-    )
-    assert whole("Nothing failed.").said(Confidence.LOW) == "Nothing failed."
+HIGH, MEDIUM = Confidence.HIGH, Confidence.MEDIUM
+
+
+@pytest.mark.parametrize(
+    ("ranks", "cause", "is_reached_hedged", "is_killed_hedged"),
+    [(HIGH, HIGH, False, False), (HIGH, MEDIUM, False, True), (MEDIUM, HIGH, True, True), (MEDIUM, MEDIUM, True, True)],
+)
+def test_a_headline_is_hedged_where_what_it_states_is_not_sure(
+    ranks: Confidence, cause: Confidence, is_reached_hedged: bool, is_killed_hedged: bool
+) -> None:
+    """*Never reached* names the rank alone; *killed* says what became of it."""
+    sure = ConfidenceIn(ranks, cause)
+    reached = absent.never_reached("rank 1 (node1)", "ALLREDUCE #9", "it was in load (data.py:3)").said(sure)
+    killed = Headline("rank 1", "killed by SIGKILL", be="was").said(sure)
+
+    hedge = "probably " if is_reached_hedged else ""
+    assert reached == f"Rank 1 (node1) {hedge}never reached ALLREDUCE #9: it was in load (data.py:3)."
+    assert killed == ("Rank 1 was probably killed by SIGKILL." if is_killed_hedged else "Rank 1 was killed by SIGKILL.")
+    assert whole("Nothing failed.").said(sure) == "Nothing failed."
+
+
+def test_several_ranks_state_their_class_where_one_of_them_does() -> None:
+    class_open = ConfidenceIn(HIGH, MEDIUM)
+    late = absent.never_reached("rank 1", "ALLREDUCE #9")
+    dead = Headline("rank 2", "killed by SIGKILL", be="was")
+
+    assert "robably" not in several([late, late]).said(class_open)
+    assert "robably" in several([late, dead]).said(class_open)
+    assert joined([late, dead], "Ranks 1, 2") is None
 
 
 def test_two_ranks_missing_in_one_call_are_one_stall() -> None:
