@@ -24,8 +24,10 @@ def stopped(folder: Path) -> Diagnosis:
     text = "".join(
         [
             *(f"  1%|          | {step}/400 [00:0{step // 2}<03:00,  2.20it/s]\n" for step in (4, 8, 12, 13)),
+            "{'loss': '6.21', 'grad_norm': '1.04', 'learning_rate': '4.8e-05', 'epoch': '0.03'}\n",
             f"{agent} Received 2 death signal, shutting down workers\n",
             *(TRACEBACK.format(rank=rank) for rank in range(4)),
+            'Traceback (most recent call last):\n  File "/opt/py/bin/torchrun", line 8, in <module>\n',
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4723 got signal: 2\n",
         ]
     )

@@ -125,8 +125,9 @@ def _doubts_of_length(facts: Facts) -> Iterator[Doubt]:
 
 def _newest_step(facts: Facts) -> Heartbeat | Progress | None:
     """The line with the highest step that any writer reported, its own rank or not."""
-    steps = [e for kind in (Heartbeat, Progress) for e in facts.case.of(kind) if e.is_step and e.step is not None]
-    return max(steps, key=lambda event: event.step or 0, default=None)
+    lines: list[Heartbeat | Progress] = [*facts.case.of(Heartbeat), *facts.case.of(Progress)]
+    steps = [line for line in lines if line.is_step and line.step is not None]
+    return max(steps, key=lambda line: line.step or 0, default=None)
 
 
 def _at_last_step(facts: Facts) -> Ranks:

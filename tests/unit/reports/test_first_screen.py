@@ -66,7 +66,7 @@ def test_a_healthy_job_needs_nothing_and_says_what_was_checked():
     page = view.build(healthy(Confidence.HIGH))
     assert page.lede.endswith("Nothing to do.")
     assert (page.act, page.steps, page.proof, page.ticket) == ("", (), (), "")
-    assert [fact.label for fact in page.facts] == ["Ranks", "Watchdog logs", "Errors"]
+    assert [fact.label for fact in page.facts] == ["Ranks", "Watchdog logs", "Open errors"]
     assert page.checks[0].place == "rank_0.log:90"
 
 

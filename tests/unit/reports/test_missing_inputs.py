@@ -68,7 +68,7 @@ def test_the_summary_says_what_was_read_instead():
         Coverage("flight recorder", EIGHT, Ranks(), ("fr/7: holds no entries",)), Coverage("logs", EIGHT, Ranks([0]))
     )
 
-    assert missing_inputs.input_line(found) == "1 file: flight recorder 0 of 8, logs 1 of 8; 1 problem"
+    assert missing_inputs.input_line(found) == "1 file: flight recorder 0 of 8, logs 1 of 8; 1 note"
     assert missing_inputs.input_problems(found) == "fr/7: holds no entries"
 
 
