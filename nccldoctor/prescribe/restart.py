@@ -28,12 +28,14 @@ from nccldoctor.events import (
     SocketError,
     StoreError,
 )
-from nccldoctor.model import Action, CauseClass, Confidence, Finding
+from nccldoctor.model import Action, CauseClass, Confidence, Finding, SourceKind
 from nccldoctor.model.hosts import host_key
+from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
+from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
 
 REPEATED = 2
@@ -68,6 +70,8 @@ SLOW_WORK = frozenset(
     }
 )
 """What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
+STANDING = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.UNFINISHED, CauseClass.INIT)
+"""Classes of hangs whose cause only a look at the processes tells."""
 SLOW_PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")
 _CORDON_SHOWN = 16
 _UNSURE = (Confidence.LOW, Confidence.CANNOT_TELL)
@@ -200,7 +204,7 @@ def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
 
 
 def _was_out_of_resource(finding: Finding, survey: Survey) -> bool:
-    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED)
+    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED, CauseClass.INIT)
     return is_end and any(note.what in SCARCE for note in survey.events_of(Note))
 
 
@@ -237,6 +241,28 @@ def _was_lost_with_host(finding: Finding, survey: Survey) -> bool:
     return len(lost) == 1 and None not in lost and len(on_them) > 1 and on_them <= set(finding.ranks) < set(keys)
 
 
+def _was_killed_unseen(finding: Finding, survey: Survey) -> bool:
+    """True of a SIGKILL where no kernel log and no scheduler tells whether memory had run out."""
+    is_seen = survey.has_source(SourceKind.KERNEL_LOG) or bool(survey.events_of(SchedulerEvent))
+    return not is_seen and any(end.signal == "SIGKILL" for end in _ends_of(finding, survey))
+
+
+def _is_evidence_at_stake(finding: Finding, survey: Survey) -> bool:
+    """True of a hang that still stands, without a stack of its culprits, or a dump where nobody is named."""
+    if finding.cause not in STANDING or job_end(survey.case, finding).state is not JobState.RUNNING:
+        return False
+    if finding.ranks:
+        return not any(survey.stacks.get(rank) for rank in finding.ranks) and not _is_stopped(finding, survey)
+    return not survey.has_source(SourceKind.RECORDER)
+
+
+def _is_unheard(finding: Finding, survey: Survey) -> bool:
+    """True where culprits are named, and neither a line nor a stack of any of them was read."""
+    wrote = any(event.is_sign_of_life and event.rank in finding.ranks for event in survey.case.events)
+    logs = any(s.kind is SourceKind.LOG and s.rank in finding.ranks and s.size > 0 for s in survey.case.sources)
+    return bool(finding.ranks) and not (wrote or logs or any(survey.stacks.get(rank) for rank in finding.ranks))
+
+
 def _was_killed(finding: Finding, survey: Survey) -> bool:
     return any(end.signal in ("SIGKILL", "SIGTERM") for end in _ends_of(finding, survey))
 
@@ -265,12 +291,12 @@ def _has_other_hosts(finding: Finding, survey: Survey) -> bool:
 
 
 def _has_user_frame(finding: Finding, survey: Survey) -> bool:
-    """True where a culprit stands in a function of the user's code in which no waiting rank stands."""
+    """True where a culprit stands in a line of the user's code in which no waiting rank stands."""
     frame = culprit_frame(finding, survey)
     if frame is None:
         return False
     others = (frame_of_rank(rank, survey) for rank in finding.victims)
-    return all(other is None or other.function != frame.function for other in others)
+    return all(other is None or other != frame for other in others)
 
 
 def _is_unsure_in_user_code(finding: Finding, survey: Survey) -> bool:
@@ -318,7 +344,10 @@ _SIGNS: dict[str, Callable[[Finding, Survey], bool]] = {
     "stopped-by-person": _was_stopped_by_person,
     "passing-error": _has_passing_error,
     "lost-host": _was_lost_with_host,
+    "killed-unseen": _was_killed_unseen,
     "killed": _was_killed,
+    "evidence-at-stake": _is_evidence_at_stake,
+    "unheard": _is_unheard,
     "crashed": _has_crashed,
     "chose-to-exit": _has_chosen_to_exit,
     "stopped": _is_stopped,

@@ -20,6 +20,8 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     ProcessState,
+    Progress,
+    RasStatus,
     SchedulerEvent,
     SocketError,
 )
@@ -76,6 +78,7 @@ def at_work(cls, **fields):
     return cls(place=fixtures_conditions.at("train.log", 8), text="a line", **fields)
 
 
+HEARD = at_work(Progress, rank=5, step=7)
 PORT = kernel(IbError, rank=5, what="port")
 OWN = (
     fixtures_conditions.stack(5, "refresh (/opt/train/train.py:121)"),
@@ -110,7 +113,7 @@ ROWS = {
         fixtures_conditions.finding("died"),
         [kernel(OutOfMemory, rank=5, scope="host")],
     ),
-    "a process died, and disk, shared memory or file handles had run out": (
+    "a process died or never joined, and disk, shared memory or file handles had run out": (
         fixtures_conditions.finding("died"),
         [at_work(Note, rank=5, what="shm-exhausted")],
     ),
@@ -121,6 +124,10 @@ ROWS = {
     "ranks make different calls, with low confidence": (
         fixtures_conditions.finding("size-mismatch", confidence="low"),
         [],
+    ),
+    "a hang that still stands, of which no stack or dump was taken": (
+        fixtures_conditions.finding(),
+        [HEARD, at_work(RasStatus)],
     ),
     "a rank is late in a function of its own, with low confidence": (
         fixtures_conditions.finding(confidence="low"),
@@ -134,9 +141,13 @@ ROWS = {
     "the program raised an exception of its own": (fixtures_conditions.finding("raised"), []),
     "ranks make different calls": (fixtures_conditions.finding("size-mismatch"), []),
     "a whole host died, and others are left": (fixtures_conditions.finding("died", ranks=(4, 5, 6, 7)), []),
-    "a process was killed, and nothing shows why": (
+    "a process was killed, and no kernel log was read": (
         fixtures_conditions.finding("died"),
         [at_work(ProcessExit, rank=5, signal="SIGKILL", exitcode=-9)],
+    ),
+    "a process was killed, and nothing shows why": (
+        fixtures_conditions.finding("died"),
+        [at_work(ProcessExit, rank=5, signal="SIGTERM", exitcode=-15)],
     ),
     "a process crashed in native code": (
         fixtures_conditions.finding("died"),
@@ -161,15 +172,17 @@ ROWS = {
         fixtures_conditions.finding("init"),
         [at_work(SocketError, rank=0, peer="10.0.0.1")],
     ),
-    "a rank never joined, for no known reason": (fixtures_conditions.finding("init"), []),
+    "a rank never joined, and no log of it was read": (fixtures_conditions.finding("init"), []),
+    "a rank never joined, for no known reason": (fixtures_conditions.finding("init"), [HEARD]),
     "all ranks entered and none finished": (fixtures_conditions.finding("unfinished", ranks=()), []),
     "a rank was late in work that takes longer than the timeout": (
         fixtures_conditions.finding("straggler"),
         [at_work(Phase, rank=5, what="checkpoint", detail="done: saved", seconds=700.0)],
     ),
     "a rank waits for a person": (fixtures_conditions.finding(), [at_work(Note, rank=5, what="debugger")]),
-    "a rank was late in a function that no waiting rank is in": (fixtures_conditions.finding(), OWN),
-    "a rank was late for no known reason": (fixtures_conditions.finding(), []),
+    "a rank was late in a line that no waiting rank is in": (fixtures_conditions.finding(), OWN),
+    "a rank was late, and neither a log nor a stack of it was read": (fixtures_conditions.finding(), []),
+    "a rank was late for no known reason": (fixtures_conditions.finding(), [HEARD]),
 }
 
 
@@ -187,7 +200,8 @@ def test_the_restart_table_has_a_case_for_each_row() -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_the_restart_table_says_what_is_decided(row: str) -> None:
     finding, events = ROWS[row]
-    case = fixtures_conditions.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG))
+    has_kernel_log = any(event.place.source == 1 for event in events)
+    case = fixtures_conditions.case(events, kinds=(SourceKind.LOG, SourceKind.KERNEL_LOG)[: 1 + has_kernel_log])
     action = decide((finding,), survey_case(case))
     assert action.restart == restart_table()[row]
     assert bool(action.cordon) is (action.restart == "after-replacing-node")

@@ -17,6 +17,8 @@ from nccldoctor.events import (
     Phase,
     ProcessExit,
     ProcessState,
+    Progress,
+    RasStatus,
     SchedulerEvent,
     SocketError,
 )
@@ -99,9 +101,50 @@ def test_an_undetermined_job_is_not_restarted_blindly():
     assert "would decide it" in got.why
 
 
+HEARD = event(Progress, text="step 7", step=7)
+
+
 @pytest.mark.parametrize("cause", ["not-arrived", "died", "unfinished", "network", "init", "straggler"])
 def test_what_need_not_happen_again_is_restarted_once(cause):
-    assert action(cause).restart == "now"
+    assert action(cause, HEARD).restart == "now"
+
+
+@pytest.mark.parametrize("cause", ["not-arrived", "init"])
+def test_the_log_of_a_missing_rank_is_read_before_a_restart(cause):
+    got = action(cause)
+    assert got.restart == "unknown"
+    assert "log" in got.why
+    assert action(cause, fixtures_conditions.stack(5, "all_reduce (torch/distributed/x.py:9)")).restart == "now"
+
+
+@pytest.mark.parametrize("cause", ["not-arrived", "frozen", "init"])
+def test_a_hang_that_stands_is_looked_at_before_a_restart(cause):
+    look = event(RasStatus, None, text="RAS")
+    got = action(cause, HEARD, look)
+    assert got.restart == "unknown"
+    assert "a restart loses the evidence" in got.why
+    ended = event(ProcessExit, 0, text="exitcode", exitcode=-15, reporter="torchrun")
+    assert action(cause, HEARD, look, ended).restart != "unknown", "it stands no more"
+    seen = fixtures_conditions.stack(5, "all_reduce (torch/distributed/x.py:9)")
+    assert action(cause, HEARD, look, seen).restart != "unknown", "its stack was taken"
+
+
+def test_a_kill_without_a_kernel_log_may_be_want_of_memory():
+    killed = event(ProcessExit, text="exitcode", reporter="torchrun", signal="SIGKILL", exitcode=-9)
+    got = action("died", killed, kinds=BOTH[:1])
+    assert got.restart == "unknown"
+    assert "kernel log" in got.why
+    assert action("died", killed, kinds=BOTH).restart == "now", "the kernel log shows no OOM kill"
+
+
+def test_shared_memory_that_ran_out_stops_init_again():
+    assert action("init", event(Note, text="No space left", what="shm-exhausted")).restart == "after-fix"
+
+
+def test_another_line_of_the_same_function_is_a_line_of_its_own():
+    own = fixtures_conditions.stack(5, "main (/opt/train/train.py:107)")
+    peer = fixtures_conditions.stack(0, "all_reduce (torch/distributed/x.py:9)", "main (/opt/train/train.py:128)")
+    assert action("not-arrived", own, peer).restart == "after-fix"
 
 
 @pytest.mark.parametrize("cause", ["frozen", "device-stalled"])
@@ -176,7 +219,7 @@ def test_an_address_that_nobody_reaches_stays_unreached():
 
 
 def test_low_confidence_decides_only_what_does_not_hang_on_it():
-    assert action("frozen", confidence="low").restart == "now"
+    assert action("frozen", HEARD, confidence="low").restart == "now"
     assert action("size-mismatch", confidence="low").restart == "unknown"
     assert action("died", kernel(OutOfMemory, "Killed process", scope="host"), confidence="low").restart == "after-fix"
 
