@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import Event, ExceptionRaised
-from nccldoctor.model import Finding, SourceKind
+from nccldoctor.events import Event
+from nccldoctor.model import Family, Finding, SourceKind
 from nccldoctor.model.excerpts import Excerpts, SourceLine
 from nccldoctor.model.exhibits import LastLines
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.parsers.line_prefix.durations import longest_duration
-from nccldoctor.summarise.line_writers import NO_PREFIX, Writer, prefix
+from nccldoctor.summarise.line_writers import NO_PREFIX, Writer, message, message_with_indent, prefix, printed_time_of
 
 SHOWN = 2
 """Lines on each side of the gap."""
@@ -33,6 +33,9 @@ AROUND = 60
 SAME_GAP = 0.5
 """Share of the gap that a duration must reach to explain it."""
 
+MOST_READ = 2000
+"""Lines between two known ones that are all read again."""
+
 PEERS = 16
 
 SHORTEST = 1.0
@@ -41,9 +44,11 @@ SHORTEST = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Where one rank's log goes silent: the lines before and after, the second None where the log ends.
+    """Where one rank's log goes silent, as its parsed lines show it.
 
-    ``seconds`` is the length of the silence; NaN where the log just ends, or tells no times.
+    ``last`` is the line before it and ``next`` the one after, None where the log ends.
+
+    ``seconds`` is the length of the silence; NaN where the log just ends, or tells no times. ``total`` is the number of lines of the file.
     """
 
     rank: int
@@ -53,22 +58,40 @@ class Silence:
     next: int | None
     seconds: float
     writer: Writer
+    total: int
 
     @property
     def lines_to_read(self) -> Sequence[int]:
-        """The lines to read again."""
+        """The lines to read again: all between the two, of a long stretch its two ends."""
         more = SHOWN if self.writer.alone else AROUND
-        end = self.next if self.next is not None else self.last + WITHIN
-        gap = range(max(self.last - more, 1), min(end, self.last + WITHIN) + 1)
-        return (*gap, *range(end, end + more))
+        first = max(self.last - more, 1)
+        end = self.next if self.next is not None else max(self.total, self.last)
+        if end - first <= MOST_READ:
+            return range(first, end + more)
+        return (*range(first, self.last + WITHIN), *range(end - WITHIN, end + more))
 
 
 def silences(facts: Facts, finding: Finding) -> tuple[Silence, ...]:
     """The silence of the first culprit with a log, then of the first waiting peer with one."""
     blamed = finding.ranks or finding.suspects
     peers = Ranks((finding.inside or finding.victims) - blamed)
-    found = (_best([one for one in (_silence(facts, r) for r in list(rs)[:PEERS]) if one]) for rs in (blamed, peers))
+    until = _silent_until(facts, finding)
+    sides = ([one for one in (_silence(facts, r, until) for r in list(rs)[:PEERS]) if one] for rs in (blamed, peers))
+    found = (_best(side) for side in sides)
     return tuple(one for one in found if one is not None)
+
+
+def _silent_until(facts: Facts, finding: Finding) -> float:
+    """When somebody noticed the silence: the first complaint, else the newest look at the job.
+
+    Infinite where nobody did and the job did not go on: then every log ends in it. NaN where ranks went on.
+    """
+    if not math.isnan(facts.liveness.alarm):
+        return facts.liveness.alarm
+    looks = [look.at for look in facts.looks.all if not math.isnan(look.at)]
+    if looks:
+        return max(looks)
+    return math.nan if finding.family is Family.SLOW or not facts.looks.all else math.inf
 
 
 def _best(silences: Sequence[Silence]) -> Silence | None:
@@ -76,70 +99,110 @@ def _best(silences: Sequence[Silence]) -> Silence | None:
     return next((one for one in silences if not math.isnan(one.seconds)), next(iter(silences), None))
 
 
-def _silence(facts: Facts, rank: int) -> Silence | None:
-    """The longest silence of a rank that began before the first complaint, in any of its logs."""
+def _silence(facts: Facts, rank: int, until: float) -> Silence | None:
+    """The longest silence of a rank that began before it was noticed, in any of its logs."""
     by_source: dict[int, list[Event]] = defaultdict(list)
-    writers: dict[int, set[int]] = defaultdict(set)
+    writers: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     logs = {s.id for s in facts.case.sources if s.kind is SourceKind.LOG}
     for event in facts.case.events:
         if event.rank is not None and event.is_sign_of_life and event.place.line and event.place.source in logs:
-            writers[event.place.source].add(event.rank)
+            writers[event.place.source][event.rank].add(event.place.line)
             if event.rank == rank:
                 by_source[event.place.source].append(event)
+    totals = {reading.source: reading.lines for reading in facts.case.readings}
     found = []
     for source, events in by_source.items():
-        own = frozenset(event.place.line or 1 for event in events)
-        found.append(_of_source(facts, rank, events, Writer(own, len(writers[source]) == 1)))
+        lines = writers[source]
+        foreign = frozenset(line for other, of_other in lines.items() if other != rank for line in of_other)
+        writer = Writer(frozenset(lines[rank]), len(lines) == 1, foreign)
+        found.append(_of_source(facts, rank, events, writer, until, totals.get(source, 0)))
     known = [one for one in found if one is not None]
     return max(known, key=lambda one: -1.0 if math.isnan(one.seconds) else one.seconds, default=None)
 
 
-def _of_source(facts: Facts, rank: int, events: Sequence[Event], writer: Writer) -> Silence | None:
+def _of_source(
+    facts: Facts, rank: int, events: Sequence[Event], writer: Writer, until: float, total: int
+) -> Silence | None:
     """The longest gap between two timed lines, else the end of the log, or what stands before its first complaint."""
-    alarm = facts.liveness.alarm
     source, path = events[0].place.source, events[0].place.path
     timed = [(facts.liveness.time(e), e.place.line or 1) for e in events if not math.isnan(facts.liveness.time(e))]
-    begun = [
+    gaps: list[tuple[float, int, int | None]] = [
         (then - at, line, following)
         for (at, line), (then, following) in itertools.pairwise(timed)
-        if following > line and not at >= alarm
+        if following > line and not at >= until and not then <= facts.liveness.began and until != math.inf
     ]
-    end: list[tuple[float, int, int | None]] = [*begun]
-    if timed and timed[-1][0] < alarm:
-        end.append((alarm - timed[-1][0], timed[-1][1], None))
-    length, last, following = max(end, key=lambda gap: gap[0], default=(0.0, 0, None))
+    if timed and timed[-1][0] < until < math.inf:
+        gaps.append((until - timed[-1][0], timed[-1][1], None))
+    length, last, following = max(gaps, key=lambda gap: gap[0], default=(0.0, 0, None))
     if length >= SHORTEST:
-        return Silence(rank, source, path, last, following, length, writer)
+        return Silence(rank, source, path, last, following, length, writer, total)
     complaint = next((e.place.line or 1 for e in events if e.is_trouble), None)
-    if timed and not timed[-1][0] >= alarm:
-        after = complaint if complaint is not None and complaint > timed[-1][1] else None
-        return Silence(rank, source, path, timed[-1][1], after, math.nan, writer)
-    if complaint is None:
-        return Silence(rank, source, path, max(writer.known), None, math.nan, writer)
     if complaint == 1:
         return None
-    raised = any(isinstance(e, ExceptionRaised) and e.place.line == complaint for e in events)
-    known = [line for line in writer.known if line < complaint]
-    last = max(known) if known and (raised or not writer.alone) else complaint - 1
-    return Silence(rank, source, path, last, complaint, math.nan, writer)
+    last = max((line for line in writer.known if complaint is None or line < complaint), default=0)
+    if complaint is None:
+        return Silence(rank, source, path, last, None, math.nan, writer, total)
+    return Silence(rank, source, path, last or complaint - 1, complaint, math.nan, writer, total)
 
 
 def last_lines(silence: Silence, excerpts: Excerpts) -> LastLines | None:
     """The lines around one silence, as they stand in the file; None where the rank wrote nothing before it."""
-    last, end = silence.last, silence.next if silence.next is not None else silence.last + WITHIN
     more = SHOWN if silence.writer.alone else AROUND
-    all_lines = excerpts.between(silence.source, last - more, end + more)
+    end = silence.next if silence.next is not None else max(silence.total, silence.last) + 1
+    all_lines = excerpts.between(silence.source, silence.last - more, end + more)
     own = silence.writer.own(all_lines)
+    if silence.next is not None:
+        own = _without_traceback(own, silence.next)
+    last, end, seconds = _refined(silence, own, end)
     before = tuple(line for line in own if line.number <= last)[-SHOWN:]
     between = tuple(line for line in own if last < line.number < end)
-    after = tuple(line for line in own if line.number >= end)[:SHOWN] if silence.next is not None else ()
+    after = tuple(line for line in own if line.number >= end)[:SHOWN]
+    if math.isnan(seconds):
+        before = (*before, *between)[-SHOWN:]
+        return LastLines(silence.rank, silence.path, before, (), after, None) if before else None
     if not before:
         return None
-    if math.isnan(silence.seconds):
-        return LastLines(silence.rank, silence.path, before, (), after or between[:SHOWN], None)
     unsigned = [line for line in all_lines if last < line.number < end and prefix(line.text) == NO_PREFIX]
-    within = _explaining([*between, *unsigned], silence.seconds) or between[:1]
-    return LastLines(silence.rank, silence.path, before, within, after, silence.seconds * 1e3)
+    within = _explaining([*between, *unsigned], seconds) or (between[:1] if after else ())
+    if not after and not within:
+        before = (*before, *between)[-SHOWN:]
+    return LastLines(silence.rank, silence.path, before, within, after, seconds * 1e3)
+
+
+def _without_traceback(own: Sequence[SourceLine], end: int) -> tuple[SourceLine, ...]:
+    """The lines without the frames above the exception that ends the silence."""
+    above = [line for line in own if line.number < end]
+    head = next((line.number for line in reversed(above) if message(line.text).startswith(TRACEBACK)), None)
+    inside = [line for line in above if head is not None and line.number > head]
+    if head is None or not all(message_with_indent(line.text)[:1].isspace() for line in inside):
+        return tuple(own)
+    return tuple(line for line in own if line.number < head or line.number >= end)
+
+
+TRACEBACK = "Traceback (most recent call last)"
+
+
+def _refined(silence: Silence, own: Sequence[SourceLine], end: int) -> tuple[int, int, float]:
+    """The silence between lines that no parser reads as well: lines before and after, and the seconds between them."""
+    if math.isnan(silence.seconds):
+        return silence.last, end, math.nan
+    times = [
+        (printed, line.number)
+        for line in own
+        if silence.last <= line.number <= end and (printed := printed_time_of(line.text)) is not None
+    ]
+    if not times or times[0][1] != silence.last or (silence.next is not None and times[-1][1] != silence.next):
+        return silence.last, end, silence.seconds
+    gaps = [
+        ((then - at).total_seconds(), line, following)
+        for (at, line), (then, following) in itertools.pairwise(times)
+        if (at.tzinfo is None) == (then.tzinfo is None) and at.year == then.year
+    ]
+    spent = sum(length for length, _, _ in gaps)
+    if silence.next is None:
+        gaps.append((silence.seconds - spent, times[-1][1], end))
+    length, last, following = max(gaps, key=lambda gap: gap[0], default=(silence.seconds, silence.last, end))
+    return (last, following, length) if length >= SHORTEST else (silence.last, end, math.nan)
 
 
 def _explaining(lines: Sequence[SourceLine], seconds: float) -> tuple[SourceLine, ...]:

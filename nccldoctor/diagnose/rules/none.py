@@ -154,7 +154,10 @@ def _good_ends(health: Health) -> list[Citation]:
 
 
 def _newest_records(facts: Facts) -> list[Citation]:
-    """The last line and the newest call of some ranks; a line about an error is no proof, although later work answers it."""
+    """The last line and the newest call of some ranks.
+
+    A line about an error is no proof, although later work answers it.
+    """
     out: list[Citation] = []
     for rank in facts.case.world:
         signs = facts.liveness.activity(rank)

@@ -161,7 +161,7 @@ def test_the_blocks_stand_in_the_order_of_the_argument():
         "Proof",
         "Late before the stall",
         "The stall, to scale",
-        "Last lines before the silence",
+        "The logs around the silence",
         "Ranks",
         "Fix",
         "Don't",

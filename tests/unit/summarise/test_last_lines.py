@@ -76,3 +76,56 @@ def test_lines_of_other_writers_and_empty_ones_are_left_out(tmp_path: Path) -> N
         texts = [line.text for line in (*side.before, *side.within, *side.after)]
         assert all(text.startswith(f"{rank}: ") and text[3:].strip() for text in texts), texts
     assert [line.text for line in sides[0].within] == ["0: checkpoint of step 1551 written in 639.2 s"]
+
+
+SAMPLES = Path(__file__).parents[3] / "sample_logs"
+
+
+def texts(side: LastLines) -> list[str]:
+    return [line.text for line in (*side.before, *side.within, *side.after)]
+
+
+def test_lines_that_no_parser_reads_are_the_last_ones_too() -> None:
+    """Rank 4's parsed lines end with the init of NCCL; what its loader wrote until the GPU failed is no event."""
+    failed = last_lines(SAMPLES / "hardware")[4]
+
+    assert "queue depth 870 below 16" in failed.before[0].text
+    assert (failed.within, failed.after) == ((), ())
+
+
+def test_the_frames_of_an_exception_do_not_push_out_what_came_before_it() -> None:
+    late = last_lines(SAMPLES / "jax-barrier")[1]
+
+    assert late.before[-1].text.endswith("process 1 evaluates")
+    assert late.after[0].text.startswith("jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED")
+
+
+def test_a_task_of_srun_owns_all_lines_behind_its_label() -> None:
+    """Only some of the lines behind ``2:`` carry ``[rank2]`` as well."""
+    stopped = last_lines(SAMPLES / "device-stalled")[2]
+
+    assert "queue depth 835 below 16" in stopped.before[-1].text
+    assert "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=6" in stopped.after[0].text
+    assert all(text.startswith("2: ") for text in texts(stopped))
+
+
+def test_a_line_that_torchrun_tags_with_another_rank_is_not_this_ranks(tmp_path: Path) -> None:
+    """No parser knows the lines of rank 1, so that rank 0 seems to write alone."""
+    write_job(tmp_path, "checkpoint of step 1551 written in 639.2 s")
+    log = tmp_path / "rank_0.log"
+    tagged = [f"[default0]:{text}" for text in log.read_text().splitlines()]
+    log.write_text(
+        "\n".join([tagged[0], "[default1]:x.py:1: UserWarning: slow", *tagged[1:], "[default1]:  return y", ""])
+    )
+
+    assert all(text.startswith("[default0]:") for text in texts(last_lines(tmp_path)[0]))
+
+
+def test_a_gap_that_an_unparsed_line_divides_is_not_told_as_one(tmp_path: Path) -> None:
+    """Between 09:02:03 and 09:12:43 the loader wrote at 09:04:03."""
+    write_job(tmp_path, "2025-11-17 09:04:03,000 - loader - WARNING - queue depth 7")
+
+    late = last_lines(tmp_path)[0]
+
+    assert late.gap_ms == 520_000
+    assert "queue depth 7" in late.before[-1].text
