@@ -34,6 +34,7 @@ class _RankStanding:
     """One rank before folding."""
 
     rank: int
+    host: str
     involvement: Involvement
     call: StuckCall | None
     kind: tuple[str, str | None, int | None] | None
@@ -84,11 +85,11 @@ def _links(finding: Finding) -> tuple[Link, ...]:
 
 
 def _by_all(one: _RankStanding) -> object:
-    """Culprits stand alone, ranks in the same call together.
+    """Ranks in the same call stand together, and so do culprits of one host.
 
     A stack tells apart ranks of which no call is known, an end those that wait for nobody.
     """
-    alone = one.rank if one.involvement is Involvement.CULPRIT else None
+    apart = one.host or one.rank if one.involvement is Involvement.CULPRIT else None
     is_waiting = one.involvement in _WAITS
     return (
         one.involvement,
@@ -96,7 +97,7 @@ def _by_all(one: _RankStanding) -> object:
         one.kind,
         "" if is_waiting else one.end,
         "" if is_waiting and one.kind is not None else one.frame,
-        alone,
+        apart,
     )
 
 
@@ -169,6 +170,7 @@ def _rank_standing(
         kind = (link.group, link.op, link.seq)
     return _RankStanding(
         rank=rank,
+        host=facts.case.rank_host.get(rank, ""),
         involvement=part or Involvement.UNKNOWN,
         call=call,
         kind=kind,

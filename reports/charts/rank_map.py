@@ -22,7 +22,7 @@ FEWEST = 32
 """Ranks from which a map says more than a table."""
 
 WIDTH, LEFT, TOP = 1096, 72, 24
-LARGEST, SMALLEST = 15.0, 3.0
+LARGEST, SMALLEST = 20.0, 3.0
 PER_BAND = 64
 """Hosts side by side; more go into further bands."""
 

@@ -29,6 +29,9 @@ SHORTEST = 0.02
 
 SMALL = 11.5
 
+LABEL, LABEL_WIDTH = 12.5, 104
+"""The size of a row's label, and the pixels that it has."""
+
 FLAGS = {
     "trouble": "fault",
     "dump": "dumps written",
@@ -231,9 +234,8 @@ def _limit_flag(flags: Sequence[Mark], limit: float | None, scale: _Scale, *, is
 
 
 def _subtitle(first: Standing, found: Timeline | None, scale: _Scale) -> str:
-    entered = (
-        f"Time since {standing_titles.ranks_title(first.ranks)} entered {standing_titles.waited_title(first.call)}"
-    )
+    who = standing_titles.ranks_title(first.ranks) if len(first.ranks) == 1 else "the first rank"
+    entered = f"Time since {who} entered {standing_titles.waited_title(first.call)}"
     worked_out = ", worked out from its timeout" if first.is_calculated else ""
     is_moved = found is not None and found.ahead and scale.clock is not None and scale.clock.tzinfo is not None
     hours = f"{found.ahead / 3600:+g}" if found is not None else ""
@@ -248,7 +250,7 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
     width = max(scale.x(until) - x, 3.0)
     text = fitting(_bar_text(standing, until - since, blamed), SMALL, WIDTH - RIGHT - x - 24)
     return Bar(
-        label=standing_titles.ranks_title(standing.ranks),
+        label=_label_of(standing.ranks),
         detail=numbers.plural(len(standing.hosts), "host") if len(standing.hosts) > 1 else "".join(standing.hosts),
         tone=tone_of(standing),
         y=TOP + number * ROW,
@@ -260,6 +262,11 @@ def _bar(standing: Standing, number: int, scale: _Scale, last: float, blamed: Ra
         exit_x=scale.x(standing.ended) if standing.ended is not None else None,
         is_calculated=standing.is_calculated or (is_waiting and standing.since is None),
     )
+
+
+def _label_of(ranks: Ranks) -> str:
+    title = standing_titles.ranks_title(ranks)
+    return title if width_of(title, LABEL) <= LABEL_WIDTH else numbers.plural(len(ranks), "rank")
 
 
 def _bar_text(standing: Standing, seconds: float, blamed: Ranks) -> str:

@@ -12,7 +12,7 @@ _LATE = (CauseClass.NOT_ARRIVED, CauseClass.STRAGGLER)
 
 
 def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str]) -> str:
-    """``Not available: the stall to scale (no times after it began).``; "" where nothing is missing.
+    """``Not available: the stall to scale (no times).``; "" where nothing is missing.
 
     ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*.
     """
@@ -26,12 +26,12 @@ def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """The pictures that would suit the verdict, each with why it may be missing."""
     cause = diagnosis.verdict.cause
     yield "first", "who waits for whom (no record of the waits)"
-    yield "stall", "the stall to scale (no times after it began)"
-    yield "last lines", "the last lines (no log of an involved rank)"
+    yield "stall", "the stall to scale (no times)"
+    yield "last lines", "last lines (no log of a rank involved)"
     if cause in _MISMATCHES:
-        yield "strip", "the calls around the mismatch (no flight recorder dumps)"
+        yield "strip", "calls around the mismatch (no flight recorder)"
     if cause in _LATE:
-        why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder dumps"
-        yield "late", f"lateness before the stall ({why})"
+        why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder"
+        yield "late", f"lateness ({why})"
     if diagnosis.job_end.state is JobState.RUNNING and diagnosis.snapshots is None:
         yield "snapshots", "stacks over time (one look only)"

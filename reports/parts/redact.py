@@ -83,7 +83,9 @@ class _Redactor:
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
 
     def __call__(self, text: str) -> str:
-        text = masked(text) if self._what else text  # first: a stand-in must not take the place of the name that marks a secret
+        text = (
+            masked(text) if self._what else text
+        )  # first: a stand-in must not take the place of the name that marks a secret
         if "paths" in self._what:
             text = _PATHS.sub(self._path, text)
         text = self._hosts(self._users(text))

@@ -49,8 +49,8 @@ def test_what_is_not_drawn_is_named_with_its_reason() -> None:
 
     assert view.build(base).not_drawn == ""
     assert view.build(bare).not_drawn == (
-        "Not available: who waits for whom (no record of the waits), the stall to scale (no times after it began), "
-        "the last lines (no log of an involved rank), lateness before the stall (no flight recorder dumps)."
+        "Not available: who waits for whom (no record of the waits), the stall to scale (no times), "
+        "last lines (no log of a rank involved), lateness (no flight recorder)."
     )
     assert view.build(fixtures_diagnoses.undetermined()).not_drawn == ""
     assert view.build(fixtures_diagnoses.healthy()).not_drawn == ""
