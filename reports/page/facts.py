@@ -125,7 +125,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     known = 0 < len(groups) <= len(job.groups)
     parts = [f"{len(groups):,} of {numbers.plural(len(job.groups), 'group')}"] if known else []
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
-    parts = [f"{direct:,} directly, {behind:,} behind them"] if behind else parts
+    parts = [f"{direct:,} directly, {behind:,} behind them"] if direct and behind else parts
     parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
     if diagnosis.verdict.cause is CauseClass.INIT:
         return Fact(label, "the whole group", "every member is blocked in init")
