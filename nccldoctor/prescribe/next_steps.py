@@ -60,11 +60,18 @@ class _Scene:
 
 
 def next_steps(
-    finding: Finding, survey: Survey, end: JobEnd, action: Action, confirm: tuple[Recipe, ...], fix: tuple[Recipe, ...]
+    finding: Finding,
+    survey: Survey,
+    end: JobEnd,
+    action: Action,
+    confirm: tuple[Recipe, ...],
+    fix: tuple[Recipe, ...],
+    fit: str,
 ) -> tuple[Step, ...]:
     """At most :data:`MOST` steps; none for a job that is shown to be well.
 
-    ``confirm`` and ``fix`` are the steps of the best remedy that are for this finding.
+    ``confirm`` and ``fix`` are the steps of the best remedy that are for this finding, ``fit`` is how well it fits. Where nobody is
+    named, a strong fit still says what to mend.
     """
     if finding.family is Family.NONE:
         return files_to_send(survey, JobState.ENDED) if finding.confidence is Confidence.LOW else ()
@@ -72,6 +79,9 @@ def next_steps(
     restart = _restart(scene, action)
     if finding.family is Family.UNDETERMINED or not (finding.ranks or action.cordon or culprit_frame(finding, survey)):
         missing = files_to_send(survey, end.state)
+        sure = [*_fixes(scene)] if fit == "strong" and action.restart == "after-fix" else []
+        if sure:
+            return (*sure, restart, *missing)[:MOST]
         if finding.family is Family.UNDETERMINED or missing:
             return (*missing[: MOST - 1], restart)[:MOST]
     if act := next(_acts_now(scene), None):
@@ -120,7 +130,7 @@ def _looks_now(scene: _Scene) -> Iterator[Step]:
     for recipe in offered:
         if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
-    if scene.finding.family not in (Family.ABSENT, Family.SLOW):
+    if scene.finding.family not in (Family.ABSENT, Family.SLOW) or scene.finding.cause is CauseClass.DIED:
         return
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
     yield Step(

@@ -106,7 +106,9 @@ def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: l
     context = Context(verdict, survey, findings)
     confirm = _steps_for(best.entry.remedy.confirm, context) if best is not None else ()
     fix = _steps_for(best.entry.remedy.fix, context) if best is not None else ()
-    return replace(action, steps=next_steps(verdict, survey, end, action, confirm, fix))
+    return replace(
+        action, steps=next_steps(verdict, survey, end, action, confirm, fix, best.fit if best is not None else "")
+    )
 
 
 def weigh(entry: Entry, context: Context) -> Fit | None:

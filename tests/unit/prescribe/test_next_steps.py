@@ -21,6 +21,7 @@ from nccldoctor.events import (
     RasStatus,
     SchedulerEvent,
     Setting,
+    SocketError,
     TearDown,
 )
 from nccldoctor.model import SourceKind
@@ -195,3 +196,27 @@ def test_steps_are_few_and_hold_one_answer_about_the_restart(cause, more):
     assert sum(step.kind is StepKind.RESTART for step in given) == 1
     assert len(set(given)) == len(given)
     assert all(step.text.endswith((".", "!", "?")) and "{{" not in step.text + step.detail for step in given)
+
+
+def test_a_strong_fix_comes_first_where_nobody_is_named():
+    """The log names the setting: the files of the other ranks are asked for after it."""
+    text = "socketStartConnect: connect to 169.254.3.77<41893> returned Connection refused"
+    got = answer("init", event(SocketError, None, text=text, peer="169.254.3.77"), ranks=())
+    first, restart, *_ = got.action.steps
+
+    assert (got.remedies[0].fit, got.remedies[0].id) == ("strong", "wrong-interface")
+    assert first.kind is StepKind.FIX
+    assert "routable address" in first.text
+    assert (restart.kind, got.action.restart) == (StepKind.RESTART, "after-fix")
+
+
+def test_a_guess_does_not_come_before_the_files_that_would_decide():
+    got = answer("init", ranks=(), confidence="medium", kinds=BOTH[:1])
+
+    assert got.action.steps[0].kind is StepKind.SEND
+
+
+def test_no_stack_is_asked_of_a_process_that_died():
+    got = steps("died", event(RasStatus, None, what="OK"), case={"rank_pid": {5: 1005}})
+
+    assert not [step for step in got if "py-spy" in (step.command or "")]
