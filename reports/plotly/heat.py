@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.figures import LEVEL_UNKNOWN, LEVELS, NEVER, SEVERITY, UNKNOWN, Lateness, level
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.charts import cells
 from nccldoctor.reports.plotly import look as looks
+from nccldoctor.reports.plotly import merged_rows
 from nccldoctor.words import names, times
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def lateness_figure(
     asked = lateness.ranks if ranks is None else lateness.ranks & ranks
     seqs = lateness.seqs[-last:] if last else lateness.seqs
     levels = dict(zip(lateness.ranks, _level_rows(lateness, len(seqs)), strict=True))
-    rows, step = cells.merged([levels[rank] for rank in asked], BINS, SEVERITY)
+    rows, step = merged_rows.merged([levels[rank] for rank in asked], BINS, SEVERITY)
     order = list(asked)
     members = [Ranks(order[n * step : (n + 1) * step]) for n in range(len(rows))]
     titles = [names.call_title(op, seq) for op, seq in zip(lateness.ops, lateness.seqs, strict=False)][-len(seqs) :]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from nccldoctor.model import Diagnosis
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.reports.charts import progress
 from nccldoctor.reports.parts import rank_rows, wording
 from nccldoctor.reports.plotly import look as looks
+from nccldoctor.reports.plotly import progress_strips
 from nccldoctor.words import names
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def progress_figure(
 
     asked = None if ranks is None else Ranks(ranks)
     everyone = rank_rows.single(diagnosis)
-    strips = progress.strips(everyone, diagnosis.ranks)
+    strips = progress_strips.strips(everyone, diagnosis.ranks)
     rows = [
-        (row, [*[progress.Cell(-1, "done")] * (progress.CELLS - len(strip)), *strip])
+        (row, [*[progress_strips.Cell(-1, "done")] * (progress_strips.CELLS - len(strip)), *strip])
         for row, strip in zip(everyone, strips, strict=True)
         if strip and (asked is None or Ranks(row.ranks) & asked) and (group is None or row.group == group)
     ]
@@ -36,17 +36,17 @@ def progress_figure(
         return looks.empty(TITLE, "no rank's sequence numbers", look)
     fills = (look.done, look.blocked, look.waiting, look.rule, look.culprit)
     heat = go.Heatmap(
-        z=[[progress.STATES.index(cell.state) for cell in strip] for _, strip in rows],
+        z=[[progress_strips.STATES.index(cell.state) for cell in strip] for _, strip in rows],
         zmin=-0.5,
-        zmax=len(progress.STATES) - 0.5,
-        x=[*[f"{n} before" for n in range(progress.CELLS - 1, 0, -1)], "last"],
+        zmax=len(progress_strips.STATES) - 0.5,
+        x=[*[f"{n} before" for n in range(progress_strips.CELLS - 1, 0, -1)], "last"],
         y=[looks.safe(" · ".join(filter(None, (names.ranks_phrase(row.ranks, 3), _group(row))))) for row, _ in rows],
         text=[[_hover_text(row, cell, diagnosis) for cell in strip] for row, strip in rows],
         hoverinfo="text",
         xgap=3,
         ygap=3,
         colorscale=looks.steps(fills),
-        colorbar=looks.bar(progress.STATES, "call"),
+        colorbar=looks.bar(progress_strips.STATES, "call"),
     )
     figure = go.Figure(heat)
     figure.update_xaxes(type="category", title_text="calls of the group of each row")
@@ -58,7 +58,7 @@ def _group(row: rank_rows.Row) -> str:
     return names.group_title(row.group) if row.group else ""
 
 
-def _hover_text(row: rank_rows.Row, cell: progress.Cell, diagnosis: Diagnosis) -> str:
+def _hover_text(row: rank_rows.Row, cell: progress_strips.Cell, diagnosis: Diagnosis) -> str:
     return looks.hover(
         f"{names.ranks_phrase(row.ranks, 4)}, {wording.role_word(row.role, diagnosis.verdict.cause)}",
         ", ".join(row.hosts[:3]),
