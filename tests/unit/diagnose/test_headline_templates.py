@@ -1,0 +1,238 @@
+"""The headline of each class, word for word: with one rank, with several, and where the rank is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from builders import fixtures_conditions
+
+from nccldoctor.diagnose.rules import load
+from nccldoctor.diagnose.sentences import absent, disagree, ends, inside, setup, slow, undetermined
+from nccldoctor.diagnose.sentences.headline import Headline
+from nccldoctor.events import ExceptionRaised, ProcessExit
+from nccldoctor.model import CauseClass
+from nccldoctor.model.ranks import Ranks
+
+CALL = "ALLREDUCE #9 of TP 1"
+ONE, ONE_RANK = "rank 1 (node0, pid 17081)", Ranks([1])
+MANY, MANY_RANKS = "ranks 1, 4", Ranks([1, 4])
+REST = Ranks([0, 2, 3])
+KILLED = ProcessExit(place=fixtures_conditions.at(), text="exitcode: -9", signal="SIGKILL", exitcode=-9)
+RAISED = ExceptionRaised(
+    place=fixtures_conditions.at(), text="x", type="KeyError", message="'labels'", frame="step (train.py:40)"
+)
+
+HEADLINES: Mapping[CauseClass, tuple[Headline, ...]] = {
+    CauseClass.NOT_ARRIVED: (
+        absent.never_reached(ONE, CALL, "it was in load (train.py:121)"),
+        absent.never_reached(MANY, CALL),
+    ),
+    CauseClass.FROZEN: (
+        absent.went_silent(ONE, CALL, has_exits=True),
+        absent.no_sign_of_life(MANY, MANY_RANKS, CALL),
+    ),
+    CauseClass.DIED: (
+        ends.before(ends.ended(ONE, ONE_RANK, [KILLED]), CALL),
+        ends.before(ends.ended(MANY, MANY_RANKS, [KILLED]), CALL),
+        ends.ended("a process", Ranks(), [KILLED]),
+    ),
+    CauseClass.RAISED: (
+        ends.before(ends.crashed(ONE, RAISED, is_only_logged=False), CALL),
+        ends.crashed(MANY, RAISED, is_only_logged=True),
+        ends.crashed("a process", RAISED, is_only_logged=False),
+    ),
+    CauseClass.OP_MISMATCH: (
+        disagree.op_mismatch("#9 of TP 1", [(ONE_RANK, "BROADCAST"), (REST, "ALLREDUCE")]),
+        disagree.op_mismatch("#9 of TP 1", [(MANY_RANKS, "BROADCAST"), (REST, "ALLREDUCE")]),
+        disagree.found_by_analyzer(9),
+    ),
+    CauseClass.SIZE_MISMATCH: (
+        disagree.size_mismatch(CALL, [(ONE_RANK, 512), (REST, 1024)]),
+        disagree.size_mismatch(CALL, [(MANY_RANKS, 512), (REST, 1024)]),
+        disagree.mismatch_in_line("size", CALL, Ranks(), ("512 bytes", "1024 bytes")),
+    ),
+    CauseClass.DTYPE_MISMATCH: (
+        disagree.dtype_mismatch(CALL, [(ONE_RANK, "float16"), (REST, "float32")]),
+        disagree.dtype_mismatch(CALL, [(MANY_RANKS, "float16"), (REST, "float32")]),
+    ),
+    CauseClass.MISSED_CALL: (
+        disagree.skipped(ONE, ONE_RANK, CALL, 1),
+        disagree.skipped(MANY, MANY_RANKS, CALL, 1),
+        disagree.counted_apart(1, CALL, Ranks([0]), may_be_gpu=False),
+    ),
+    CauseClass.EXTRA_CALL: (
+        disagree.added(ONE, ONE_RANK, CALL, 1),
+        disagree.added(MANY, MANY_RANKS, CALL, 2),
+    ),
+    CauseClass.ORDER_INVERSION: (
+        disagree.deadlock("rank 1", CALL, "ALLGATHER #128", "its peers"),
+        disagree.deadlock("ranks 1, 4", CALL, "ALLGATHER #128", "their peers"),
+        disagree.deadlock_of_nobody([CALL, "ALLGATHER #128"]),
+    ),
+    CauseClass.UNMATCHED_P2P: (
+        disagree.never_posted(ONE, "SEND", 6, None),
+        disagree.in_hidden_transfer(MANY, MANY_RANKS),
+        disagree.one_end_missing(2, 6),
+    ),
+    CauseClass.DEVICE_STALLED: (
+        inside.gpu_stopped(ONE, ONE_RANK, CALL),
+        inside.gpu_stopped(MANY, MANY_RANKS, CALL),
+    ),
+    CauseClass.UNFINISHED: (
+        inside.none_finished(Ranks(range(4)), Ranks(range(4)), CALL),
+        inside.stuck_without_absentee(MANY_RANKS, CALL),
+    ),
+    CauseClass.NETWORK: (
+        inside.port_failed(ONE, ONE_RANK, CALL, "port error on mlx5_2"),
+        inside.connection_failed(MANY, MANY_RANKS, CALL, "connection reset"),
+        inside.link_failed(("dgx-a1", "dgx-a3"), CALL, "transport retry counter exceeded"),
+    ),
+    CauseClass.HARDWARE: (
+        inside.board_failed(f"the GPU of {ONE}", "Xid 79, GPU has fallen off the bus"),
+        inside.board_failed("the GPUs of ranks 1, 4", "Xid 48, double-bit ECC error"),
+        inside.board_failed("a GPU on gpu-7", "Xid 79, GPU has fallen off the bus"),
+    ),
+    CauseClass.INIT: (
+        setup.never_joined(ONE, 8, 7),
+        setup.waits_for_group(REST, MANY_RANKS),
+        setup.communicator_failed("a process", "Connection refused", ""),
+    ),
+    CauseClass.STRAGGLER: (
+        slow.still_working(ONE, ONE_RANK, CALL, "writing a checkpoint"),
+        slow.late_in_every_call(MANY, MANY_RANKS, 0.8, 10, 40, "the default group", 0.9),
+        slow.still_preparing("Running tokenizer", 30),
+    ),
+    CauseClass.NONE: (
+        undetermined.all_finished(Ranks([0]), 6, exited=True),
+        undetermined.all_finished(Ranks(range(8)), 6, exited=False),
+        undetermined.no_hang("the job finished"),
+    ),
+    CauseClass.UNDETERMINED: (
+        undetermined.waited_for_unknown(f"Rank 1 timed out in {CALL}", 1, many=False),
+        undetermined.may_be_missing(f"Ranks 1, 4 timed out in {CALL}", Ranks([2, 5])),
+        undetermined.failed_unexplained("A process aborted"),
+    ),
+}
+"""One rank, several ranks, and no rank where the class can be told without one."""
+
+PINNED: Mapping[CauseClass, tuple[str, ...]] = {
+    CauseClass.NOT_ARRIVED: (
+        "Rank 1 (node0, pid 17081) never reached ALLREDUCE #9 of TP 1: it was in load (train.py:121).",
+        "Ranks 1, 4 never reached ALLREDUCE #9 of TP 1.",
+    ),
+    CauseClass.FROZEN: (
+        "Rank 1 (node0, pid 17081) went silent before ALLREDUCE #9 of TP 1 and never exited.",
+        "Ranks 1, 4 show no sign of life while their peers wait in ALLREDUCE #9 of TP 1, and no exit is on record.",
+    ),
+    CauseClass.DIED: (
+        "Rank 1 (node0, pid 17081) was killed by SIGKILL before ALLREDUCE #9 of TP 1.",
+        "Ranks 1, 4 were killed by SIGKILL before ALLREDUCE #9 of TP 1.",
+        "A process was killed by SIGKILL.",
+    ),
+    CauseClass.RAISED: (
+        "Rank 1 (node0, pid 17081) crashed before ALLREDUCE #9 of TP 1: KeyError: 'labels' (step, train.py:40).",
+        "Ranks 1, 4 logged an exception: KeyError: 'labels' (step, train.py:40).",
+        "A process crashed: KeyError: 'labels' (step, train.py:40).",
+    ),
+    CauseClass.OP_MISMATCH: (
+        "Operation mismatch at #9 of TP 1: rank 1 called BROADCAST, ranks 0, 2-3 called ALLREDUCE.",
+        "Operation mismatch at #9 of TP 1: ranks 1, 4 called BROADCAST, ranks 0, 2-3 called ALLREDUCE.",
+        "PyTorch's analyzer found ranks that differ in #9.",
+    ),
+    CauseClass.SIZE_MISMATCH: (
+        "Size mismatch in ALLREDUCE #9 of TP 1: rank 1 sent 512 elements, ranks 0, 2-3 sent 1,024.",
+        "Size mismatch in ALLREDUCE #9 of TP 1: ranks 1, 4 sent 512 elements, ranks 0, 2-3 sent 1,024.",
+        "Size mismatch in ALLREDUCE #9 of TP 1: 512 bytes against 1024 bytes.",
+    ),
+    CauseClass.DTYPE_MISMATCH: (
+        "Dtype mismatch in ALLREDUCE #9 of TP 1: rank 1 sent float16, ranks 0, 2-3 sent float32.",
+        "Dtype mismatch in ALLREDUCE #9 of TP 1: ranks 1, 4 sent float16, ranks 0, 2-3 sent float32.",
+    ),
+    CauseClass.MISSED_CALL: (
+        "Rank 1 (node0, pid 17081) skipped ALLREDUCE #9 of TP 1, so its later calls are off by one.",
+        "Ranks 1, 4 skipped ALLREDUCE #9 of TP 1, so their later calls are off by one.",
+        "Rank 1 is still in ALLREDUCE #9 of TP 1, which rank 0 counts as finished: one of them skipped or added a call.",
+    ),
+    CauseClass.EXTRA_CALL: (
+        "Rank 1 (node0, pid 17081) called an extra collective, ALLREDUCE #9 of TP 1, that no peer called.",
+        "Ranks 1, 4 called 2 extra collectives from ALLREDUCE #9 of TP 1 on that no peer called.",
+    ),
+    CauseClass.ORDER_INVERSION: (
+        "Deadlock: rank 1 called ALLREDUCE #9 of TP 1 before ALLGATHER #128; its peers did the reverse.",
+        "Deadlock: ranks 1, 4 called ALLREDUCE #9 of TP 1 before ALLGATHER #128; their peers did the reverse.",
+        "Deadlock: ranks called ALLREDUCE #9 of TP 1 and ALLGATHER #128 in different orders.",
+    ),
+    CauseClass.UNMATCHED_P2P: (
+        "Rank 1 (node0, pid 17081) never posted the SEND that rank 6 is waiting for.",
+        "Every wait ends at ranks 1, 4, which are in a send or receive that the flight recorder doesn't record.",
+        "The transfer from rank 2 to rank 6 has only one end: rank 2 or rank 6 is out of step.",
+    ),
+    CauseClass.DEVICE_STALLED: (
+        "The GPU of rank 1 (node0, pid 17081) stopped in ALLREDUCE #9 of TP 1 while its process kept queuing work.",
+        "The GPUs of ranks 1, 4 stopped in ALLREDUCE #9 of TP 1 while their processes kept queuing work.",
+    ),
+    CauseClass.UNFINISHED: (
+        "All 4 ranks entered ALLREDUCE #9 of TP 1 and none finished; the rank at fault is unknown.",
+        "Ranks 1, 4 are stuck in ALLREDUCE #9 of TP 1; no log or dump shows a missing rank.",
+    ),
+    CauseClass.NETWORK: (
+        "The network port of rank 1 (node0, pid 17081) failed in ALLREDUCE #9 of TP 1: port error on mlx5_2.",
+        "Ranks 1, 4 lost network connections in ALLREDUCE #9 of TP 1: connection reset.",
+        "The link between dgx-a1 and dgx-a3 failed in ALLREDUCE #9 of TP 1: transport retry counter exceeded.",
+    ),
+    CauseClass.HARDWARE: (
+        "The GPU of rank 1 (node0, pid 17081) failed: Xid 79, GPU has fallen off the bus.",
+        "The GPUs of ranks 1, 4 failed: Xid 48, double-bit ECC error.",
+        "A GPU on gpu-7 failed: Xid 79, GPU has fallen off the bus.",
+    ),
+    CauseClass.INIT: (
+        "Rank 1 (node0, pid 17081) never joined the 8-rank communicator; the other 7 are stuck in init.",
+        "Ranks 0, 2-3 are waiting for a new process group that ranks 1, 4 did not call to create.",
+        "NCCL could not create a communicator (a process): Connection refused.",
+    ),
+    CauseClass.STRAGGLER: (
+        "Rank 1 (node0, pid 17081) was late to ALLREDUCE #9 of TP 1, not stuck: it was still writing a "
+        "checkpoint when its peers timed out.",
+        "Ranks 1, 4 are stragglers: they are late by 800 ms in 10 of 40 calls of the default group, and "
+        "peers spend 90% of the time waiting.",
+        "One process was still preparing data (Running tokenizer) after 30 minutes, a default timeout, when "
+        "another process raised an error that is cut off.",
+    ),
+    CauseClass.NONE: (
+        "No hang or failure found: the rank finished 6 steps and exited cleanly.",
+        "No hang or failure found: all 8 ranks finished 6 steps.",
+        "No hang or failure found: the job finished.",
+    ),
+    CauseClass.UNDETERMINED: (
+        "Rank 1 timed out in ALLREDUCE #9 of TP 1. One log can't show which rank it waited for.",
+        "Ranks 1, 4 timed out in ALLREDUCE #9 of TP 1. Rank 2 or rank 5 may never have reached it.",
+        "A process aborted. These files don't show why.",
+    ),
+}
+"""The same as sentences, without a hedge."""
+
+
+@pytest.mark.parametrize("cause", sorted({rule.cause for rule in load()} | {*CauseClass}))
+def test_the_headline_of_a_class_is_pinned(cause: CauseClass) -> None:
+    assert cause in HEADLINES, "a new class needs its headlines here"
+    assert len(HEADLINES[cause]) > 1, "one rank and several ranks"
+    assert tuple(headline.sure for headline in HEADLINES[cause]) == PINNED[cause]
+
+
+@pytest.mark.parametrize("cause", HEADLINES)
+def test_a_hedge_joins_the_verb_of_a_sentence_that_may_be_wrong(cause: CauseClass) -> None:
+    for headline in HEADLINES[cause]:
+        if headline.hedge:
+            assert headline.unsure.lower().replace(f"{headline.hedge} ", "", 1) == headline.sure.lower()
+        else:
+            assert headline.unsure == headline.sure
+
+
+@pytest.mark.parametrize("cause", HEADLINES)
+def test_a_headline_of_several_ranks_says_they(cause: CauseClass) -> None:
+    one, many, *_ = (headline.sure for headline in HEADLINES[cause])
+
+    assert "1, 4 was " not in many
+    assert " its process" not in many
+    assert not one.startswith("Ranks")
