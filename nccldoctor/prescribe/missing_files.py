@@ -1,14 +1,21 @@
-"""Names the files that would settle an open verdict, and the commands that gather them."""
+"""Names the files that would settle an open verdict, and the commands that gather them.
+
+Nothing is asked for that cannot exist: PyTorch dumps its flight recorders only where a watchdog of NCCL fires.
+"""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
-from nccldoctor.events import ProcessExit, SchedulerEvent, Setting
+from nccldoctor.events import CallTimeout, DumpSignal, HeartbeatStuck, Note, ProcessExit, SchedulerEvent, Setting
+from nccldoctor.model import Family, Finding
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.model.steps import JobState, Step, StepKind
 from nccldoctor.prescribe.conditions.environment import version_tuple
+from nccldoctor.prescribe.conditions.inputs import backends_of
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.values import job_id
 from nccldoctor.words.names import ranks_phrase
 
 _HOSTS = 16
@@ -18,7 +25,7 @@ DUMP_SETTINGS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _FIRST_RECORDER = (2, 2, 0)
 
 
-def files_to_send(survey: Survey, state: JobState) -> tuple[Step, ...]:
+def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple[Step, ...]:
     """The logs, dumps and stacks that the input lacks, in the order of their worth.
 
     Stacks are asked for only while a job may still run, and first where it does: afterwards nobody can take them.
@@ -26,15 +33,46 @@ def files_to_send(survey: Survey, state: JobState) -> tuple[Step, ...]:
     case = survey.case
     world = Ranks(range(case.world_size)) if case.world_size else Ranks()
     dumped = Ranks(rank for rank in case.dump_rank if rank is not None)
-    version = version_tuple(case.torch) if case.torch else None
     steps = []
     if not world or world - survey.logged:
         steps.append(_logs(survey, world - survey.logged))
-    if (not world or world - dumped) and (version is None or version >= _FIRST_RECORDER):
+    if (not world or world - dumped) and can_have_dumps(finding, survey, state):
         steps.append(_dumps(survey, world - dumped))
     if state is not JobState.ENDED and (not world or world - Ranks(survey.stacks)):
         steps.insert(0 if state is JobState.RUNNING else len(steps), _stacks(survey, world - Ranks(survey.stacks)))
     return tuple(steps)
+
+
+def then_analyze(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps; the last that collects files says to analyze them."""
+    last = max((number for number, step in enumerate(steps) if step.kind is StepKind.SEND), default=-1)
+    return tuple(
+        replace(step, text=f"{step.text.rstrip('.')}, and run `nccldoctor analyze` again.") if number == last else step
+        for number, step in enumerate(steps)
+    )
+
+
+def can_have_dumps(finding: Finding, survey: Survey, state: JobState) -> bool:
+    """False where no watchdog of NCCL can have dumped the calls of this job.
+
+    It dumps when a call, or its own heartbeat, times out. A job that never came up made no call, and an error, a kill or a stop ends a
+    job before any timeout. A log says where the recorder is off.
+    """
+    version = version_tuple(survey.case.torch) if survey.case.torch else None
+    backends = backends_of(survey.case)
+    is_off = any(note.what == "recorder-off" for note in survey.events_of(Note))
+    if is_off or (version is not None and version < _FIRST_RECORDER) or (backends and "nccl" not in backends):
+        return False
+    if any(survey.events_of(kind) for kind in (DumpSignal, HeartbeatStuck)):
+        return True
+    if finding.family in (Family.SETUP, Family.NONE):
+        return False
+    return has_timed_out(survey) or state is JobState.UNKNOWN
+
+
+def has_timed_out(survey: Survey) -> bool:
+    """True where a rank's timeout on a call is on record."""
+    return any(isinstance(event, CallTimeout) for event in survey.case.events)
 
 
 def _missing_ranks(missing: Ranks) -> str:
@@ -42,16 +80,16 @@ def _missing_ranks(missing: Ranks) -> str:
 
 
 def _logs(survey: Survey, missing: Ranks) -> Step:
-    detail = "A rank that hangs often logs nothing itself; its last line still dates the silence."
-    folder = "logs/"
     launcher = _launcher(survey)
     if launcher == "kubernetes":
-        command = f"for p in <each pod>; do kubectl logs $p > {folder}$p.log; done"
+        command = f"mkdir -p logs; for p in {_pod_words(survey)}; do kubectl logs $p > logs/$p.log; done"
     elif launcher == "slurm":
-        command = "nccldoctor analyze slurm-*.out logs/"
+        command = f"mkdir -p logs; cp slurm-{shlex.quote(job_id(survey) or '')}*.out logs/".replace("''", "")
     else:
-        command = f"for h in {_host_words(survey)}; do scp -r $h:<folder of torchrun --log-dir> {folder}$h; done"
-    return Step(StepKind.SEND, f"Send the logs of {_missing_ranks(missing)}.", detail, command)
+        copied = f'for h in {_host_words(survey)}; do scp -r "$h:$TORCHRUN_LOG_DIR" logs/$h; done'
+        command = f"TORCHRUN_LOG_DIR=/path/to/logs; mkdir -p logs; {copied}"
+    detail = "A rank that hangs often logs nothing itself; its last line shows when it stopped."
+    return Step(StepKind.SEND, f"Collect the logs of {_missing_ranks(missing)}.", detail, command)
 
 
 def _dumps(survey: Survey, missing: Ranks) -> Step:
@@ -61,33 +99,45 @@ def _dumps(survey: Survey, missing: Ranks) -> Step:
         DUMPS,
     )
     detail = (
-        f"PyTorch writes them on timeout, here to {named}<rank>."
+        f"PyTorch writes them on timeout, here to {named}0 for rank 0, and so on."
         if named != DUMPS
-        else (f"PyTorch writes them on timeout, by default to {named}<rank> on every host.")
+        else f"PyTorch writes them on timeout, by default to {named}0 for rank 0, and so on, on every host."
     )
     at = shlex.quote(named)
     if _launcher(survey) == "kubernetes":
-        command = f"for p in <each pod>; do kubectl exec $p -- sh -c 'tar c {at}*' | tar x -C dumps/; done"
+        copied = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c 'tar c {at}*' | tar x -C dumps/; done"
     else:
-        command = f'for h in {_host_words(survey)}; do scp "$h:{at}*" dumps/; done'
-    return Step(StepKind.SEND, f"Send the flight recorder dumps of {_missing_ranks(missing)}.", detail, command)
+        copied = f'for h in {_host_words(survey)}; do scp "$h:{at}*" dumps/; done'
+    text = f"Collect the flight recorder dumps of {_missing_ranks(missing)}."
+    return Step(StepKind.SEND, text, detail, f"mkdir -p dumps; {copied}")
 
 
 def _stacks(survey: Survey, missing: Ranks) -> Step:
-    detail = "Take them while the job hangs, twice, 10 s apart."
-    inner = "for p in $(pgrep -f <training script>); do py-spy dump --pid $p; done"
+    detail = f"Take them while the job hangs, twice, 10 s apart. {PY_SPY_RIGHTS}"
+    inner = "for p in $(pgrep -f python); do py-spy dump --pid $p; done"
     if _launcher(survey) == "kubernetes":
-        command = f"for p in <each pod>; do kubectl exec $p -- sh -c '{inner}' > stacks-$p.txt; done"
+        taken = f"for p in {_pod_words(survey)}; do kubectl exec $p -- sh -c '{inner}' > stacks/$p.txt; done"
     else:
-        command = f"for h in {_host_words(survey)}; do ssh $h '{inner}' > stacks-$h.txt; done"
-    return Step(StepKind.SEND, f"Send the stacks of {_missing_ranks(missing)}.", detail, command)
+        taken = f"for h in {_host_words(survey)}; do ssh $h '{inner}' > stacks/$h.txt; done"
+    text = f"Collect the stacks of {_missing_ranks(missing)}."
+    return Step(StepKind.SEND, text, detail, f"mkdir -p stacks; {taken}")
+
+
+PY_SPY_RIGHTS = "py-spy needs sudo or, in a container, SYS_PTRACE."
+"""What to do where the kernel refuses: it attaches to a process that is not its child."""
 
 
 def _host_words(survey: Survey) -> str:
-    """The known hosts as words of a shell loop; a blank where none, or too many, are known."""
+    """The known hosts as words of a shell loop; plain words to replace where none, or too many, are known."""
     case = survey.case
     names = sorted({case.pods.place(host) for host in case.rank_host.values()})
-    return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "<each host>"
+    return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "HOST_0 HOST_1"
+
+
+def _pod_words(survey: Survey) -> str:
+    """The known pods as words of a shell loop; plain words to replace where none, or too many, are known."""
+    names = sorted(survey.case.pods.nodes)
+    return " ".join(map(shlex.quote, names)) if 0 < len(names) <= _HOSTS else "POD_0 POD_1"
 
 
 def _launcher(survey: Survey) -> str:

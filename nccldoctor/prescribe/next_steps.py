@@ -5,7 +5,6 @@ A step never asks for what the input already shows, and never for a look at a pr
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,9 +13,11 @@ from nccldoctor.model import Action, CauseClass, Confidence, Family, Finding, So
 from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
+from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.culprit_frame import culprit_frame
-from nccldoctor.prescribe.missing_files import files_to_send
+from nccldoctor.prescribe.missing_files import PY_SPY_RIGHTS, files_to_collect, then_analyze
+from nccldoctor.prescribe.remote_commands import on_host, on_spot
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
@@ -41,58 +42,82 @@ _RECORDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """The steps of the best remedy that are for this finding.
+
+    ``is_certain`` is true where a named error, resource or signal carries it, and not the class of the finding alone.
+    """
+
+    confirm: tuple[Recipe, ...] = ()
+    fix: tuple[Recipe, ...] = ()
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Scene:
-    """What the steps are chosen from: the verdict, the case, whether the job still runs, and the best remedy's steps."""
+    """What the steps are chosen from; ``values`` are those of the placeholders."""
 
     finding: Finding
     survey: Survey
     end: JobEnd
-    confirm: tuple[Recipe, ...]
-    fix: tuple[Recipe, ...]
-
-    @property
-    def values(self) -> Mapping[str, str]:
-        return placeholder_values(self.finding, self.survey)
+    best: Best
+    values: Mapping[str, str]
 
     @property
     def is_running(self) -> bool:
         return self.end.state is JobState.RUNNING
 
 
-def next_steps(
-    finding: Finding,
-    survey: Survey,
-    end: JobEnd,
-    action: Action,
-    confirm: tuple[Recipe, ...],
-    fix: tuple[Recipe, ...],
-    fit: str,
-) -> tuple[Step, ...]:
-    """At most :data:`MOST` steps; none for a job that is shown to be well.
-
-    ``confirm`` and ``fix`` are the steps of the best remedy that are for this finding, ``fit`` is how well it fits. Where nobody is
-    named, a strong fit still says what to mend.
-    """
+def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, best: Best) -> tuple[Step, ...]:
+    """At most :data:`MOST` steps; none for a job that is shown to be well."""
+    scene = _Scene(finding, survey, end, best, placeholder_values(finding, survey))
     if finding.family is Family.NONE:
-        return files_to_send(survey, JobState.ENDED) if finding.confidence is Confidence.LOW else ()
-    scene = _Scene(finding, survey, end, confirm, fix)
+        is_unsure = finding.confidence is Confidence.LOW
+        return then_analyze(files_to_collect(finding, survey, JobState.ENDED)) if is_unsure else ()
     restart = _restart(scene, action)
-    if finding.family is Family.UNDETERMINED or not (finding.ranks or action.cordon or culprit_frame(finding, survey)):
-        missing = files_to_send(survey, end.state)
-        sure = [*_fixes(scene)] if fit == "strong" and action.restart == "after-fix" else []
-        if sure:
-            return (*sure, restart, *missing)[:MOST]
-        if finding.family is Family.UNDETERMINED or missing:
-            return (*missing[: MOST - 1], restart)[:MOST]
+    is_named = finding.ranks or action.cordon or culprit_frame(finding, survey)
+    is_open = finding.family is Family.UNDETERMINED or not is_named
+    if is_open and (steps := _steps_without_culprit(scene, restart)):
+        return then_analyze(steps)
     if act := next(_acts_now(scene), None):
         return (act, restart)
-    known = [step for step in (_drain(action), _open(scene)) if step is not None]
+    return _steps_for_culprit(scene, action, restart)
+
+
+def _steps_without_culprit(scene: _Scene, restart: Step) -> tuple[Step, ...]:
+    """A named error is checked and fixed first; files are gathered where it leaves room. Empty where neither is there to do."""
+    missing = files_to_collect(scene.finding, scene.survey, scene.end.state)
+    if scene.best.is_certain:
+        known = [*list(_checks(scene))[:1], *list(_fixes(scene))[:1]]
+        if known:
+            return (*[*known, *missing][: MOST - 1], restart)
+    if scene.finding.family is Family.UNDETERMINED or missing:
+        return (*missing[: MOST - 1], restart)
+    return ()
+
+
+def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[Step, ...]:
     checks, fixes = list(_checks(scene)), list(_fixes(scene))
+    drain, opened = _drain(action), _open(scene)
+    if drain is not None and checks and scene.finding.cause in _UNPROVEN:
+        return (checks[0], drain, restart)
+    known = [step for step in (drain, opened) if step is not None]
+    if scene.best.is_certain and scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED) and drain is None:
+        known = [*fixes, *known]
     if scene.is_running:
         return (*[*_looks_now(scene), *known, *checks, *fixes][: MOST - 1], restart)
+    if scene.end.state is JobState.UNKNOWN and scene.finding.family is Family.SETUP:
+        return (*[*_if_again(scene), *known, *checks, *fixes][: MOST - 1], restart)
+    is_fix_due = action.restart == "after-fix"
+    if is_fix_due and scene.best.is_certain and len(both := tuple(dict.fromkeys([*known, *fixes]))) > 1:
+        return (*both[: MOST - 1], restart)
     first = (known or checks or fixes)[:1]
-    rest = [*checks, *_if_again(scene), *(fixes if action.restart == "after-fix" else [])]
+    rest = [*checks, *_if_again(scene), *(fixes if is_fix_due else [])]
     return (*first, restart, *[step for step in rest if step not in first][: MOST - len(first) - 1])
+
+
+_UNPROVEN = (CauseClass.DEVICE_STALLED, CauseClass.FROZEN, CauseClass.DIED)
+"""Classes where a host is drained on suspicion: a check that takes seconds comes before."""
 
 
 def _drain(action: Action) -> Step | None:
@@ -117,49 +142,70 @@ def _open(scene: _Scene) -> Step | None:
     elif scene.finding.family is Family.DISAGREE:
         detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
-        detail = f"Look for a lock, file or network call that only {who} makes."
+        detail = _MOTIONS[motion_of(scene.finding.ranks or scene.finding.suspects, scene.survey)].format(who=who)
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
 
 
+TWO_LOOKS = (
+    "*active*, R or another frame: it computes. *idle*, S or D in the same frame: it's blocked. T: a signal stopped it. "
+    + PY_SPY_RIGHTS
+)
+"""How to read two looks at one process."""
+_LATE = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER)
+"""Classes of a rank that is still there, so that its stack tells more."""
+_MOTIONS = {
+    Motion.COMPUTING: "{who} computes there while its peers wait. Find why only {who} does.",
+    Motion.BLOCKED: "{who} is blocked there. Look for a lock, file or network call that only {who} makes.",
+    Motion.UNKNOWN: "Look for a lock, file or network call, or a long computation, that only {who} makes.",
+}
+"""What to look for in the open file, by what two looks or the state of the thread show."""
+
+
 def _looks_now(scene: _Scene) -> Iterator[Step]:
-    """Read-only looks at a process that still runs."""
+    """Read-only looks at a process that still runs, as far as nobody took them."""
     if not scene.is_running:
         return
-    offered = [recipe for recipe in scene.confirm if recipe.command and _needs_process(recipe)]
+    ranks = scene.finding.ranks or scene.finding.suspects
     has_stack = any(scene.survey.stacks.get(rank) for rank in scene.finding.ranks)
+    is_open = motion_of(ranks, scene.survey) is Motion.UNKNOWN and not is_at_prompt(ranks, scene.survey)
+    offered = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     for recipe in offered:
         if not (_is_reader_of(recipe.command or "", SourceKind.STACKS) and has_stack):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
-    if scene.finding.family not in (Family.ABSENT, Family.SLOW) or scene.finding.cause is CauseClass.DIED:
-        return
-    who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
-    yield Step(
-        StepKind.CHECK,
-        f"Dump the stack of {who} twice, 10 s apart.",
-        "Same top frame: it's blocked. Different: it's only slow.",
-        *_on_host(scene, "py-spy dump --pid {{ pid }}; sleep 10; py-spy dump --pid {{ pid }}"),
-    )
-    yield Step(
-        StepKind.CHECK,
-        "Check whether it still reads or writes.",
-        "Same numbers twice: it's blocked. Different: it's only slow.",
-        *_on_host(scene, "cat /proc/{{ pid }}/io; sleep 10; cat /proc/{{ pid }}/io"),
-    )
+    if scene.finding.cause in _LATE and is_open:
+        yield Step(
+            StepKind.CHECK,
+            f"Look at {ranks_phrase(ranks, 4)} twice, 10 s apart.",
+            TWO_LOOKS,
+            *_on_host(
+                scene,
+                "ps -o pid,stat,wchan:20,cmd -p {{ pid }}; py-spy dump --pid {{ pid }}; sleep 10; py-spy dump --pid {{ pid }}",
+            ),
+        )
 
 
 def _checks(scene: _Scene) -> Iterator[Step]:
     """What still tells after the end, and is not in the input."""
-    for recipe in scene.confirm:
-        is_late = recipe.while_ == "ended" and scene.is_running
-        if recipe.command and not _needs_process(recipe) and not is_late and not _is_held(scene, recipe.command):
+    fitting = [
+        recipe
+        for recipe in scene.best.confirm
+        if recipe.command and not _needs_process(recipe) and not (recipe.while_ == "ended" and scene.is_running)
+    ]
+    for recipe in sorted(fitting, key=lambda recipe: _blanks(scene, recipe)):
+        if not _is_held(scene, recipe.command or ""):
             yield _from_recipe(scene, recipe, StepKind.CHECK)
+
+
+def _blanks(scene: _Scene, recipe: Recipe) -> int:
+    """The number of values that a reader would have to fill in."""
+    return len(fill_command(f"{recipe.command or ''} {recipe.where or ''}", scene.values)[1])
 
 
 def _if_again(scene: _Scene) -> Iterator[Step]:
     """The one look at the process to take if the job hangs again: its pid will be another one."""
     if scene.is_running or scene.finding.family not in (Family.ABSENT, Family.SLOW, Family.INSIDE, Family.SETUP):
         return
-    looks = [recipe for recipe in scene.confirm if recipe.command and _needs_process(recipe)]
+    looks = [recipe for recipe in scene.best.confirm if recipe.command and _needs_process(recipe)]
     recipe = min(looks, key=lambda look: not _is_reader_of(look.command or "", SourceKind.STACKS), default=None)
     when = "If it happens again" if scene.end.state is JobState.ENDED else "If it still hangs, or hangs again"
     known = {name: value for name, value in scene.values.items() if name != "pid"}
@@ -167,7 +213,7 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
         step = _from_recipe(scene, recipe, StepKind.IF_AGAIN, known)
         text = f"{when}: {uncapitalized(step.text)}"
         yield Step(StepKind.IF_AGAIN, text, step.detail, step.command, step.where)
-    elif scene.finding.cause in (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.STRAGGLER):
+    elif scene.finding.cause in _LATE:
         who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
         command, where = _on_host(scene, "py-spy dump --pid {{ pid }}", known)
         yield Step(StepKind.IF_AGAIN, f"{when}: dump the stack of {who} before it's killed.", "", command, where)
@@ -175,13 +221,13 @@ def _if_again(scene: _Scene) -> Iterator[Step]:
 
 def _acts_now(scene: _Scene) -> Iterator[Step]:
     """The command that frees a running job, where the best remedy begins with one."""
-    if scene.is_running and scene.fix and scene.fix[0].command and scene.fix[0].while_ == "running":
+    if scene.is_running and scene.best.fix and scene.best.fix[0].command and scene.best.fix[0].while_ == "running":
         yield from _fixes(scene)
 
 
 def _fixes(scene: _Scene) -> Iterator[Step]:
     """The first fix that is for a job in this state, unless it names a line that is not known."""
-    fitting = (r for r in scene.fix if r.while_ is None or (r.while_ == "running") is scene.is_running)
+    fitting = (r for r in scene.best.fix if r.while_ is None or (r.while_ == "running") is scene.is_running)
     recipe = next(fitting, None)
     words = recipe.text or "" if recipe is not None else ""
     if recipe is not None and recipe.command:
@@ -213,13 +259,12 @@ def _from_recipe(scene: _Scene, recipe: Recipe, kind: StepKind, values: Mapping[
     """A step of the catalogue with the values of this incident."""
     known = scene.values if values is None else values
     text, rest = _lead_and_rest(fill_in_words(recipe.text or _what_it_reads(recipe.command or ""), known))
-    expected = sentence(f"It fits if you see {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
+    expected = sentence(f"This confirms it: {fill_in_words(recipe.expect, known)}") if recipe.expect else ""
     detail = f"{rest} {expected}".strip()
     in_words = recipe.where or ""
     place = "waiting_host" if "waiting_host" in in_words else "host" if "{{ host" in in_words else ""
     if not place:
-        command, _ = fill_command(recipe.command or "", known, _owner(scene))
-        return Step(kind, text, detail, command, None)
+        return Step(kind, text, detail, on_spot(recipe.command or "", scene.finding, scene.survey, known), None)
     return Step(kind, text, detail, *_on_host(scene, recipe.command or "", known, place))
 
 
@@ -228,35 +273,10 @@ def _what_it_reads(command: str) -> str:
     return "Read the kernel log." if _is_reader_of(command, SourceKind.KERNEL_LOG) else "Run this check."
 
 
-def quoted_for_shell(command: str) -> str:
-    """A command as one word of the shell.
-
-    It stands in double quotes where it has single quotes and nothing that double quotes would change.
-    """
-    is_plain = "'" in command and not any(sign in command for sign in '"$`\\!')
-    return f'"{command}"' if is_plain else shlex.quote(command)
-
-
 def _on_host(
     scene: _Scene, command: str, values: Mapping[str, str] | None = None, place: str = "host"
 ) -> tuple[str, str | None]:
-    """The command as it is typed elsewhere, and the host.
-
-    ``ssh node0 'py-spy dump --pid 17081'``, or by kubectl into a pod.
-    """
-    known = scene.values if values is None else values
-    inner, _ = fill_command(command, known, _owner(scene))
-    pod = scene.survey.case.rank_host.get(next(iter(scene.finding.ranks or scene.finding.suspects), -1), "")
-    if place == "host" and scene.survey.case.pods.is_pod(pod) and "{{ pid }}" in command:
-        return f"kubectl exec {shlex.quote(pod)} -- sh -c {quoted_for_shell(inner)}", pod
-    host, _ = fill_command(f"{{{{ {place} }}}}", known, _owner(scene))
-    return f"ssh {host} {quoted_for_shell(inner)}", known.get(place)
-
-
-def _owner(scene: _Scene) -> str:
-    """``rank 4``: whose values the blanks of a command are."""
-    ranks = scene.finding.ranks or scene.finding.suspects
-    return f"rank {next(iter(ranks))}" if ranks else "the rank at fault"
+    return on_host(command, place, scene.finding, scene.survey, scene.values if values is None else values)
 
 
 def _needs_process(recipe: Recipe) -> bool:

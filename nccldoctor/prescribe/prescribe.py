@@ -27,7 +27,7 @@ from nccldoctor.prescribe.conditions import (
 from nccldoctor.prescribe.conditions.base import SPECIFIC
 from nccldoctor.prescribe.discouraged import advice_against, judge_settings
 from nccldoctor.prescribe.job_end import job_end
-from nccldoctor.prescribe.next_steps import next_steps
+from nccldoctor.prescribe.next_steps import Best, next_steps
 from nccldoctor.prescribe.restart import decide
 from nccldoctor.prescribe.values import placeholder_values, values_inside
 
@@ -102,13 +102,19 @@ def _action(findings: tuple[Finding, ...], survey: Survey, end: JobEnd, shown: l
     if not findings:
         return action
     verdict = findings[0]
-    best = next((fit for fit in shown if fit.fit != "weak" and fit.finding.id == verdict.id), None)
-    context = Context(verdict, survey, findings)
-    confirm = _steps_for(best.entry.remedy.confirm, context) if best is not None else ()
-    fix = _steps_for(best.entry.remedy.fix, context) if best is not None else ()
-    return replace(
-        action, steps=next_steps(verdict, survey, end, action, confirm, fix, best.fit if best is not None else "")
-    )
+    fit = next((fit for fit in shown if fit.fit != "weak" and fit.finding.id == verdict.id), None)
+    best = _best_steps(fit, Context(verdict, survey, findings)) if fit is not None else Best()
+    return replace(action, steps=next_steps(verdict, survey, end, action, best))
+
+
+def _best_steps(fit: Fit, context: Context) -> Best:
+    """The steps of a remedy.
+
+    It is certain where all of its signs are met, and one of them is a named error, resource or signal.
+    """
+    remedy = fit.entry.remedy
+    is_certain = fit.specific and fit.met == len(fit.checks) and not remedy.general and remedy.status != "suspected"
+    return Best(_steps_for(remedy.confirm, context), _steps_for(remedy.fix, context), is_certain)
 
 
 def weigh(entry: Entry, context: Context) -> Fit | None:

@@ -19,6 +19,7 @@ from nccldoctor.events import (
     GpuError,
     IbError,
     KernelEvent,
+    NcclWarn,
     Note,
     OutOfMemory,
     Phase,
@@ -204,8 +205,11 @@ def _was_out_of_memory(finding: Finding, survey: Survey) -> bool:
 
 
 def _was_out_of_resource(finding: Finding, survey: Survey) -> bool:
-    is_end = finding.cause in (CauseClass.DIED, CauseClass.RAISED, CauseClass.INIT)
-    return is_end and any(note.what in SCARCE for note in survey.events_of(Note))
+    """True where a process ended, or could not come up, because something of its host ran out."""
+    if finding.cause not in (CauseClass.DIED, CauseClass.RAISED, CauseClass.INIT):
+        return False
+    is_full = any("no space left" in warn.message.lower() for warn in survey.events_of(NcclWarn))
+    return is_full or any(note.what in SCARCE for note in survey.events_of(Note))
 
 
 def _was_stopped_by_person(finding: Finding, survey: Survey) -> bool:

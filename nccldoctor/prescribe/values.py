@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nccldoctor.events import GpuError, SocketError, StoreError
+from nccldoctor.align.world.hosts import find_hosts
+from nccldoctor.events import GpuError, IbError, SchedulerEvent, Setting, SocketError, StoreError
 from nccldoctor.model import Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
 from nccldoctor.prescribe.conditions.survey import Survey
@@ -31,6 +32,38 @@ def _frame(finding: Finding, survey: Survey) -> dict[str, object]:
     """The function, and the file with the line, of the user's code that the culprit was in."""
     frame = culprit_frame(finding, survey)
     return {"frame": frame.function, "frame_at": frame.place} if frame is not None else {}
+
+
+def job_id(survey: Survey) -> str | None:
+    """The number of the Slurm job, without its step: of ``8841207.0`` it is 8841207."""
+    told = [event.job for event in survey.events_of(SchedulerEvent) if event.job]
+    told += [event.value for event in survey.events_of(Setting) if event.name == "SLURM_JOB_ID"]
+    numbers = (job.partition(".")[0] for job in told)
+    return next((job for job in numbers if job.replace("_", "").isdigit()), None)
+
+
+def probable_host(rank: int, survey: Survey) -> str | None:
+    """The host of a rank that no line places, where the ranks around it fill that host."""
+    case = survey.case
+    if rank < 0 or rank in case.rank_host or not case.rank_host:
+        return None
+    hosts = find_hosts(case)
+    placed = zip(hosts.blocks, hosts.names, strict=True)
+    return next((name for block, name in placed if rank in block and name and not case.pods.is_pod(name)), None)
+
+
+def _quoted_host(finding: Finding, survey: Survey) -> str | None:
+    """Where nobody is named: the one host whose lines the finding quotes."""
+    quoted = {evidence.where for evidence in finding.evidence if evidence.supports}
+    hosts = {survey.case.pods.place(e.host) for e in survey.case.events if e.host and e.place in quoted}
+    return hosts.pop() if len(hosts) == 1 else None
+
+
+def _port(finding: Finding, survey: Survey) -> str | None:
+    """The adapter whose port failed, by the lines that the finding quotes, else by the first that names one."""
+    quoted = {evidence.where for evidence in finding.evidence}
+    named = [error for error in survey.events_of(IbError) if error.hca]
+    return next((error.hca for error in sorted(named, key=lambda e: (e.what != "port", e.place not in quoted))), None)
 
 
 def _machines(finding: Finding, ranks: Iterable[int], survey: Survey) -> tuple[str, ...]:
@@ -62,12 +95,16 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         "device": case.rank_device.get(rank),
         **_unreached(survey),
         **_frame(finding, survey),
+        "job": job_id(survey),
+        "port": _port(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),
         "group": group_title(stalled.group) if stalled and stalled.group else None,
         "op": op_name(stalled.op) if stalled and stalled.op else None,
         "seq": stalled.seq if stalled else None,
     }
+    if values["host"] is None:
+        values["host"] = probable_host(rank, survey) if culprits else _quoted_host(finding, survey)
     if (place := case.rank_host.get(rank)) is not None and values["host"] is None:
         values[PLACEHOLDERS["host"]] = node_of_pod(place)
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -127,7 +127,7 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
     parts = [f"{direct:,} directly, {behind:,} behind them"] if direct and behind else parts
     parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
-    if diagnosis.verdict.cause is CauseClass.INIT:
+    if diagnosis.verdict.cause is CauseClass.INIT and (hit or diagnosis.verdict.ranks):
         return Fact(label, "the whole group", "every member is blocked in init")
     if not hit:
         well = diagnosis.verdict.family is Family.NONE

@@ -161,9 +161,10 @@ def _facts(diagnosis: Diagnosis) -> tuple[facts.Fact, ...]:
 
 
 def _numbered(diagnosis: Diagnosis) -> tuple[Step, ...]:
-    """The steps of the list; where files are asked for, only those."""
+    """The steps of the list; where nothing but files is asked for, only those."""
     steps = diagnosis.action.steps
-    return tuple(step for step in steps if step.kind is StepKind.SEND) or steps
+    is_all = all(step.kind in (StepKind.SEND, StepKind.RESTART) for step in steps)
+    return tuple(step for step in steps if step.kind is StepKind.SEND or not is_all) or steps
 
 
 def _restart_alone(diagnosis: Diagnosis) -> str:
@@ -179,7 +180,7 @@ def _heading(diagnosis: Diagnosis) -> str:
         return ""
     if shown[0].kind is not StepKind.SEND:
         return "Do now"
-    return "Send this" if len(shown) == 1 else f"Send these {_COUNTS[len(shown)]} things"
+    return "Collect this" if len(shown) == 1 else f"Collect these {_COUNTS[len(shown)]} things"
 
 
 def _step_row(number: int, step: Step) -> StepRow:

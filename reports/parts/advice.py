@@ -19,7 +19,7 @@ LABELS = {
     StepKind.DRAIN: "Drain",
     StepKind.RESTART: "Restart",
     StepKind.IF_AGAIN: "Next time",
-    StepKind.SEND: "Send",
+    StepKind.SEND: "Collect",
 }
 """The label of a step where reports have a column for it."""
 

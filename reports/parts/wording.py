@@ -188,7 +188,7 @@ def _effect(diagnosis: Diagnosis) -> str:
     is_one = len(stalls_of(diagnosis.findings)) < 2
     call, waiting = finding.stalled, waiting_ranks(diagnosis) if is_one else finding.victims
     if call is None and finding.cause is CauseClass.INIT:
-        return "Every member of the group is blocked in init."
+        return "Every member of the group is blocked in init." if waiting or finding.ranks else ""
     if not waiting or call is None:
         return ""
     where = "in" if waiting <= call.entered else "in or behind"

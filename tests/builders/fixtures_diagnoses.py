@@ -201,9 +201,12 @@ def undetermined() -> Diagnosis:
             (),
             (
                 Step(
-                    StepKind.SEND, "Send the logs of ranks 1-3.", "", "for h in node0; do scp -r $h:logs logs/$h; done"
+                    StepKind.SEND,
+                    "Collect the logs of ranks 1-3.",
+                    "",
+                    "for h in node0; do scp -r $h:logs logs/$h; done",
                 ),
-                Step(StepKind.SEND, "Send the flight recorder dumps of ranks 0-3."),
+                Step(StepKind.SEND, "Collect the flight recorder dumps of ranks 0-3."),
                 Step(StepKind.RESTART, "Don't restart yet.", "We don't know the cause."),
             ),
         ),

@@ -31,6 +31,8 @@ PLACEHOLDERS = {
     "unreached_port": "its port",
     "waiting_rank": "a waiting rank",
     "waiting_host": "the host of a waiting rank",
+    "job": "the job",
+    "port": "the port",
 }
 """Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
 SHOWS_NODE = "kubectl get pod {} -o wide"
@@ -76,16 +78,21 @@ def node_of_pod(pod: str) -> str:
 def fill_command(command: str, values: Mapping[str, str], whose: str = "") -> tuple[str, tuple[str, ...]]:
     """A shell command with each value quoted for the shell, and the names that are not known.
 
-    A host name from a log must not become a command. A value that is not known stays as ``<host>``, or as ``<host of rank 4>``
-    where ``whose`` it is is given.
+    A host name from a log must not become a command. A value that is not known stays as ``HOST``, or as ``HOST_OF_RANK_4`` where
+    ``whose`` it is is given: a plain word, because the shell reads ``<host>`` as a file.
     """
     printable = {name: _printable(value) for name, value in values.items()}
     unknown = [name for name in _PLACEHOLDER.findall(command) if not printable.get(name)]
-    of = f" of {whose}>" if whose else ">"
     filled = _PLACEHOLDER.sub(
-        lambda m: f"{_blank(m[1])[:-1]}{of}" if m[1] in unknown else shlex.quote(printable[m[1]]), command
+        lambda m: command_blank(m[1], whose) if m[1] in unknown else shlex.quote(printable[m[1]]), command
     )
     return filled, tuple(dict.fromkeys(unknown))
+
+
+def command_blank(name: str, whose: str = "") -> str:
+    """``HOST_OF_RANK_4``: the word of a command that stands for a value that is not known."""
+    words = f"{name} of {whose}" if whose and name in ("host", "pid", "device") else name
+    return words.replace(" ", "_").upper()
 
 
 def _printable(text: str) -> str:
@@ -115,10 +122,8 @@ def step_line(step: Step, values: Mapping[str, str], *, in_words: bool = False) 
     if step.command:
         command, unknown = fill_command(step.command, values)
         where = f" on {fill_text(step.where, values)}" if step.where else ""
-        blanks = ", ".join(map(_blank, unknown))
-        notes = ([f"fill in {blanks} first"] if blanks else []) + (
-            [] if step.read_only else ["this changes the machine"]
-        )
+        blanks = ", ".join(map(command_blank, unknown))
+        notes = ([f"fill in {blanks} first"] if blanks else []) + ([] if step.read_only else ["not read-only"])
         parts.append(f"run {code_span(command)}{where}" + (f" ({'; '.join(notes)})" if notes else ""))
     if step.expect:
         parts.append(f"expect {fill_text(step.expect, values)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import subprocess
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,8 @@ from nccldoctor.events import (
     DumpNote,
     ExceptionRaised,
     GpuError,
+    Heartbeat,
+    NcclWarn,
     Note,
     OutOfMemory,
     ProcessExit,
@@ -24,10 +27,11 @@ from nccldoctor.events import (
     SocketError,
     TearDown,
 )
-from nccldoctor.model import SourceKind
+from nccldoctor.model import Evidence, SourceKind
 from nccldoctor.model.steps import JobState, StepKind
 from nccldoctor.prescribe.job_end import job_end
-from nccldoctor.prescribe.next_steps import MOST, quoted_for_shell
+from nccldoctor.prescribe.next_steps import MOST
+from nccldoctor.prescribe.remote_commands import quoted_for_shell
 
 OWN = fixtures_conditions.stack(5, "refresh_table (/opt/train/train.py:121)")
 GONE = event(ProcessExit, text="exitcode: -15 (pid: 1005)", exitcode=-15, signal="SIGTERM", reporter="torchrun")
@@ -88,7 +92,7 @@ def test_after_the_end_nobody_looks_at_the_pid():
     assert [step.kind for step in given] == [StepKind.OPEN, StepKind.RESTART, StepKind.IF_AGAIN]
     assert given[0].text == "Open `/opt/train/train.py:121` (`refresh_table`)."
     assert given[2].text.startswith("If it happens again: ")
-    assert "<pid of rank 5>" in (given[2].command or "")
+    assert "grep -slxz RANK=5 /proc/[0-9]*/environ" in (given[2].command or "")
     assert all("1005" not in (step.command or "") for step in given)
 
 
@@ -100,8 +104,8 @@ def test_where_no_end_is_recorded_none_is_claimed():
 def test_a_value_that_is_not_known_stays_visible():
     command = steps("not-arrived", case={"rank_host": {}, "rank_pid": {}})[-1].command
     assert command is not None
-    assert command.startswith("ssh <host of rank 5> ")
-    assert "<pid of rank 5>" in command
+    assert command.startswith("ssh HOST_OF_RANK_5 ")
+    assert "RANK=5" in command
 
 
 def test_a_host_from_a_log_stays_one_word_of_the_shell():
@@ -140,21 +144,26 @@ def test_a_faulty_host_is_drained_first():
 
 
 def test_a_job_without_a_culprit_asks_for_files():
-    given = steps("undetermined", GONE, ranks=(), suspects=())
+    given = steps("undetermined", GONE, fixtures_conditions.timeout(), ranks=(), suspects=())
     assert [step.kind for step in given] == [StepKind.SEND, StepKind.SEND, StepKind.RESTART]
-    assert given[0].text == "Send the logs of ranks 0-4,6-7." or given[0].text == "Send the logs of ranks 0-4, 6-7."
-    assert given[1].command == 'for h in node0 node1; do scp "$h:/tmp/nccl_trace_rank_*" dumps/; done'
+    assert given[0].text == "Collect the logs of ranks 1-4, 6-7."
+    assert given[1].text == "Collect the flight recorder dumps of ranks 0-7, and run `nccldoctor analyze` again."
+    assert given[1].command == 'mkdir -p dumps; for h in node0 node1; do scp "$h:/tmp/nccl_trace_rank_*" dumps/; done'
 
 
 def test_stacks_are_asked_for_only_while_somebody_can_take_them():
     running = event(RasStatus, what="OK")
-    assert steps("undetermined", running, ranks=())[0].text == "Send the stacks of ranks 0-7."
+    assert steps("undetermined", running, ranks=())[0].text == "Collect the stacks of ranks 0-7."
     assert not any("stacks" in step.text for step in steps("undetermined", GONE, ranks=()))
 
 
 def test_dumps_are_fetched_from_where_a_variable_put_them():
     named = event(Setting, name="TORCH_FR_DUMP_TEMP_FILE", value="/scratch/dump_")
-    (dumps,) = [s for s in steps("undetermined", GONE, named, ranks=()) if "flight recorder" in s.text and s.command]
+    (dumps,) = [
+        s
+        for s in steps("undetermined", fixtures_conditions.timeout(), named, ranks=())
+        if "flight recorder" in s.text and s.command
+    ]
     assert "/scratch/dump_" in dumps.command
 
 
@@ -168,6 +177,103 @@ def test_dumps_are_fetched_from_where_a_variable_put_them():
 )
 def test_the_command_that_gathers_logs_fits_the_launcher(seen, tool):
     assert tool in (steps("undetermined", seen, ranks=())[0].command or "")
+
+
+OOM = event(SchedulerEvent, None, text="Detected 2 oom_kill events in StepId=8841207.0", what="oom", job="8841207.0")
+
+
+def test_a_named_resource_is_checked_and_fixed_before_files_are_asked_for():
+    given = steps("died", OOM, ranks=(), victims=(), kinds=(SourceKind.LOG,), stalled=None)
+    assert [step.kind for step in given] == [StepKind.CHECK, StepKind.FIX, StepKind.RESTART]
+    assert (given[0].command or "").startswith("sacct -j 8841207 "), "the job's number is in the input"
+    assert "more host memory" in given[1].text
+
+
+def test_shared_memory_that_ran_out_is_looked_at_on_the_host_that_reports_it():
+    full = event(
+        NcclWarn,
+        None,
+        text="NCCL WARN Call to posix_fallocate failed : No space left on device",
+        message="Call to posix_fallocate failed : No space left on device",
+        topic="shared-memory",
+        host="dgx-b04",
+    )
+    evidence = (Evidence(full.place, full.text, "NCCL could not allocate"),)
+    no_host = {"rank_host": {}, "rank_pid": {}}
+    given = steps("init", full, ranks=(), victims=(), evidence=evidence, confidence="medium", case=no_host)
+    assert (given[0].command or "").startswith("ssh dgx-b04 'df -h /dev/shm")
+    assert "--shm-size" in given[1].text
+    assert given[2].text == "Don't restart unchanged."
+
+
+@pytest.mark.parametrize(
+    ("cause", "seen", "asked"),
+    [
+        ("undetermined", fixtures_conditions.timeout(), True),
+        ("undetermined", GONE, False),
+        ("init", fixtures_conditions.timeout(), False),
+        ("undetermined", event(Note, what="recorder-off"), False),
+        ("undetermined", event(NcclWarn, text="a line of horovod", message="x"), False),
+        ("undetermined", event(Heartbeat, text="step 4", step=4), True),
+    ],
+)
+def test_dumps_are_asked_for_only_where_a_watchdog_can_have_written_them(cause, seen, asked):
+    given = steps(cause, seen, ranks=(), victims=(), kinds=(), confidence="low")
+    assert any("dumps" in step.text for step in given) is asked
+
+
+def test_every_command_is_one_that_a_shell_can_read():
+    for cause in ("undetermined", "not-arrived", "frozen", "died", "init", "device-stalled", "network"):
+        for named in ((), (5,)):
+            bare = {"rank_host": {}, "rank_pid": {}}
+            for step in steps(cause, fixtures_conditions.timeout(), ranks=named, case=bare):
+                assert "<" not in (step.command or ""), step.command
+                assert subprocess.run(["bash", "-n", "-c", step.command or "true"], check=False).returncode == 0
+
+
+def test_a_process_is_found_by_its_rank_where_its_number_is_not_known():
+    command = steps("not-arrived", OWN, GONE)[2].command or ""
+    (inner,) = shlex.split(command)[2:]
+    assert "grep -slxz RANK=5 /proc/[0-9]*/environ" in inner
+    assert "py-spy dump --pid $p" in inner
+
+
+def test_the_host_of_a_missing_rank_is_that_of_the_ranks_around_it():
+    hosts = {rank: f"node{rank // 4}" for rank in range(8) if rank != 5}
+    command = steps("init", fixtures_conditions.timeout(), case={"rank_host": hosts})[0].command or ""
+    assert command.startswith("ssh node1 ")
+
+
+def test_a_host_under_suspicion_is_looked_at_before_it_is_drained():
+    given = steps("device-stalled", GONE, kinds=(SourceKind.LOG,))
+    assert [step.kind for step in given] == [StepKind.CHECK, StepKind.DRAIN, StepKind.RESTART]
+    assert "nvidia-smi" in (given[0].command or "")
+
+
+def looked(state, *frames, look=1):
+    """A look at rank 5, as py-spy prints it."""
+    return dataclasses.replace(fixtures_conditions.stack(5, *frames), state=state, look=look)
+
+
+@pytest.mark.parametrize(
+    ("looks", "words"),
+    [
+        ([looked("active+gil", "f (/a/t.py:1)"), looked("active", "f (/a/t.py:1)", look=2)], "computes there"),
+        ([looked("idle", "f (/a/t.py:1)"), looked("idle", "f (/a/t.py:1)", look=2)], "is blocked there"),
+        ([looked("idle", "f (/a/t.py:1)"), looked("idle", "g (/a/t.py:9)", look=2)], "computes there"),
+        ([looked("idle", "f (/a/t.py:1)"), event(ProcessState, state="blocked")], "is blocked there"),
+    ],
+)
+def test_two_looks_are_not_asked_for_where_the_input_holds_them(looks, words):
+    given = steps("not-arrived", *looks)
+    assert not any("twice" in step.text for step in given)
+    assert any(words in step.detail for step in given)
+
+
+def test_one_idle_look_does_not_tell_and_a_second_is_asked_for():
+    given = steps("not-arrived", looked("idle", "f (/a/t.py:1)"))
+    assert "twice, 10 s apart" in given[0].text
+    assert "ps -o pid,stat" in (given[0].command or "")
 
 
 def test_a_healthy_job_has_no_steps():
@@ -202,11 +308,11 @@ def test_a_strong_fix_comes_first_where_nobody_is_named():
     """The log names the setting: the files of the other ranks are asked for after it."""
     text = "socketStartConnect: connect to 169.254.3.77<41893> returned Connection refused"
     got = answer("init", event(SocketError, None, text=text, peer="169.254.3.77"), ranks=())
-    first, restart, *_ = got.action.steps
+    check, fix, restart = got.action.steps
 
     assert (got.remedies[0].fit, got.remedies[0].id) == ("strong", "wrong-interface")
-    assert first.kind is StepKind.FIX
-    assert "routable address" in first.text
+    assert (check.kind, fix.kind) == (StepKind.CHECK, StepKind.FIX)
+    assert "routable address" in fix.text
     assert (restart.kind, got.action.restart) == (StepKind.RESTART, "after-fix")
 
 

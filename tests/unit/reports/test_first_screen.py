@@ -77,8 +77,8 @@ def test_green_is_only_what_is_proved(level, tone):
 
 def test_where_nothing_can_be_judged_the_page_asks_for_files():
     page = view.build(fixtures_diagnoses.undetermined())
-    assert page.act == "Send these two things"
-    assert [step.label for step in page.steps] == ["Send", "Send"]
+    assert page.act == "Collect these two things"
+    assert [step.label for step in page.steps] == ["Collect", "Collect"]
     assert page.restart.startswith("Don't restart yet.")
     assert page.status.kind == "Not enough to judge"
     assert [item.label for item in page.known][:2] == ["Known", "Unknown"]

@@ -58,9 +58,9 @@ def test_nothing_is_asked_for_where_all_is_there_or_the_answer_is_known():
 def test_every_report_says_what_is_missing_before_anything_else(render):
     out = render(fixtures_diagnoses.undetermined())
 
-    assert "Send the logs of ranks 1-3." in out
+    assert "Collect the logs of ranks 1-3." in out
     assert "for h in node0; do scp -r $h:logs logs/$h; done" in out
-    assert out.index("Send the logs") < out.index("Don't restart yet") if "Don't restart yet" in out else True
+    assert out.index("Collect the logs") < out.index("Don't restart yet") if "Don't restart yet" in out else True
 
 
 def test_the_summary_says_what_was_read_instead():
