@@ -272,6 +272,10 @@ class Absence(Event):
             else f"{self.by} waits for a missing rank"
         )
 
+    def is_of_same_call(self, other: Absence) -> bool:
+        """True where another process printed the same report, which each one that waits prints for itself."""
+        return self.rank != other.rank and self.details() == other.details()
+
 
 @kind("absence-report", symbol="timeout", is_alarm=True)
 class AbsenceReport(Absence):

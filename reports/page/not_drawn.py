@@ -34,4 +34,4 @@ def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         why = "no rank stands out" if diagnosis.run_up is not None else "no flight recorder"
         yield "late", f"lateness ({why})"
     if diagnosis.job_end.state is JobState.RUNNING and diagnosis.snapshots is None:
-        yield "snapshots", "stacks over time (one look only)"
+        yield "snapshots", "stacks over time (no rank at fault in two snapshots)"

@@ -31,7 +31,23 @@ def arrived(diagnosis: Diagnosis, call: Stalled) -> str:
     guessed = job.world_guessed and len(members) == job.world_size
     noun = "known rank" if guessed else "rank"
     least = "at least " if call.unseen else ""
-    return f"{least}{len(call.entered):,} of {numbers.plural(len(members), noun)} arrived"
+    of = f"of {numbers.plural(len(members), noun)}"
+    if queued := _queued(diagnosis, call):
+        return f"{len(call.entered - queued):,} {of} arrived, queued on {names.ranks_phrase(queued, 4)}, not started"
+    if diagnosis.verdict.cause is CauseClass.ORDER_INVERSION:
+        return f"{least}{len(call.entered):,} {of} issued it, in different orders"
+    return f"{least}{len(call.entered):,} {of} arrived"
+
+
+def _queued(diagnosis: Diagnosis, call: Stalled) -> Ranks:
+    """Ranks that issued a call, and whose GPU stands in an earlier one: the call has not started there."""
+    earlier = (
+        row.ranks
+        for row in diagnosis.standings
+        if row.call is not None and call.seq is not None and row.call.seq is not None and row.call.seq < call.seq
+    )
+    behind = Ranks(rank for ranks in earlier for rank in ranks)
+    return behind & call.entered if diagnosis.verdict.cause is CauseClass.DEVICE_STALLED else Ranks()
 
 
 def world(job: Job) -> str:
@@ -249,6 +265,8 @@ def situation(diagnosis: Diagnosis) -> str:
     if finding.cause in (CauseClass.DIED, CauseClass.RAISED):
         return "A crash, not a hang"
     if finding.family is Family.INSIDE and call is not None and call.entered and not call.missing | call.unseen:
+        if _queued(diagnosis, call):
+            return ""
         return f"Every {'' if diagnosis.job.world_size is not None else 'known '}rank is in the call"
     return ""
 

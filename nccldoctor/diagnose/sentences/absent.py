@@ -60,9 +60,9 @@ def quiet_and_gone(who: str, doing: str) -> Headline:
     )
 
 
-def went_silent(who: str, call: str, *, has_exits: bool) -> Headline:
+def went_silent(who: str, call: str, *, has_exits: bool, was_asked_to_exit: bool = False) -> Headline:
     """Rank 7 (node3) went silent before ALLREDUCE #18 and never exited."""
-    exited = "and never exited" if has_exits else "with no exit on record"
+    exited = "and never exited" if has_exits and not was_asked_to_exit else "with no exit on record"
     return Headline(who, f"went silent before {call} {exited}")
 
 
@@ -200,6 +200,16 @@ def nothing_after(rank: int) -> str:
     return f"Rank {rank}'s log ends here: no error and no dump follow."
 
 
+def alone_without_timeout(rank: int, others: int, members: int, call: str) -> str:
+    """What the last line of a rank shows where all its peers gave up on a call."""
+    return f"{others:,} of {members:,} ranks timed out in {call}. Rank {rank} logged no timeout, and this line is its last."
+
+
+def was_asked_to_exit(rank: int) -> str:
+    """What a launcher's SIGTERM shows of a rank without an exit on record."""
+    return f"The launcher sent rank {rank} SIGTERM, so its process hadn't exited before."
+
+
 def exits_of_others(ranks: Ranks) -> str:
     """What the launcher's record of other ranks shows."""
     return f"The launcher recorded exits of other ranks, but none of {ranks_phrase(ranks)}."
@@ -264,5 +274,6 @@ AFTER_END = "that rank left a line, a dump or a stack from after its exit"
 ANSWERED_PROMPT = "the rank logged a later step, or the prompt was answered"
 COMPLAINED = "that rank reported a stuck call too, or made different calls from its peers"
 SAME_CALL = "that rank had a line about the same call"
+IN_TIME = "that rank had reached the call before its peers timed out"
 ITS_FILES = "its dump or its log turned up"
 FILES_OF_ANY = "a dump or a log of any of these ranks turned up"

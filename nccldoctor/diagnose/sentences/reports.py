@@ -20,9 +20,17 @@ _OPEN = {
 _OTHER = "{by} is waiting for missing ranks, and no line names them."
 
 
-def framework_misses(who: str, what: str, call: str | None, by: str) -> Headline:
-    """Rank 2 never reached the barrier checkpoint_saved, where its peers wait, according to JAX."""
-    return Headline(who, f"never reached the {what} {call or ''}".rstrip() + f", according to {by}")
+def framework_misses(who: str, what: str, call: str | None, by: str, *, is_late: bool = False) -> Headline:
+    """Rank 2 never reached the barrier checkpoint_saved, according to JAX; or not in time."""
+    where = f"the {what} {call or ''}".rstrip()
+    if is_late:
+        return Headline(who, f"reach {where} in time, according to {by}", be="didn't", hedge="")
+    return Headline(who, f"never reached {where}, according to {by}")
+
+
+def framework_own_timeout(rank: int | None, what: str) -> str:
+    """A claim: ``Rank 1 raised the same timeout, so it called the barrier as well, but too late.``"""
+    return f"Rank {rank} raised the same timeout, so it called the {what} as well, but too late."
 
 
 def misses_most(by: str, missing: Ranks) -> str:

@@ -59,4 +59,4 @@ def _record_content(event: Event, frame: str) -> object:
         return event.type, event.frame, _NUMBER.sub("", event.message)
     if isinstance(event, ProcessExit):
         return event.exitcode, event.signal
-    return event.details()
+    return event.details(), event.text

@@ -165,8 +165,16 @@ def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
     """Doubts where every rank that was looked at waits."""
     lasts = where.has_stopped(facts) or _is_unmoved(facts, standing)
     if not lasts:
-        yield Doubt.at_most(Confidence.LOW, doubts_of.WAIT_MAY_END)
+        yield Doubt.at_most(Confidence.LOW, _why_it_may_end(facts, standing))
     yield Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_CALL_NUMBERS)
+
+
+def _why_it_may_end(facts: Facts, standing: Standing) -> str:
+    """Why the looks don't show that the wait lasts: there is one, the ranks moved, or their frames can't be compared."""
+    if len(facts.looks.all) < 2:
+        return doubts_of.WAIT_MAY_END
+    moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
+    return doubts_of.WAITS_MOVED if moved else doubts_of.LOOKS_INCOMPARABLE
 
 
 def _apart(facts: Facts, standing: Standing) -> Hypothesis:

@@ -75,7 +75,9 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
     return Hypothesis(
-        absent.went_silent(named, stall.what, has_exits=bool(exits))
+        absent.went_silent(
+            named, stall.what, has_exits=bool(exits), was_asked_to_exit=any(_can_have_obeyed(facts, r) for r in ranks)
+        )
         if was_there
         else absent.no_sign_of_life(named, ranks, stall.what),
         citations,
@@ -119,8 +121,18 @@ def _last_signs(facts: Facts, stall: ObservedStall, ranks: Ranks) -> list[Citati
         last = facts.liveness.activity(rank).last_event
         citations += show_asked_in_vain(facts, Ranks([rank]))
         if last is not None:
-            citations.append(Line(last, absent.last_line(rank, before=True)))
+            citations.append(Line(last, _words_of_last_line(facts, stall, rank)))
     return citations
+
+
+def _words_of_last_line(facts: Facts, stall: ObservedStall, rank: int) -> str:
+    """That it is from before the stall; where all peers printed a timeout, that this rank did not."""
+    call = stall.call
+    members = facts.case.groups[call.group].members if call is not None else Ranks()
+    gave_up = Ranks(r for r in members if facts.liveness.activity(r).alarms)
+    if call is None or len(gave_up) < 2 or members - gave_up != Ranks([rank]):
+        return absent.last_line(rank, before=True)
+    return absent.alone_without_timeout(rank, len(gave_up), len(members), stall.what)
 
 
 def _dump_reply(facts: Facts, others: Ranks) -> list[Line]:
@@ -146,6 +158,9 @@ def _exits_of_others(facts: Facts, ranks: Ranks, others: Ranks) -> list[Line]:
     killed = [facts.liveness.activity(rank).exits[0] for rank in ranks & facts.liveness.exited]
     if killed and killed[0].signal == "SIGKILL":
         return [Line(killed[0], absent.still_running(min(ranks & facts.liveness.exited)), observer="launcher")]
+    asked = [t for rank in ranks for t in facts.liveness.activity(rank).teardown if t.what == "closing-signal"]
+    if asked and asked[0].rank is not None:
+        return [Line(asked[0], absent.was_asked_to_exit(asked[0].rank), observer="launcher")]
     return [
         Line(e, absent.exits_of_others(ranks), observer="launcher")
         for e in facts.liveness.activity(min(exited)).exits[:1]

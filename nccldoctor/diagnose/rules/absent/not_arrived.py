@@ -20,7 +20,7 @@ from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.sentences import absent
 from nccldoctor.diagnose.sentences import doubts as doubts_of
 from nccldoctor.diagnose.sentences.doing import was
-from nccldoctor.diagnose.sentences.reports import framework_misses
+from nccldoctor.diagnose.sentences.reports import framework_misses, framework_own_timeout
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.framework_reports import cite, end_of_chain, named_ranks, open_reports
 from nccldoctor.events import DesyncReport, DumpSignal, FrAnalysis, MonitoredBarrier
@@ -252,15 +252,24 @@ def _named_by_framework(facts: Facts, stall: ObservedStall) -> Hypothesis | None
         doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.lists_arrived(first.by)))
     elif is_logged:
         doubts = [Doubt(doubts_of.framework_without_stack(first.by), cause=Confidence.MEDIUM)]
+    came_late = [
+        e for e in reports if e.rank in ranks and any(o.rank not in ranks and o.is_of_same_call(e) for o in reports)
+    ]
+    is_late = {e.rank for e in came_late} == set(ranks)
+    own = [Line(e, framework_own_timeout(e.rank, e.what)) for e in came_late[:3]]
     return Hypothesis(
-        framework_misses(who(facts.case, ranks), first.what, first.call, first.by),
-        [*cite(reports), *(citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2])],
+        framework_misses(who(facts.case, ranks), first.what, first.call, first.by, is_late=is_late),
+        [*cite([e for e in reports if e not in came_late]), *own, *_signs_of_life(stall, ranks)],
         doubts,
         ranks=ranks,
         victims=others - ranks,
         stalled=Stalled(first.call, None, entered=others - ranks, missing=ranks),
-        refuted_by=absent.SAME_CALL,
+        refuted_by=absent.IN_TIME if is_late else absent.SAME_CALL,
     )
+
+
+def _signs_of_life(stall: ObservedStall, ranks: Ranks) -> list[Citation]:
+    return [citation for rank in list(ranks)[:3] for citation in stall.alive[rank][:2]]
 
 
 def _end_of_peers(facts: Facts, stall: ObservedStall) -> Hypothesis | None:

@@ -1,0 +1,61 @@
+"""Sentences of bundled incidents that their own files must not contradict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders.lines import watchdog
+
+import nccldoctor
+from nccldoctor.model import Diagnosis
+from nccldoctor.reports.page import facts, view
+from nccldoctor.reports.parts import wording
+
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
+
+
+def diagnosed(sample: str) -> Diagnosis:
+    return nccldoctor.analyze(SAMPLES / sample).diagnosis
+
+
+def test_a_rank_that_raised_the_same_timeout_reached_the_barrier_late() -> None:
+    """Process 1 of JAX raised what its peers raised: that it never called the barrier is refuted by its own log."""
+    verdict = diagnosed("jax-barrier").verdict
+    assert "didn't reach the barrier checkpoint_saved::0 in time" in verdict.headline
+    assert any("Rank 1 raised the same timeout" in evidence.says for evidence in verdict.evidence)
+    assert verdict.refuted_by == "that rank had reached the call before its peers timed out"
+
+
+def test_a_call_that_is_only_queued_has_not_arrived() -> None:
+    """The GPU of rank 2 stands in #6, so that #7 waits in its queue."""
+    found = diagnosed("device-stalled")
+    assert found.verdict.stalled is not None
+    assert wording.arrived(found, found.verdict.stalled) == "3 of 4 ranks arrived, queued on rank 2, not started"
+    assert view.build(found).status.situation == ""
+
+
+def test_ranks_that_issue_calls_in_different_orders_have_not_all_arrived() -> None:
+    assert "4 of 4 ranks issued it, in different orders" in facts.four(diagnosed("order-inversion"))[1].detail
+
+
+@pytest.mark.parametrize("sample", ["two-rank-loader", "died"])
+def test_nobody_is_said_to_have_failed_first_where_times_do_not_show_it(sample: str) -> None:
+    """Neither log of the two-rank job has times; the exceptions of the other have none either."""
+    assert "first error" not in wording.summary(diagnosed(sample))
+
+
+def test_the_rank_that_alone_printed_no_timeout_is_told_by_that(tmp_path: Path) -> None:
+    """Seven of eight ranks of one log gave up; the launcher sent SIGTERM to the process of rank 5."""
+    started = [f"[rank {rank}] device cuda:{rank} pid {61200 + rank} world 8\n" for rank in range(8)]
+    gave_up = [watchdog(rank, 9) for rank in range(8) if rank != 5]
+    agent = "W0202 03:20:06.101000 61188 site-packages/torch/distributed/elastic/multiprocessing/api.py:897]"
+    closed = f"{agent} Sending process 61205 closing signal SIGTERM\n"
+    (tmp_path / "log.txt").write_text("".join([*started, *gave_up, closed]))
+
+    verdict = nccldoctor.analyze(tmp_path).verdict
+
+    assert (verdict.cause.value, str(verdict.ranks)) == ("frozen", "5")
+    assert "never exited" not in verdict.headline
+    claims = [evidence.says for evidence in verdict.evidence]
+    assert "7 of 8 ranks timed out in ALLREDUCE #9. Rank 5 logged no timeout, and this line is its last." in claims
