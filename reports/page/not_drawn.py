@@ -12,7 +12,7 @@ _LATE = (CauseClass.NOT_ARRIVED, CauseClass.STRAGGLER)
 
 
 def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str]) -> str:
-    """``Not available: the stall to scale (no times).``; "" where nothing is missing.
+    """``Not available: the stall to scale (no time after it began).``; "" where nothing is missing.
 
     ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*.
     """
@@ -26,7 +26,7 @@ def _wanted(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     """The pictures that would suit the verdict, each with why it may be missing."""
     cause = diagnosis.verdict.cause
     yield "first", "who waits for whom (no record of the waits)"
-    yield "stall", "the stall to scale (no times)"
+    yield "stall", "the stall to scale (no time after it began)"
     yield "last lines", "last lines (no log of a rank involved)"
     if cause in _MISMATCHES:
         yield "strip", "calls around the mismatch (no flight recorder)"

@@ -11,7 +11,7 @@ from nccldoctor.reports import dialects, ticket
 from nccldoctor.reports.charts import call_strip, group_map, late_calls, rank_map, stall
 from nccldoctor.reports.page import answer, facts, first_picture, not_drawn, open_verdict, tables
 from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing_log, proof_steps
-from nccldoctor.reports.parts import advice, missing_inputs, standing_titles, wording
+from nccldoctor.reports.parts import advice, missing_inputs, standing_rows, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.reports.parts.tones import Tone, tone_of
 from nccldoctor.words import names, numbers
@@ -102,7 +102,7 @@ def build(diagnosis: Diagnosis) -> View:
     verdict = diagnosis.verdict
     is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
-    rows = tuple(_rank_row(s) for s in diagnosis.standings)
+    rows = tuple(_rank_row(s) for s in standing_rows.folded(diagnosis.standings))
     picture = first_picture.first_picture(diagnosis)
     found = (call_strip.strip_picture(diagnosis.strip), late_calls.late_calls(diagnosis) if not is_open else None)
     strips = tuple(strip for strip in found if strip is not None)
@@ -216,7 +216,7 @@ def _rank_row(standing: Standing) -> RankRow:
     hosts = ", ".join(line(host, 40) for host in standing.hosts[:2])
     return RankRow(
         ranks=str(standing.ranks),
-        label=names.few(standing.ranks, 6),
+        label=names.few(standing.ranks, 5),
         tone=tone_of(standing),
         hosts=hosts if len(standing.hosts) <= 2 else f"{len(standing.hosts)} hosts",
         symbol=symbol,
