@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -111,9 +111,17 @@ def _ahead(facts: Facts) -> float:
     """Seconds that lines without a zone print more than the job's clock; 0 where none has a time."""
     for event in facts.case.events:
         at = facts.liveness.time(event)
-        if event.time is not None and event.time.tzinfo is None and event.time.year > YEARLESS and not math.isnan(at):
-            return round((event.time.replace(tzinfo=UTC).timestamp() - at) / QUARTER) * QUARTER
+        if event.time is not None and event.time.tzinfo is None and not math.isnan(at):
+            years = (datetime.fromtimestamp(at + days * 86_400, UTC).year for days in (-1, 0, 1))
+            is_whole = event.time.year > YEARLESS
+            clocks = [event.time] if is_whole else [event.time.replace(year=year) for year in years]
+            return min((_zone(clock, at) for clock in clocks), key=abs)
     return 0.0
+
+
+def _zone(clock: datetime, at: float) -> float:
+    """Seconds that a clock is ahead of a moment, to the quarter of an hour: zones differ by no less."""
+    return round((clock.replace(tzinfo=UTC).timestamp() - at) / QUARTER) * QUARTER
 
 
 def _ranks_shown(facts: Facts, findings: tuple[Finding, ...]) -> list[int]:
