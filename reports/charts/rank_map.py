@@ -113,7 +113,8 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
         found = [worst([tones.get(rank, Tone.UNKNOWN) for rank in ranks]) for ranks in column.cells]
         blamed = any(tone.is_blamed for tone in found)
         if place % max(across // LABELS, 1) == 0 or blamed:
-            labels.append(Label(x, y - 7, line(column.label, 24), blamed))
+            text = line(column.label, 24)
+            labels.append(Label(min(x, WIDTH - width_of(text, LETTERS)), y - 7, text, blamed))
         shown = zip(column.cells, found, strict=True)
         cells += [Cell(x, y + row * size, tone, str(Ranks(ranks))) for row, (ranks, tone) in enumerate(shown)]
     if row_name:
