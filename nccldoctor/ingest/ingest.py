@@ -28,6 +28,7 @@ from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
 from nccldoctor.parsers.flight_recorder.process import Limits
 from nccldoctor.parsers.flight_recorder.sandbox import DumpFile, loading
+from nccldoctor.parsers.kernel.prefix import is_kernel_log
 
 LARGEST_WHOLE = 64 << 20
 """Largest file given whole to a parser of files; larger ones are read as text."""
@@ -233,7 +234,10 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
     ):
         return parsed
     with one.open() as stream:
-        name = format_of_text(peek(stream)[0])
+        head = peek(stream)[0]
+    name = format_of_text(head)
+    if not parsed.events and parsed.source.rank is None and is_kernel_log(_whole_lines(head)):
+        return replace(parsed, source=replace(parsed.source, kind=SourceKind.KERNEL_LOG))
     if said and not name:
         return parsed
     silent = "no line shows how the job ended" if parsed.understood else "none of its lines has a known format"
@@ -243,6 +247,12 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
         why = f"looks like {name}; none of it was parsed" if name else silent
     gap = Gap(parsed.source.path, why, source=parsed.source.id, looks_like=name)
     return replace(parsed, gaps=(gap,))
+
+
+def _whole_lines(head: bytes) -> str:
+    """The lines at the beginning of a file, without one that may be cut off."""
+    text = head[:8192].decode("utf-8", "replace")
+    return text if len(head) <= 8192 else text.rpartition("\n")[0]
 
 
 def _unknown_binary(one: Input) -> Parsed:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from nccldoctor.align.facts import Facts
-from nccldoctor.events import CallTimeout, Event, Stack
+from nccldoctor.events import CallTimeout, DumpNote, Event, Stack
 from nccldoctor.identify.event_times import QUARTER, YEARLESS
 from nccldoctor.model import Family, Finding
 from nccldoctor.model.figures import Mark, Stretch, Timeline, TimeRow
@@ -93,12 +93,18 @@ def _decisive_moments(facts: Facts, findings: tuple[Finding, ...], frame: _Frame
     firsts: dict[str, Mark] = {}
     for _, at, number in known:
         event = facts.case.events[number]
-        kind = f"stack:{event.look}" if isinstance(event, Stack) else event.symbol
+        kind = f"stack:{event.look}" if isinstance(event, Stack) else _flag_kind(event)
         is_telling = kind != "life" or (event.rank in findings[0].ranks and event.place in cited)
         earliest = frame.stall - (BEFORE_STALL if kind == "trouble" else 0.0)
         if is_telling and earliest <= at <= frame.end:
-            firsts.setdefault(kind, Mark(event.symbol, at, _flag_text(event), str(event.place)))
+            firsts.setdefault(kind, Mark(_flag_kind(event), at, _flag_text(event), str(event.place)))
     return tuple(sorted(firsts.values(), key=lambda mark: mark.at)[:FLAGS])
+
+
+def _flag_kind(event: Event) -> str:
+    """The symbol of an event; a dump that a line only asks for, or announces, is a request."""
+    is_written = isinstance(event, DumpNote) and event.what in ("written", "by-the-job", "on-request")
+    return "dump-request" if event.symbol == "dump" and not is_written else event.symbol
 
 
 def _flag_text(event: Event) -> str:

@@ -76,3 +76,26 @@ def host_in_name(path: str) -> str | None:
         return rest
     folder = PurePosixPath(path).parent.name
     return folder if not rest and any(c.isdigit() for c in folder) else None
+
+
+_STAMP = lazy(
+    r"(?:<\d{1,3}>)?(?:\[ {0,6}\d{1,9}\.\d{6}\]"
+    r"|\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d \d{4}\]"
+    r"|(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,:Z+-]{0,16}) [\w.\-]{1,120} kernel:) "
+)
+_SUBSYSTEM = lazy(r" {0,2}[A-Za-z][\w.\-/(): ]{0,40}(?:\[\d{1,10}\])?: ")
+
+FEWEST = 2
+"""Lines that show the shape of a kernel log."""
+
+
+def is_kernel_log(text: str) -> bool:
+    """True where all lines have the stamps of dmesg or of a kernel's syslog, and most name a subsystem.
+
+    What a healthy kernel says tells nothing of the job, but that it was read: ``[Tue Dec  2 01:29:45 2025] systemd[1]: Started …``.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    stamps = [_STAMP.match(line) for line in lines]
+    told = [line[stamp.end() :] for line, stamp in zip(lines, stamps, strict=True) if stamp]
+    named = sum(bool(_SUBSYSTEM.match(line)) for line in told)
+    return len(lines) >= FEWEST and len(told) == len(lines) and 2 * named >= len(lines)

@@ -34,7 +34,8 @@ LABEL, LABEL_WIDTH = 12.5, 104
 
 FLAGS = {
     "trouble": "fault",
-    "dump": "dumps written",
+    "dump": "dump written",
+    "dump-request": "dump requested",
     "stack": "stacks taken",
     "timeout": "first timeout",
     "exception": "exception",

@@ -67,3 +67,12 @@ def ruled_out(conditions: Sequence[Condition]) -> tuple[RuledOutRow, ...]:
         ]
         rows.append(RuledOutRow(and_list(words), done, says))
     return tuple(rows)
+
+
+def ruled_out_words(rows: Sequence[RuledOutRow]) -> str:
+    """``Ruled out: network. Not checked: GPU fault, storage stall, out of memory.``"""
+    parts = (
+        ("Ruled out", [row.name for row in rows if row.done]),
+        ("Not checked", [row.name for row in rows if not row.done]),
+    )
+    return " ".join(f"{label}: {', '.join(names)}." for label, names in parts if names)

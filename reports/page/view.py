@@ -90,6 +90,7 @@ class View:
     donts: tuple[Avoid, ...]
     settings: tuple[Avoid, ...]
     ruled_out: tuple[tables.RuledOutRow, ...]
+    ruled_out_words: str
     ticket: str
     coverage: tuple[tables.CoverageRow, ...]
     input_line: str
@@ -109,6 +110,7 @@ def build(diagnosis: Diagnosis) -> View:
     bars = stall.stall_picture(diagnosis) if not is_open else None
     sides = log_sides(diagnosis) if not is_open else ()
     drawn = {"first": picture, "stall": bars, "last lines": sides, **{strip.key: strip for strip in strips}}
+    not_the_cause = tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else ()
     return View(
         job=facts.job_line(diagnosis),
         status=answer.status_line(diagnosis),
@@ -144,7 +146,8 @@ def build(diagnosis: Diagnosis) -> View:
         remedy=f"More: nccldoctor explain {best.id}" if best is not None else "",
         donts=advice.donts(diagnosis) if not is_open else (),
         settings=advice.idle_settings(diagnosis),
-        ruled_out=tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else (),
+        ruled_out=not_the_cause,
+        ruled_out_words=tables.ruled_out_words(not_the_cause),
         ticket="" if is_open else ticket.in_dialect(diagnosis, dialects.GITHUB),
         coverage=tables.coverage(diagnosis),
         input_line=missing_inputs.input_line(diagnosis),

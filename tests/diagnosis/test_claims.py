@@ -59,3 +59,26 @@ def test_the_rank_that_alone_printed_no_timeout_is_told_by_that(tmp_path: Path) 
     assert "never exited" not in verdict.headline
     claims = [evidence.says for evidence in verdict.evidence]
     assert "7 of 8 ranks timed out in ALLREDUCE #9. Rank 5 logged no timeout, and this line is its last." in claims
+
+
+@pytest.mark.parametrize(("sample", "size"), [("rank0-sampling", 4), ("two-rank-loader", 2)])
+def test_a_size_that_a_file_states_is_not_told_as_a_guess(sample: str, size: int) -> None:
+    """A launch script says ``--nproc_per_node=4``, a log ``World size: 2``."""
+    job = diagnosed(sample).job
+    assert (job.world_size, job.world_guessed) == (size, False)
+
+
+def test_a_dump_that_lines_only_ask_for_is_no_dump_that_was_written() -> None:
+    """The recorder of the bundled GPU failure was off: its ranks were told to dump, and wrote nothing."""
+    picture = view.build(diagnosed("hardware")).stall
+    assert picture is not None
+    labels = [flag.label for flag in picture.flags]
+    assert any("dump requested" in label for label in labels)
+    assert not any("written" in label for label in labels)
+
+
+def test_causes_that_were_not_checked_are_not_listed_as_ruled_out() -> None:
+    words = view.build(diagnosed("hardware")).ruled_out_words
+    assert words.startswith("Ruled out: ")
+    assert "Not checked: Mismatched calls" in words or "Not checked: mismatched calls" in words
+    assert words.count("Not checked") == 1

@@ -170,7 +170,7 @@ def _doubts_of_all(facts: Facts, standing: Standing) -> Iterator[Doubt]:
 
 
 def _why_it_may_end(facts: Facts, standing: Standing) -> str:
-    """Why the looks don't show that the wait lasts: there is one, the ranks moved, or their frames can't be compared."""
+    """Why the looks don't show that the wait lasts."""
     if len(facts.looks.all) < 2:
         return doubts_of.WAIT_MAY_END
     moved = any(facts.looks.has_moved(stance.process) for stance in standing.waiting)
