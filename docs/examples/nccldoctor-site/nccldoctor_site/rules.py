@@ -16,7 +16,7 @@ from nccldoctor.model import CauseClass, Confidence, Doubt
 from nccldoctor.model.ranks import Ranks
 
 
-@rule(CauseClass.STRAGGLER, refuted_by="a stack of that rank outside its data loader", before=CauseClass.INIT)
+@rule(CauseClass.STRAGGLER, refuted_by="a stack showed that rank outside its data loader", before=CauseClass.INIT)
 def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     """The absent ranks that the cache keeps waiting, or None."""
     if stall.kind is not StallKind.ABSENT:
@@ -27,10 +27,10 @@ def judge(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
     return Hypothesis(
         headline="; ".join(f"Rank {rank} waits for {note.detail} of the shard cache" for rank, note in waits.items()),
         citations=(
-            *(Line(note, "the shard cache keeps this rank waiting") for note in waits.values()),
+            *(Line(note, "The shard cache kept this rank waiting.") for note in waits.values()),
             Waiting(stall.call),
         ),
-        doubts=(Doubt.at_most(Confidence.MEDIUM, "the cache alone says so"),),
+        doubts=(Doubt.at_most(Confidence.MEDIUM, "Only the shard cache says so."),),
         ranks=Ranks(rank for rank in waits if rank is not None),
         call=stall.call,
     )
