@@ -32,6 +32,9 @@ MOST_CELLS = 2048
 LETTERS = 11.0
 """The height of a label."""
 
+BOLD = 1.2
+"""Bold letters are so much wider."""
+
 LABELS = 8
 """Host names along a band."""
 
@@ -114,7 +117,7 @@ def _drawn(columns: list[_Column], standings: tuple[Standing, ...], title: str, 
         blamed = any(tone.is_blamed for tone in found)
         if place % max(across // LABELS, 1) == 0 or blamed:
             text = line(column.label, 24)
-            labels.append(Label(min(x, WIDTH - width_of(text, LETTERS)), y - 7, text, blamed))
+            labels.append(Label(min(x, WIDTH - BOLD * width_of(text, LETTERS)), y - 7, text, blamed))
         shown = zip(column.cells, found, strict=True)
         cells += [Cell(x, y + row * size, tone, str(Ranks(ranks))) for row, (ranks, tone) in enumerate(shown)]
     if row_name:
@@ -162,4 +165,4 @@ def _without_overlaps(labels: list[Label]) -> tuple[Label, ...]:
 
 def _is_clear(one: Label, other: Label) -> bool:
     left, right = sorted((one, other), key=lambda label: label.x)
-    return abs(one.y - other.y) >= LETTERS or left.x + width_of(left.text, LETTERS) + 6 <= right.x
+    return abs(one.y - other.y) >= LETTERS or left.x + BOLD * width_of(left.text, LETTERS) + 4 <= right.x
