@@ -35,6 +35,17 @@ def counters_of(facts: Facts, call: StuckCall | None) -> NcclCounters | None:
     return next((one for one in facts.case.nccl_counters if one.group == call.group), None)
 
 
+def steady_queries(facts: Facts, one: NcclCounters) -> tuple[Event, float] | None:
+    """The newest of several queries with the same counts, and its seconds after the first; None where one query counted."""
+    queries = [e for e in facts.case.of(RasStatus) if e.comm_id == one.comm and e.counts]
+    timed = [e for e in queries if not math.isnan(facts.liveness.time(e))]
+    if not one.is_steady or not timed:
+        return None
+    newest = max(timed, key=facts.liveness.time)
+    apart = facts.liveness.time(newest) - min(map(facts.liveness.time, timed))
+    return (newest, apart) if apart > 0 else None
+
+
 def stalled_from_counters(call: StuckCall, group: Group, one: NcclCounters) -> Stalled:
     """The call in the terms of the contract."""
     line = one.call

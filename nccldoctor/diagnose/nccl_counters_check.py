@@ -21,6 +21,7 @@ from nccldoctor.align.nccl_counter_evidence import (
     has_time,
     is_of_stall,
     no_ras_answer,
+    steady_queries,
 )
 from nccldoctor.diagnose.citations import quote
 from nccldoctor.diagnose.hypothesis import Conclusion
@@ -32,6 +33,7 @@ from nccldoctor.events import CollCall, InspectorRecord, ProxyDump, RasStatus
 from nccldoctor.identify.nccl_counters import NcclCounters
 from nccldoctor.model import CauseClass, Confidence, Doubt, Evidence
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.times import duration, instant
 
 ABSENT = frozenset(
     {CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.DIED, CauseClass.RAISED, CauseClass.MISSED_CALL}
@@ -65,7 +67,8 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
         doubt = Doubt.at_most(Confidence.MEDIUM, said.COUNTS_ALONE)
     else:
         doubt = Doubt.at_most(Confidence.LOW, said.ONE_QUERY)
-    bounded = replace(draft, doubts=(*draft.doubts, doubt), refuted_by=said.CAUGHT_UP)
+    steady, refuted_by = _steady_queries(facts, one)
+    bounded = replace(draft, evidence=(*draft.evidence, *steady), doubts=(*draft.doubts, doubt), refuted_by=refuted_by)
     if draft.cause not in ABSENT or not draft.ranks:
         return bounded
     most = [o for o in facts.case.nccl_counters if 2 * len(o.lagging) > len(o.last) and draft.ranks <= o.lagging]
@@ -79,6 +82,16 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
         suspects = draft.ranks | draft.suspects
         return replace(bounded, ranks=Ranks(), suspects=suspects, doubts=(*bounded.doubts, elsewhere))
     return bounded
+
+
+def _steady_queries(facts: Facts, one: NcclCounters) -> tuple[list[Evidence], str]:
+    """The newest of several queries with the same counts, and what would refute it: only a query after that one could."""
+    found = steady_queries(facts, one)
+    if found is None or found[0].time is None:
+        return [], said.CAUGHT_UP
+    newest, apart = found
+    unchanged = quote(newest, said.counts_unchanged(duration(apart * 1e3)), observer="ras")
+    return [unchanged], said.caught_up_after(instant(found[0].time))
 
 
 def _is_half_ahead(facts: Facts, draft: Conclusion, one: NcclCounters) -> bool:

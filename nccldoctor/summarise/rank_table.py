@@ -118,7 +118,7 @@ def job(facts: Facts) -> Job:
 
 
 def _is_stated(facts: Facts, size: int) -> bool:
-    """True where a program, a launch script or the dumps of the default group tell the number of ranks that was found."""
+    """True where a program, a launch script or a dump tells the number of ranks that was found."""
     sizes = ("world-size", "job-size", "least-size")
     if any(note.what in sizes and note.detail == str(size) for note in facts.case.of(Note)):
         return True

@@ -25,6 +25,8 @@ from nccldoctor.words.lists import or_list
 ROWS = 24
 """Rows at most; with more, ranks that differ in their stack, then those that differ in their call, share a row."""
 
+COUNTED_BY_NCCL = ("ras", "inspector", "comm-dump")
+
 ENDS = 2
 """Ends of a row that are named one by one."""
 
@@ -220,7 +222,7 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         involvement=members[0].involvement,
         hosts=tuple(dict.fromkeys(host[r] for r in ranks if r in host)),
         call=_waited_call(facts, calls.values(), members[0].kind),
-        waits_for=(Ranks(r for call in calls.values() for r in call.blockers) or _needs(members)) - ranks,
+        waits_for=(Ranks(r for call in calls.values() for r in _waited_for(facts, call)) or _needs(members)) - ranks,
         frame=function,
         frame_at=place.rstrip(")"),
         end=_ends([one.end for one in members]),
@@ -230,6 +232,16 @@ def _folded(facts: Facts, members: list[_RankStanding]) -> Standing:
         ended=max(_known_times(_time_of_exit(facts, rank) for rank in ranks), default=None),
         is_calculated=bool(since) and not recorded,
     )
+
+
+def _waited_for(facts: Facts, call: StuckCall) -> Ranks:
+    """The ranks that hold a call up.
+
+    NCCL's counters give no order between communicators: a rank that counted the call and lags in another one did arrive.
+    """
+    counted = (facts.progress.by_group_rank.get((call.group, rank)) for rank in call.queued)
+    arrived = Ranks(own.rank for own in counted if own is not None and own.known_by in COUNTED_BY_NCCL)
+    return call.blockers - arrived
 
 
 def _needs(members: Iterable[_RankStanding]) -> Ranks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, RankState
+from nccldoctor.model import CauseClass, Confidence, Diagnosis, Family, Finding, Job, RankState
 from nccldoctor.model.standings import Involvement
 from nccldoctor.reports.parts import wording
 from nccldoctor.version import __version__
@@ -122,8 +122,9 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     label, job = "Blocked", diagnosis.job
     hit = len(wording.waiting_ranks(diagnosis))
     groups = {link.group for finding in diagnosis.findings for link in finding.chain if link.group}
-    known = 0 < len(groups) <= len(job.groups)
-    parts = [f"{len(groups):,} of {numbers.plural(len(job.groups), 'group')}"] if known else []
+    total = len(job.groups) - _doubled_groups(job)
+    known = 0 < len(groups) <= total
+    parts = [f"{len(groups):,} of {numbers.plural(total, 'group')}"] if known else []
     direct, behind = (sum(len(s.ranks) for s in diagnosis.standings if s.involvement is part) for part in _WAITING)
     parts = [f"{direct:,} directly, {behind:,} behind them"] if direct and behind else parts
     parts += [numbers.plural(len(diagnosis.findings), "finding")] if len(diagnosis.findings) > 1 else []
@@ -135,6 +136,12 @@ def _reach(diagnosis: Diagnosis) -> Fact:
     whole = job.world_size or 0
     value = f"{hit:,} of {whole:,} ranks" if whole >= hit else numbers.plural(hit, "rank")
     return Fact(label, value, " · ".join(parts) or "waiting")
+
+
+def _doubled_groups(job: Job) -> int:
+    """Groups of PyTorch that a communicator of NCCL with the same members stands for."""
+    of_nccl = {group.members for group in job.groups if group.learned == "nccl"}
+    return sum(group.learned != "nccl" and group.members in of_nccl for group in job.groups)
 
 
 def footer(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -82,3 +82,17 @@ def test_causes_that_were_not_checked_are_not_listed_as_ruled_out() -> None:
     assert words.startswith("Ruled out: ")
     assert "Not checked: Mismatched calls" in words or "Not checked: mismatched calls" in words
     assert words.count("Not checked") == 1
+
+
+def test_two_queries_of_ras_tell_for_how_long_no_count_changed() -> None:
+    found = diagnosed("ras-queries")
+    assert any(exhibit.claim.endswith("No count changed in 60 s.") for exhibit in found.proof)
+    assert found.verdict.refuted_by.startswith("a query after 2026-01-11 10:06:00")
+
+
+def test_a_rank_that_counted_the_call_is_not_waited_for_there() -> None:
+    """Ranks 0-4 and 6-7 counted ALLREDUCE #5; only rank 5 did not. Five communicators are five groups."""
+    found = diagnosed("ras-queries")
+    waiting = {str(row.ranks): str(row.waits_for) for row in found.standings}
+    assert waiting["0-3,6-7"] == "5"
+    assert facts.four(found)[3].detail == "2 of 5 groups"

@@ -81,6 +81,11 @@ def last_record(ranks: Ranks, number: int | None, most: int) -> str:
     return f"{ranks_phrase(ranks).capitalize()} {verb(ranks, 'has', 'have')} no record after #{number}; {its} peers finished #{most}."
 
 
+def counts_unchanged(apart: str) -> str:
+    """``No count changed in the 60 s between the first query and this one.``"""
+    return f"No count changed in the {apart} between the first query and this one."
+
+
 # --- doubts ------------------------------------------------------------------------------------------------------------
 
 COUNTS_ALONE = "We only have NCCL's counts of calls, which name no line of code."
@@ -101,4 +106,11 @@ def behind_of(behind: int, size: int) -> str:
 
 SAME_LINES = "every member had logged the same call under that number"
 CAUGHT_UP = "a later query or log line had shown the rank catching up"
+
+
+def caught_up_after(moment: str) -> str:
+    """The same where several queries gave equal counts."""
+    return f"a query after {moment}, or a log line, had shown the rank catching up"
+
+
 EQUAL_COUNTS = "a second query had shown equal counts"

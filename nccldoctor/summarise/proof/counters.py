@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
+from nccldoctor.align.nccl_counter_evidence import steady_queries
 from nccldoctor.align.progress.group_progress import GroupProgress
 from nccldoctor.events import CommInit
 from nccldoctor.model import CauseClass, Finding, Place
 from nccldoctor.model.exhibits import CountsRow, CountsTable, Exhibit, Part
 from nccldoctor.model.ranks import Ranks
-from nccldoctor.words import names
+from nccldoctor.words import names, times
 
 ROWS = 6
 
@@ -53,6 +54,9 @@ def counters_of_ranks(facts: Facts, finding: Finding) -> Exhibit | None:
         return None
     table = _counts_table(facts, groups[0].label, (*peers[: ROWS - len(behind[:2])], *behind[:2]), blamed)
     claim, parts = _claim(finding, call.seq, peers[0], behind[0] if behind else None)
+    one = next((one for one in facts.case.nccl_counters if one.group == groups[0].index), None)
+    steady = steady_queries(facts, one) if one is not None else None
+    claim += f" No count changed in {times.duration(steady[1] * 1e3)}." if steady is not None else ""
     cites = tuple(f"#{own.own.enqueued}" for own in (*peers[:1], *behind[:1]))
     shown = {rank for row in table.rows for rank in row.ranks}
     numbers = tuple(n for n, item in enumerate(finding.evidence, 1) if _is_of(item.observer, item.where, shown))
