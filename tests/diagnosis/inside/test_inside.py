@@ -105,6 +105,16 @@ def test_watchdogs_that_gave_up_on_several_calls_do_not_tell_which_came_first() 
     assert (read({**alone, **size}).cause, read({**two, **size}).sure) == ("unfinished", 1)
 
 
+def test_unfinished_is_proved_by_the_counters_of_the_dumps() -> None:
+    """Nobody is named, and no line was cited: the dumps still show that everybody issued the call."""
+    ruling = play("never_ends", 2, evidence="fr", layout="ddp")
+    assert ruling.cause == "unfinished", str(ruling)
+    assert ruling.at is not None
+    (exhibit,) = ruling.document["proof"]
+    assert f"#{ruling.at[1]}" in exhibit["claim"], exhibit
+    assert exhibit["claim"].endswith("and never completed it."), exhibit
+
+
 @pytest.mark.parametrize("scenario", ["other_size", "other_dtype", "stopped", "device_stopped", "swapped"])
 def test_unfinished_needs_all_inside_and_agreed(scenario: str) -> None:
     layout = "tpdp" if scenario == "swapped" else "ddp"

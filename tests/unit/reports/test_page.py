@@ -93,3 +93,10 @@ def test_all_views_count_the_same_blocked_ranks(name: str) -> None:
     if " blocked in" in (said := wording.summary(diagnosis)) and said[:1].isdigit():
         assert int(said.split()[0].replace(",", "")) == count
     assert bool(incident_facts.blocked(diagnosis)) == bool(count)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_hang_without_a_culprit_is_proved_too(name: str) -> None:
+    diagnosis = incident(name).diagnosis
+    if diagnosis.verdict.family not in (Family.NONE, Family.UNDETERMINED) and diagnosis.verdict.evidence:
+        assert diagnosis.proof
