@@ -84,7 +84,7 @@ def _assembled(blocks: list[Block], dialect: Dialect) -> str:
     return out
 
 
-_GOES = {"job": 6, "or else": 8, "not higher": 2, "note": 1}
+_GOES = {"job": 6, "or else": 8, "doubts": 2, "note": 1}
 """The fields that may go; the others stay."""
 
 

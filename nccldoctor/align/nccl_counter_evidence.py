@@ -36,7 +36,7 @@ def counters_of(facts: Facts, call: StuckCall | None) -> NcclCounters | None:
 
 
 def steady_queries(facts: Facts, one: NcclCounters) -> tuple[Event, float] | None:
-    """The newest of several queries with the same counts, and its seconds after the first; None where one query counted."""
+    """The newest of several queries with the same counts, and its seconds after the first."""
     queries = [e for e in facts.case.of(RasStatus) if e.comm_id == one.comm and e.counts]
     timed = [e for e in queries if not math.isnan(facts.liveness.time(e))]
     if not one.is_steady or not timed:

@@ -85,7 +85,7 @@ def _limited_by_counters(facts: Facts, draft: Conclusion, one: NcclCounters) -> 
 
 
 def _steady_queries(facts: Facts, one: NcclCounters) -> tuple[list[Evidence], str]:
-    """The newest of several queries with the same counts, and what would refute it: only a query after that one could."""
+    """The newest of several queries with the same counts, and what would refute the verdict."""
     found = steady_queries(facts, one)
     if found is None or found[0].time is None:
         return [], said.CAUGHT_UP

@@ -76,7 +76,7 @@ def _recorded(facts: Facts, group: str | None, seq: int) -> tuple[str, dict[int,
     if index is None or not len(calls):
         return "", {}
     rows = np.flatnonzero((case.call_group == index) & (calls.seq == seq) & facts.progress.collective).tolist()
-    return "from the dumps, formatted", {int(case.call_rank[row]): dict(entry_fields(facts, row)) for row in rows}
+    return "from the dumps", {int(case.call_rank[row]): dict(entry_fields(facts, row)) for row in rows}
 
 
 def entry_fields(facts: Facts, row: int) -> Iterator[tuple[str, str]]:

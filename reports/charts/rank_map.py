@@ -90,7 +90,7 @@ def rank_map(diagnosis: Diagnosis) -> RankMap | None:
     if len(hosts) < 2 or "" in by_host:
         ranks = sorted(state.rank for state in diagnosis.ranks)
         columns = [_Column(f"rank {r[0]}", tuple((n,) for n in r)) for r in _runs(ranks)]
-        return _drawn(columns, diagnosis.standings, "Eight ranks a column.", "")
+        return _drawn(columns, diagnosis.standings, "", "")
     if len(diagnosis.ranks) > MOST_CELLS:
         columns = [_Column(run[0][0], tuple(tuple(ranks) for _, ranks in run)) for run in _runs(hosts)]
         return _drawn(columns, diagnosis.standings, "One cell a host, in the colour of its worst rank.", "")

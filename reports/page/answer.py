@@ -12,7 +12,7 @@ from nccldoctor.reports.parts.independent_sources import sources_words
 from nccldoctor.words import names, times
 from nccldoctor.words.lists import and_list
 from nccldoctor.words.sanitize import line
-from nccldoctor.words.sentences import uncapitalized
+from nccldoctor.words.sentences import capitalized, uncapitalized
 
 DOUBTS = 3
 
@@ -101,12 +101,13 @@ def explanations(finding: Finding) -> tuple[Explanation, ...]:
         return ()
     ranks = f", {names.ranks_phrase(other.ranks, 4)}" if other.ranks and other.ranks != finding.ranks else ""
     unknown = [reason.observation for reason in finding.why if not reason.weight]
+    differs = bool(other.ranks) and other.ranks != finding.ranks
     strongest = next((r.evidence for r in finding.why if r.weight > 0 and r.evidence is not None), None)
-    known = finding.evidence[strongest - 1].says if strongest and strongest <= len(finding.evidence) else ""
+    known = finding.evidence[strongest - 1].says if differs and strongest and strongest <= len(finding.evidence) else ""
     return (
         Explanation(
             wording.TITLES[other.cause] + ranks,
-            f"unknown: {and_list(unknown[:3])}" if unknown else "",
+            capitalized(and_list(unknown[:3])) if unknown else "",
             line(known, 160),
             line(other.separated_by, 200),
         ),

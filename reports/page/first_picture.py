@@ -11,7 +11,7 @@ from nccldoctor.model.ranks import Ranks
 from nccldoctor.reports.charts.chain import ChainPicture, chain_picture
 from nccldoctor.reports.charts.crossed import CrossedCalls, crossed_calls
 from nccldoctor.reports.charts.link import LinkPicture, link_picture
-from nccldoctor.words import names, numbers, times
+from nccldoctor.words import names, times
 from nccldoctor.words.sanitize import line
 
 FIELDS = 8
@@ -71,7 +71,6 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
     if diff is None:
         return None
     shown = diff.fields[:FIELDS]
-    different = sum(field.is_different for field in shown if field.name not in EFFECTS)
     table = FieldTable(
         call=names.call_title(diff.op, diff.seq) if len(set(_operations(diff))) < 2 else f"call #{diff.seq}",
         sides=tuple(names.ranks_phrase(side, 4) for side in diff.sides),
@@ -81,10 +80,7 @@ def _differing_fields(diff: FieldDiff | None) -> FirstPicture | None:
         ),
         source=diff.source,
     )
-    verb = "differs" if different == 1 else "differ"
-    return FirstPicture(
-        "fields", "What differs", f"{different} of {numbers.plural(len(shown), 'field')} {verb}.", table
-    )
+    return FirstPicture("fields", "What differs", "", table)
 
 
 def _operations(diff: FieldDiff) -> tuple[str, ...]:
@@ -103,8 +99,8 @@ def _call_order(diagnosis: Diagnosis) -> FirstPicture | None:
         return None
     if verdict.cause is CauseClass.ORDER_INVERSION and not drawing.is_swapped:
         return None
-    title = "The order that crossed" if drawing.is_swapped else "Where the calls part"
-    return FirstPicture("order", title, "Each rank's calls from top to bottom, from the dumps, formatted.", drawing)
+    title = "Calls in opposite order" if drawing.is_swapped else "Where the calls part"
+    return FirstPicture("order", title, "Each rank's calls from top to bottom, from the dumps.", drawing)
 
 
 def _broken(diagnosis: Diagnosis) -> FirstPicture | None:
@@ -121,7 +117,7 @@ def _stacks_over_time(found: Snapshots | None) -> FirstPicture | None:
     if found is None or any(row.is_culprit and row.has_moved for row in found.rows):
         return None
     table = SnapshotTable(
-        times=tuple(f"look {n}" if at is None else _clock(at) for n, at in enumerate(found.times, 1)),
+        times=tuple(f"snapshot {n}" if at is None else _clock(at) for n, at in enumerate(found.times, 1)),
         rows=tuple(
             (names.ranks_phrase(row.ranks, 4), _frames(row), row.is_culprit, row.has_moved) for row in found.rows
         ),

@@ -58,7 +58,7 @@ def _step(exhibit: Exhibit) -> ProofStep:
         listed = exhibit.counts.source.endswith("logs")
         label = f"from {exhibit.counts.source}, {'listed' if listed else 'formatted'}"
     elif exhibit.lines is None:
-        label = "from the dumps, formatted"
+        label = "from the dumps"
     entries = [place for place in exhibit.places if place.entry is not None] if exhibit.calls is not None else []
     again = tuple(_command(place) for place in entries[:COMMANDS])
     claim = line(exhibit.claim, 240)

@@ -14,7 +14,7 @@ from nccldoctor.reports.page.proof import LogSide, ProofStep, log_sides, missing
 from nccldoctor.reports.parts import advice, missing_inputs, standing_rows, standing_titles, wording
 from nccldoctor.reports.parts.listed import Listed, first
 from nccldoctor.reports.parts.tones import Tone, tone_of
-from nccldoctor.words import names, numbers
+from nccldoctor.words import names
 from nccldoctor.words.sanitize import line
 
 SETTINGS = 24
@@ -81,7 +81,6 @@ class View:
     last_lines: tuple[LogSide, ...]
     no_log: str
     ranks: tuple[RankRow, ...]
-    world: str
     doubts: tuple[str, ...]
     explanations: tuple[answer.Explanation, ...]
     others: Listed[Finding]
@@ -136,9 +135,6 @@ def build(diagnosis: Diagnosis) -> View:
         last_lines=sides,
         no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),
-        world=f"{numbers.plural(len(diagnosis.ranks), 'rank')} in {numbers.plural(len(rows), 'state')}."
-        if rows
-        else "",
         doubts=answer.why_not_surer(verdict) if not is_open else (),
         explanations=answer.explanations(verdict) if not is_open else (),
         others=first(wording.others(diagnosis), OTHERS),

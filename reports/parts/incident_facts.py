@@ -37,7 +37,7 @@ def facts(diagnosis: Diagnosis) -> tuple[FactLine, ...]:
         ("blocked", blocked(diagnosis)),
         ("class", "" if diagnosis.verdict.family is Family.NONE else class_words(diagnosis)),
         ("confidence", confidence_line(diagnosis)),
-        ("not higher", doubts(diagnosis, 3)),
+        ("doubts", doubts(diagnosis, 3)),
         ("or else", wording.runner_up_words(diagnosis.verdict)),
         ("job", job(diagnosis)),
     )

@@ -37,7 +37,7 @@ def place_title(standing: Standing) -> str:
     """Where ranks stand: in a call, else in the function of their stacks, else in no collective."""
     if standing.call is not None:
         return waited_title(standing.call)
-    return f"in {line(standing.frame, 60)}" if standing.frame else "not seen in a call"
+    return f"in {line(standing.frame, 60)}" if standing.frame else "no record of a call"
 
 
 def wait_in_words(link: Link, suspects: Ranks) -> str:

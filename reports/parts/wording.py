@@ -83,7 +83,29 @@ def runner_up_words(finding: Finding) -> str:
     if other is None or other.cause is CauseClass.UNDETERMINED:
         return ""
     ranks = f", {names.ranks_phrase(other.ranks)}" if other.ranks and other.ranks != finding.ranks else ""
-    return f"It could also be {other.cause.value}{ranks}. {sentence(other.separated_by)}"
+    return f"It could also be {_AS_NOUN.get(other.cause, other.cause.value)}{ranks}. {sentence(other.separated_by)}"
+
+
+_AS_NOUN = {
+    CauseClass.NOT_ARRIVED: "a rank that never reached the call",
+    CauseClass.FROZEN: "a frozen process",
+    CauseClass.DIED: "a process that died",
+    CauseClass.RAISED: "a crash with an exception",
+    CauseClass.OP_MISMATCH: "an operation mismatch",
+    CauseClass.SIZE_MISMATCH: "a size mismatch",
+    CauseClass.DTYPE_MISMATCH: "a dtype mismatch",
+    CauseClass.MISSED_CALL: "a skipped call",
+    CauseClass.EXTRA_CALL: "an extra call",
+    CauseClass.ORDER_INVERSION: "calls in opposite order",
+    CauseClass.UNMATCHED_P2P: "an unmatched send or receive",
+    CauseClass.DEVICE_STALLED: "a GPU that stopped",
+    CauseClass.UNFINISHED: "a call that all ranks entered and none finished",
+    CauseClass.NETWORK: "a network failure",
+    CauseClass.HARDWARE: "a hardware failure",
+    CauseClass.INIT: "a rank that never joined init",
+    CauseClass.STRAGGLER: "a straggler",
+}
+"""Each class as another explanation is told."""
 
 
 SUMMARY_WORDS = 60

@@ -83,9 +83,7 @@ SEVERAL_BOARDS = "The GPUs of several ranks failed."
 
 def same_error_elsewhere(board: str) -> str:
     """What would refute a failed board."""
-    return (
-        f"{board}s of ranks that kept running had reported the same error, or this error had followed the first timeout"
-    )
+    return f"other {board}s had shown the same error, or it had come after the first timeout"
 
 
 # --- a link ------------------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ def only_place(who: str, doing: str, other_thread: str, *, is_alone: bool) -> st
 
 NO_STACKS = "Not enough data: stacks show where a process is, but not whether it's moving."
 
-LATER_LOOK = "a step was logged after the snapshots, or a later snapshot showed other ranks outside"
-OTHERS_OUTSIDE = "a later snapshot showed other ranks outside"
+LATER_LOOK = "a step was logged after the snapshots, or a later snapshot showed other ranks outside the call"
+OTHERS_OUTSIDE = "a later snapshot showed other ranks outside the call"
 RUNS_LATER = "a later snapshot showed the process running"
 STACK_INSIDE = "a stack of that rank showed it inside the call"
 ONE_ELSEWHERE = "a rank was elsewhere, or a step was logged after the snapshots"

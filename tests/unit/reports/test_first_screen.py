@@ -94,7 +94,7 @@ def test_less_than_high_says_why_and_what_else_it_could_be():
     page = view.build(lagging(Confidence.MEDIUM, doubts=doubts, runner_up=other, why=why))
     assert page.doubts == ("doubt 0", "doubt 1", "doubt 2")
     (row,) = page.explanations
-    assert row.open == "unknown: exit"
+    assert row.open == "Exit"
     assert row.against == lagging().verdict.evidence[0].says
     assert row.settles == "Take a second stack."
     sure = view.build(lagging(Confidence.HIGH, runner_up=other, why=why))

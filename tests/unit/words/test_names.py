@@ -48,4 +48,4 @@ def test_where_ranks_stand() -> None:
         == "2 DP groups · REDUCE_SCATTER #5"
     )
     assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT, frame="load")) == "in load"
-    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "not seen in a call"
+    assert standing_titles.place_title(Standing(Ranks([1]), Involvement.CULPRIT)) == "no record of a call"
