@@ -103,10 +103,12 @@ def _steps(made: Ticket, dialect: Dialect) -> Iterator[Block]:
 
 
 def _proof(made: Ticket, dialect: Dialect) -> Iterator[Block]:
-    for number, proof in enumerate(made.evidence):
+    of_culprit = [proof for proof in made.evidence if proof.is_of_culprit]
+    kept = [*of_culprit, *(proof for proof in made.evidence if proof not in of_culprit)]
+    for proof in made.evidence:
         says = f"{dialect.bullet}{dialect.words(proof.claim, 120)} {dialect.code(proof.place, 100)}"
         lines = "\n".join(decisive_lines(proof, QUOTED))
-        yield Block("Evidence", f"{says}\n{dialect.block(lines, 3 * QUOTED)}", (3, 7, 9)[number])
+        yield Block("Evidence", f"{says}\n{dialect.block(lines, 3 * QUOTED)}", (3, 7, 9)[kept.index(proof)])
 
 
 def _last(made: Ticket, dialect: Dialect) -> Iterator[Block]:

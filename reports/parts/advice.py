@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nccldoctor.model import Avoid, Diagnosis
 from nccldoctor.model.steps import Step, StepKind
+from nccldoctor.patterns import lazy
 from nccldoctor.words.sentences import sentence
 
 OPEN = 5
@@ -30,9 +31,17 @@ def sentence_of(step: Step) -> str:
 
 
 def warning_of(item: Avoid) -> str:
-    """What not to do and why, as CommonMark; a setting or code that is named keeps its spelling."""
-    what = item.what.rstrip(".") + "." if item.what else ""
-    return f"{what} {sentence(item.why)}".strip()
+    """What not to do and why, as CommonMark.
+
+    A bare setting is told as one that doesn't help: alone, under *Don't*, it reads as an order.
+    """
+    what = item.what.rstrip(".")
+    if what and not _IS_SENTENCE.match(what):
+        what = f"{what if '`' in what else f'`{what}`'} doesn't help"
+    return f"{what + '.' if what else ''} {sentence(item.why)}".strip()
+
+
+_IS_SENTENCE = lazy(r"[A-Z][a-z']+ ")
 
 
 def donts(diagnosis: Diagnosis) -> tuple[Avoid, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nccldoctor.model import Diagnosis, Family, Place
-from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, QuotedLines
+from nccldoctor.model.exhibits import CallsTable, CountsRow, CountsTable, Exhibit, Part, QuotedLines
 from nccldoctor.model.figures import CallDiff, IssuedCall
 from nccldoctor.words import names
 from nccldoctor.words.sanitize import line, sanitize, shortened
@@ -29,18 +29,23 @@ class ProofLine:
 
 @dataclass(frozen=True, slots=True)
 class QuotedProof:
-    """An exhibit as at most two lines. ``is_formatted`` is true of dumps, whose entries are no text of the input."""
+    """An exhibit as at most two lines. ``is_formatted`` is true of dumps, whose entries are no text of the input.
+
+    ``is_of_culprit``: it shows what became of the culprit, and not what its peers saw.
+    """
 
     id: str
     claim: str
     place: str
     is_formatted: bool
     lines: tuple[ProofLine, ...]
+    is_of_culprit: bool = False
 
 
 def all_quoted(diagnosis: Diagnosis) -> tuple[QuotedProof, ...]:
     """The exhibits of the verdict that have lines; one of an undetermined verdict, which proves nothing."""
-    shown = tuple(proof for proof in map(quoted, diagnosis.proof) if any(row.text for row in proof.lines))
+    proofs = (replace(quoted(e), is_of_culprit=Part.CONDITION in e.parts) for e in diagnosis.proof)
+    shown = tuple(proof for proof in proofs if any(row.text for row in proof.lines))
     return shown[:1] if diagnosis.verdict.family is Family.UNDETERMINED else shown
 
 

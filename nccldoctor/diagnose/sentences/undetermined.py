@@ -209,8 +209,8 @@ def reported_end(who: str) -> str:
 
 
 def last_line_is_fine(rank: int) -> str:
-    """A claim: ``The last line of rank 3 reports no error.``"""
-    return f"The last line of rank {rank} reports no error."
+    """A claim: ``The last parsed line of rank 3 reports no error.``"""
+    return f"The last parsed line of rank {rank} reports no error."
 
 
 def last_recorded_call(rank: int, call: str) -> str:

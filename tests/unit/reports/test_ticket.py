@@ -2,15 +2,17 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from builders import fixtures_diagnoses
 from markdown_it import MarkdownIt
 
+import nccldoctor
 from nccldoctor.model import Avoid, Confidence, ConfidenceIn, Doubt
 from nccldoctor.reports import ticket
 from nccldoctor.reports.dialects import DIALECTS, GITHUB, JIRA, MD, SLACK
-from nccldoctor.reports.parts import prose
+from nccldoctor.reports.parts import advice, prose
 
 EVERY = [*fixtures_diagnoses.EVERY, lambda: fixtures_diagnoses.large(1024)]
 BAIT = "see #123 @admin <!everyone> [~anna] [y](http://z.example) !i.png! *x* _y_ ~z~ `q` {color:red} h1. www.z.example"
@@ -137,3 +139,27 @@ def test_a_doubt_is_in_the_ticket_and_a_long_one_does_not_cost_the_command():
     assert "No log shows whether rank 5 was alive." in text
     assert "ssh gpu-a018" in text
     assert len(text) <= ticket.LIMIT
+
+
+def test_the_line_that_shows_what_became_of_the_culprit_is_the_last_to_go(tmp_path):
+    samples = Path(__file__).parents[3] / "sample_logs"
+    late = ticket.in_dialect(nccldoctor.analyze(samples / "straggler").diagnosis, DIALECTS["github"])
+    crashed = ticket.in_dialect(nccldoctor.analyze(samples / "two-rank-loader").diagnosis, DIALECTS["github"])
+
+    assert "639.2 s" in late
+    assert "unable to open shared memory object" in crashed.partition("**Evidence**")[2]
+
+
+def test_a_setting_that_is_named_is_no_order():
+    assert (
+        advice.warning_of(Avoid("NCCL_IB_DISABLE=1", "It is slow.")) == "`NCCL_IB_DISABLE=1` doesn't help. It is slow."
+    )
+    assert advice.warning_of(Avoid("Don't raise it", "It hides.")) == "Don't raise it. It hides."
+
+
+@pytest.mark.parametrize("text", ["`init_process_group(timeout=3600 s)`", "`checkpoint_saved::0`", "`all_reduce`"])
+def test_code_keeps_its_end_and_leaves_the_full_stop_outside(text):
+    dialect, said = DIALECTS["github"], f"It was in {text}."
+    shown = dialect.prose(prose.inline_pieces(said), 200) if " " in text else dialect.words(said.replace("`", ""), 200)
+
+    assert shown == f"It was in {text}."
