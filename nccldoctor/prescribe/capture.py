@@ -93,7 +93,12 @@ def capture(findings: tuple[Finding, ...], case: Case) -> tuple[str, ...]:
         return ()
     backends = backends_of(case) or {"nccl"}
     inside = {CauseClass.NETWORK, CauseClass.UNFINISHED, CauseClass.DEVICE_STALLED} & {f.cause for f in findings}
-    lines = [*_recorder(case, backends), *_stacks(case), *_library(case, backends), *_rank_logs(case, backends)]
+    lines = [
+        *_recorder(case, backends),
+        *_stacks(case, bool(backends & {"nccl", "gloo"})),
+        *_library(case, backends),
+        *_rank_logs(case, backends),
+    ]
     return tuple(lines + (_ras(case) if inside and "nccl" in backends else []))
 
 
@@ -139,15 +144,18 @@ def _recorder(case: Case, backends: Collection[str]) -> list[str]:
     return [size.line()] if dumped else []
 
 
-def _stacks(case: Case) -> list[str]:
+def _stacks(case: Case, is_torch: bool) -> list[str]:
     """Stacks of every rank: the only record of what a rank does outside a collective."""
     if case.world and {e.rank for e in case.events if e.kind == "stack"} >= set(case.world):
         return []
-    limit = min((e.timeout_ms for e in case.of(CallTimeout) if e.timeout_ms), default=600_000) // 1000
-    seconds = max(30, int(limit * 0.8))
+    known = (
+        min((e.timeout_ms for e in case.of(CallTimeout) if e.timeout_ms), default=600_000 if is_torch else 0) // 1000
+    )
+    seconds = max(30, int(known * 0.8))
+    limit = f"the {known} s timeout" if known else "the timeout; choose fewer seconds than it has"
     return [
         f"faulthandler.dump_traceback_later({seconds}, repeat=True)  # in the training script, re-armed each step: "
-        f"where a straggler is, before the {limit} s timeout",
+        f"where a straggler is, before {limit}",
         "faulthandler.register(signal.SIGUSR1, all_threads=True)  # `kill -USR1 <pid>` then prints its stacks",
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nccldoctor.align.stack_activity import user_frame
+from nccldoctor.align.stack_activity import user_frame, user_frames
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.stack_frames import parse_frame
@@ -76,6 +76,36 @@ def _stood_in(ranks: Iterable[int], survey: Survey) -> Iterator[tuple[str, ...]]
         stacks = survey.stacks.get(rank, ())
         threads: list[Stack] = [stack for stack in stacks if stack.main] or list(stacks)
         yield from (stack.frames for stack in sorted(threads, key=lambda stack: -stack.look))
+
+
+def parting_of(finding: Finding, survey: Survey) -> tuple[CulpritFrame, str] | None:
+    """The line of a shared function where one late rank left its peers, and their line.
+
+    None where its stack holds no function that a peer's holds too, where both stand in the same line of it, or where the rank stands in
+    that function itself.
+    """
+    if len(finding.ranks) != 1 or finding.family not in (Family.ABSENT, Family.SLOW):
+        return None
+    own = next((_own_frames(frames) for frames in _stood_in(finding.ranks, survey)), [])
+    peers = [frames for rank in tuple(finding.victims)[:_NAMED] for frames in _stood_in((rank,), survey)]
+    for number, branch in enumerate(own):
+        file, _, line = branch.place.rpartition(":")
+        shared = [
+            at
+            for frames in peers
+            for at in _own_frames(frames)
+            if (at.function, at.place.rpartition(":")[0]) == (branch.function, file)
+        ]
+        if shared:
+            is_apart = number > 0 and all(at.place.rpartition(":")[2] != line for at in shared)
+            return (branch, shared[0].place) if is_apart else None
+    return None
+
+
+def _own_frames(frames: tuple[str, ...]) -> list[CulpritFrame]:
+    """The frames of the user's code, the innermost first."""
+    parsed = (parse_frame(frame) for frame in user_frames(frames))
+    return [CulpritFrame(found[0], f"{found[1]}:{found[2]}") for found in parsed if found and found[2] is not None]
 
 
 def _user_frame(frames: tuple[str, ...]) -> CulpritFrame | None:

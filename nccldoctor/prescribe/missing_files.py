@@ -43,6 +43,12 @@ def files_to_collect(finding: Finding, survey: Survey, state: JobState) -> tuple
     return tuple(steps)
 
 
+def logs_of_culprits(finding: Finding, survey: Survey) -> tuple[Step, ...]:
+    """The logs of culprits of which no line was read."""
+    missing = finding.ranks - survey.logged
+    return (_logs(survey, missing),) if missing else ()
+
+
 def then_analyze(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps; the last that collects files says to analyze them."""
     last = max((number for number, step in enumerate(steps) if step.kind is StepKind.SEND), default=-1)

@@ -15,8 +15,8 @@ from nccldoctor.model.steps import JobEnd, JobState, Step, StepKind
 from nccldoctor.prescribe.catalogue.words import as_text, code_span, fill_command, fill_in_words
 from nccldoctor.prescribe.conditions.motion import Motion, is_at_prompt, motion_of
 from nccldoctor.prescribe.conditions.survey import Survey
-from nccldoctor.prescribe.culprit_frame import culprit_frame
-from nccldoctor.prescribe.missing_files import PY_SPY_RIGHTS, files_to_collect, then_analyze
+from nccldoctor.prescribe.culprit_frame import culprit_frame, parting_of
+from nccldoctor.prescribe.missing_files import PY_SPY_RIGHTS, files_to_collect, logs_of_culprits, then_analyze
 from nccldoctor.prescribe.remote_commands import on_host, on_spot
 from nccldoctor.prescribe.values import placeholder_values
 from nccldoctor.words.lists import and_list
@@ -81,7 +81,7 @@ def next_steps(finding: Finding, survey: Survey, end: JobEnd, action: Action, be
         return then_analyze(steps)
     if act := next(_acts_now(scene), None):
         return (act, restart)
-    return _steps_for_culprit(scene, action, restart)
+    return then_analyze(_steps_for_culprit(scene, action, restart))
 
 
 def _steps_without_culprit(scene: _Scene, restart: Step) -> tuple[Step, ...]:
@@ -102,8 +102,12 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
     if drain is not None and checks and scene.finding.cause in _UNPROVEN:
         return (checks[0], drain, restart)
     known = [step for step in (drain, opened) if step is not None]
+    if action.restart == "unknown" and not known:
+        known = list(logs_of_culprits(scene.finding, scene.survey))
     if scene.best.is_certain and scene.finding.cause in (CauseClass.DIED, CauseClass.RAISED) and drain is None:
         known = [*fixes, *known]
+    if scene.is_running and is_at_prompt(scene.finding.ranks, scene.survey):
+        return (*[*fixes, *known][: MOST - 1], restart)
     if scene.is_running:
         return (*[*_looks_now(scene), *known, *checks, *fixes][: MOST - 1], restart)
     if scene.end.state is JobState.UNKNOWN and scene.finding.family is Family.SETUP:
@@ -135,14 +139,24 @@ def _open(scene: _Scene) -> Step | None:
     frame = culprit_frame(scene.finding, scene.survey)
     if frame is None:
         return None
+    if (parting := parting_of(scene.finding, scene.survey)) is not None:
+        branch, peer_at = parting
+        leads = f"{capitalized(ranks_phrase(scene.finding.ranks, 4))} goes from there into {code_span(frame.function)}"
+        at = f"{code_span(branch.place)} ({code_span(branch.function)})"
+        return Step(
+            StepKind.OPEN, f"Open {at}.", f"{leads}; its peers are at {code_span(peer_at)} of the same function."
+        )
     who = ranks_phrase(scene.finding.ranks or scene.finding.suspects, 4)
     cause = scene.finding.cause
-    if cause is CauseClass.RAISED:
+    if is_at_prompt(scene.finding.ranks, scene.survey):
+        detail = "Remove the breakpoint or the question there."
+    elif cause is CauseClass.RAISED:
         detail = f"{capitalized(who)} crashed there."
     elif scene.finding.family is Family.DISAGREE:
         detail = f"{capitalized(who)} made the call there. Look for a branch or a shape that only some ranks have."
     else:
         detail = _MOTIONS[motion_of(scene.finding.ranks or scene.finding.suspects, scene.survey)].format(who=who)
+        detail = capitalized(detail)
     return Step(StepKind.OPEN, f"Open {code_span(frame.place)} ({code_span(frame.function)}).", detail)
 
 
@@ -249,7 +263,7 @@ def _restart(scene: _Scene, action: Action) -> Step:
     detail = action.why
     if scene.is_running:
         fires = scene.end.deadline
-        left = f"The watchdog fires at {instant(fires)}. " if fires is not None else ""
+        left = f"The call times out at {instant(fires)}. " if fires is not None else ""
         text = {"now": "If it stays stuck, restart the job."}.get(action.restart, RESTARTS[action.restart])
         return Step(StepKind.RESTART, text, left + detail)
     return Step(StepKind.RESTART, RESTARTS[action.restart], detail)

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.resources import files
 from typing import cast
 
-from nccldoctor.align.stack_activity import activity_of
 from nccldoctor.events import (
     ExceptionRaised,
     GpuError,
@@ -22,7 +21,6 @@ from nccldoctor.events import (
     NcclWarn,
     Note,
     OutOfMemory,
-    Phase,
     ProcessExit,
     ProcessState,
     SchedulerEvent,
@@ -35,6 +33,7 @@ from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
 from nccldoctor.prescribe.job_end import job_end
 from nccldoctor.prescribe.values import fault_hosts, placeholder_values
@@ -57,23 +56,8 @@ PASSING = (
     "SlowDown",
 )
 """Exceptions that clients of remote services raise when the service is busy or gone for a moment."""
-SLOW_WORK = frozenset(
-    {
-        "writes a checkpoint",
-        "loads a checkpoint",
-        "evaluates",
-        "generates samples",
-        "prepares data",
-        "compiles",
-        "builds an extension",
-        "downloads from the Hugging Face hub",
-        "writes a file",
-    }
-)
-"""What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
 STANDING = (CauseClass.NOT_ARRIVED, CauseClass.FROZEN, CauseClass.UNFINISHED, CauseClass.INIT)
 """Classes of hangs whose cause only a look at the processes tells."""
-SLOW_PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")
 _CORDON_SHOWN = 16
 _UNSURE = (Confidence.LOW, Confidence.CANNOT_TELL)
 
@@ -312,21 +296,8 @@ def _is_unreachable(finding: Finding, survey: Survey) -> bool:
 
 
 def _has_slow_work(finding: Finding, survey: Survey) -> bool:
-    """True where a culprit's log or stack shows that it saves, evaluates, samples or prepares data.
-
-    A phase that no rank signs is taken for rank 0's, which most programs let do and print such work.
-    """
-    stacks = (stack.frames for rank in finding.ranks for stack in survey.stacks.get(rank, ()) if stack.main)
-    if any(activity_of(frames) in SLOW_WORK for frames in stacks):
-        return True
-    limit = (finding.stalled.timeout_ms or 0) if finding.stalled is not None else 0
-    last = [survey.last_activity.get((rank, -1)) for rank in finding.ranks]
-    last += [survey.last_phase] if 0 in finding.ranks and survey.last_phase is not None else []
-    is_inside = any(isinstance(e, Phase) and e.what in SLOW_PHASES and not e.is_over for e in last)
-    took = [
-        e.seconds * 1000 for e in survey.events_of(Phase) if e.seconds is not None and e.rank in (*finding.ranks, None)
-    ]
-    return is_inside or any(0 < limit <= ms for ms in took)
+    """True where a culprit's log or stack shows that it saves, evaluates, samples or prepares data."""
+    return work_of(finding, survey) is not None
 
 
 def _is_waiting_for_person(finding: Finding, survey: Survey) -> bool:

@@ -8,9 +8,12 @@ from nccldoctor.align.world.hosts import find_hosts
 from nccldoctor.events import GpuError, IbError, SchedulerEvent, Setting, SocketError, StoreError
 from nccldoctor.model import Finding
 from nccldoctor.prescribe.catalogue.words import PLACEHOLDERS, as_text, node_of_pod
+from nccldoctor.prescribe.conditions.base import quoted
 from nccldoctor.prescribe.conditions.survey import Survey
+from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame
 from nccldoctor.words.names import group_title, op_name, ranks_phrase
+from nccldoctor.words.times import duration
 
 
 def fault_hosts(finding: Finding, survey: Survey) -> tuple[str, ...]:
@@ -59,6 +62,14 @@ def _quoted_host(finding: Finding, survey: Survey) -> str | None:
     return hosts.pop() if len(hosts) == 1 else None
 
 
+def _work(finding: Finding, survey: Survey) -> dict[str, object]:
+    """The line that shows the work of the culprit, how long it took, and the timeout."""
+    done, limit = work_of(finding, survey), finding.stalled.timeout_ms if finding.stalled is not None else None
+    took = duration(done.took_s * 1000) if done is not None and done.took_s is not None else None
+    shown = f"{quoted(done.shown_by)} ({done.shown_by.place})" if done is not None else None
+    return {"took": took, "limit": duration(limit) if limit else None, "work_at": shown}
+
+
 def _port(finding: Finding, survey: Survey) -> str | None:
     """The adapter whose port failed, by the lines that the finding quotes, else by the first that names one."""
     quoted = {evidence.where for evidence in finding.evidence}
@@ -97,6 +108,7 @@ def placeholder_values(finding: Finding, survey: Survey) -> dict[str, str]:
         **_frame(finding, survey),
         "job": job_id(survey),
         "port": _port(finding, survey),
+        **_work(finding, survey),
         "waiting_rank": waiting if waiting >= 0 else None,
         "waiting_host": next(iter(survey.machines_of([waiting])), None),
         "group": group_title(stalled.group) if stalled and stalled.group else None,

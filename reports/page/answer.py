@@ -84,7 +84,7 @@ def lede(diagnosis: Diagnosis) -> str:
         return wording.summary(diagnosis)
     left = (end.deadline - end.seen).total_seconds() * 1000 if end.seen is not None else 0
     time = f", {times.duration(left)} after the last look" if left > 0 else ""
-    return f"{wording.summary(diagnosis)} The watchdog fires at {times.instant(end.deadline)}{time}.".strip()
+    return f"{wording.summary(diagnosis)} The call times out at {times.instant(end.deadline)}{time}.".strip()
 
 
 def why_not_surer(finding: Finding) -> tuple[str, ...]:

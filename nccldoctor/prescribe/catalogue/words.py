@@ -33,6 +33,9 @@ PLACEHOLDERS = {
     "waiting_host": "the host of a waiting rank",
     "job": "the job",
     "port": "the port",
+    "work_at": "that of rank 0",
+    "took": "longer than the timeout",
+    "limit": "the timeout",
 }
 """Names that may stand as ``{{ name }}`` in a remedy, and what a report says for a value that is not known."""
 SHOWS_NODE = "kubectl get pod {} -o wide"

@@ -38,6 +38,7 @@ from nccldoctor.prescribe.conditions.base import (
     quoted,
 )
 from nccldoctor.prescribe.conditions.survey import SurveyedEvent
+from nccldoctor.prescribe.conditions.work import phase_of_bar
 
 _E = TypeVar("_E", bound=Event)
 KindName = Annotated[str, OneOf(tuple(sorted(KINDS)))]
@@ -276,7 +277,7 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
         return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
     for last in activity:
         begun = isinstance(last, Phase) and last.what in what and not last.detail.startswith("done")
-        if begun or (isinstance(last, Progress) and _phase_of_bar(last) in what):
+        if begun or (isinstance(last, Progress) and phase_of_bar(last) in what):
             return Met(asked, quoted(last), str(last.place))
     kind = {Progress: "a step", Heartbeat: "a heartbeat"}.get(type(activity[0]), "a different phase")
     return Unmet(asked, f"the last line is {kind}, {quoted(activity[0])}")
@@ -305,17 +306,3 @@ def _last_activity(context: Context, of: Who) -> list[Event]:
         for (rank, _), last in context.survey.last_activity.items()
         if of == "anyone" or rank in ranks or (rank == -1 and 0 in ranks)
     ]
-
-
-_BARS = {
-    "evaluation": ("valid", "eval", "test"),
-    "sampling": ("sampl", "generat", "ddim"),
-    "data": ("token", "map", "preproc", "download"),
-    "checkpoint": ("saving", "save"),
-}
-
-
-def _phase_of_bar(bar: Progress) -> str | None:
-    """The phase that the label of a progress bar names."""
-    label = (bar.label or "").lower()
-    return next((what for what, words in _BARS.items() if any(word in label for word in words)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from nccldoctor.events import (
     AbsenceReport,
@@ -76,6 +76,16 @@ def not_read(context: Context, *, source: tuple[SourceName, ...], of: Who = "any
     if (missing := hosts - {file.host for file in files}) and all(file.host for file in files):
         return Met(asked, f"none of {listed(sorted(missing))}")
     return Unmet(asked, f"{files[0].path} is one")
+
+
+@predicate(weight=0.1)
+def log_read(context: Context, *, is_: Literal["yes", "no"], of: Who = "culprit") -> Answer:
+    """A log of such a rank was read, or none was. A step with this condition fits what the reader can open."""
+    asked = f"a log of {context.in_words(of)} {'was' if is_ == 'yes' else 'was not'} read"
+    ranks = set(context.ranks_of(of))
+    is_there = bool(ranks & set(context.survey.logged)) or not ranks
+    says = "it was read" if is_there else f"no line of {context.in_words(of)} in the input"
+    return (Met if is_there == (is_ == "yes") else Unmet)(asked, says)
 
 
 @predicate(weight=0.1)

@@ -19,6 +19,7 @@ from nccldoctor.events import (
     NcclWarn,
     Note,
     OutOfMemory,
+    Phase,
     ProcessExit,
     ProcessState,
     RasStatus,
@@ -77,7 +78,7 @@ def test_the_time_left_follows_from_the_start_and_the_timeout():
     given = answer("not-arrived", dataclasses.replace(OWN, time=seen), stalled=call)
     assert given.job_end.seen == seen
     assert given.job_end.deadline == datetime(2026, 11, 22, 14, 41, tzinfo=UTC)
-    assert "The watchdog fires at 2026-11-22 14:41:00 UTC." in given.action.steps[-1].detail
+    assert "The call times out at 2026-11-22 14:41:00 UTC." in given.action.steps[-1].detail
 
 
 def test_a_running_job_is_looked_at_now():
@@ -202,7 +203,7 @@ def test_shared_memory_that_ran_out_is_looked_at_on_the_host_that_reports_it():
     no_host = {"rank_host": {}, "rank_pid": {}}
     given = steps("init", full, ranks=(), victims=(), evidence=evidence, confidence="medium", case=no_host)
     assert (given[0].command or "").startswith("ssh dgx-b04 'df -h /dev/shm")
-    assert "--shm-size" in given[1].text
+    assert "--shm-size" in given[1].detail
     assert given[2].text == "Don't restart unchanged."
 
 
@@ -274,6 +275,44 @@ def test_one_idle_look_does_not_tell_and_a_second_is_asked_for():
     given = steps("not-arrived", looked("idle", "f (/a/t.py:1)"))
     assert "twice, 10 s apart" in given[0].text
     assert "ps -o pid,stat" in (given[0].command or "")
+
+
+def test_a_job_at_a_prompt_is_cancelled_and_the_prompt_removed():
+    at_prompt = fixtures_conditions.stack(5, "interaction (pdb.py:373)", "check (/opt/train/train.py:67)")
+    given = steps("not-arrived", at_prompt)
+    assert [step.kind for step in given] == [StepKind.FIX, StepKind.OPEN, StepKind.RESTART]
+    assert given[0].text == "Cancel the job."
+    assert given[1].text == "Open `/opt/train/train.py:67` (`check`)."
+
+
+def test_the_line_where_a_rank_left_its_peers_is_opened():
+    peer = fixtures_conditions.stack(
+        0, "all_reduce (torch/distributed/distributed_c10d.py:3252)", "sync (/a/t.py:79)", "train (/a/t.py:169)"
+    )
+    own = looked("active+gil", "rouge (/a/t.py:39)", "evaluate (/a/t.py:31)", "train (/a/t.py:136)")
+    given = steps("not-arrived", own, peer)
+    assert given[0].text == "Open `/a/t.py:136` (`train`)."
+    assert "its peers are at `/a/t.py:169`" in given[0].detail
+    assert "only rank 5" in given[1].text
+
+
+@pytest.mark.parametrize(
+    ("what", "remedy"),
+    [("checkpoint", "checkpoint-save-slow"), ("evaluation", "rank0-only-work-at-barrier")],
+)
+def test_work_that_took_longer_than_the_timeout_gets_the_remedy_for_that_work(what, remedy):
+    done = event(Phase, 0, text=f"{what} took 639.2 s", what=what, detail="done", seconds=639.2)
+    got = answer("straggler", done, ranks=(0,), victims=range(1, 8))
+    assert got.remedies[0].id == remedy
+    assert not any(other.id == "rank0-only-work-at-barrier" for other in got.remedies[1:])
+    short = dataclasses.replace(done, seconds=5.0)
+    assert answer("straggler", short, ranks=(0,), victims=range(1, 8)).remedies[0].id != "checkpoint-save-slow"
+
+
+def test_a_missing_rank_without_a_log_is_looked_at_and_its_log_collected():
+    given = steps("init", fixtures_conditions.timeout(), confidence="medium")
+    assert [step.kind for step in given] == [StepKind.IF_AGAIN, StepKind.SEND, StepKind.RESTART]
+    assert given[1].text == "Collect the logs of rank 5, and run `nccldoctor analyze` again."
 
 
 def test_a_healthy_job_has_no_steps():

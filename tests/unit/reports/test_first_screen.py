@@ -34,7 +34,7 @@ def test_a_running_job_is_a_live_hang_with_the_time_left():
     made = replace(lagging(), job_end=JobEnd(JobState.RUNNING, None, seen, fires))
     page = view.build(made)
     assert (page.status.kind, page.status.situation) == ("Live hang", "still running")
-    assert "The watchdog fires at 2026-11-22 14:41:00 UTC, 5 min 39 s after the last look." in page.lede
+    assert "The call times out at 2026-11-22 14:41:00 UTC, 5 min 39 s after the last look." in page.lede
     assert view.build(lagging()).status.kind == "Hang"
 
 

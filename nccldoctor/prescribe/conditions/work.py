@@ -1,0 +1,111 @@
+"""Tells what a rank did while its peers waited: a checkpoint, an evaluation, samples, data, a compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from nccldoctor.align.stack_activity import activity_of
+from nccldoctor.events import Event, Phase, Progress
+from nccldoctor.model import Finding
+from nccldoctor.prescribe.conditions.base import (
+    Answer,
+    Context,
+    Met,
+    NotCheckable,
+    OneOf,
+    Unmet,
+    excerpt,
+    listed,
+    predicate,
+    quoted,
+)
+from nccldoctor.prescribe.conditions.survey import Survey
+
+UNKNOWN_WORK = "unknown"
+PHASES = ("checkpoint", "evaluation", "sampling", "data", "compile")
+"""Phases of a job that keep a rank out of its step, and take as long each time."""
+_OF_STACK = {
+    "writes a checkpoint": "checkpoint",
+    "loads a checkpoint": "checkpoint",
+    "evaluates": "evaluation",
+    "generates samples": "sampling",
+    "prepares data": "data",
+    "downloads from the Hugging Face hub": "data",
+    "compiles": "compile",
+    "builds an extension": "compile",
+    "writes a file": "other",
+}
+"""What a stack shows of work that takes as long each time, in the words of :mod:`nccldoctor.align.stack_activity`."""
+_BARS = {
+    "evaluation": ("valid", "eval", "test"),
+    "sampling": ("sampl", "generat", "ddim"),
+    "data": ("token", "map", "preproc", "download"),
+    "checkpoint": ("saving", "save"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a rank did, and the event that shows it.
+
+    ``took_s`` are its seconds, where a line says that it took longer than the timeout.
+    """
+
+    what: str
+    shown_by: Event
+    took_s: float | None = None
+
+
+def work_of(finding: Finding, survey: Survey) -> Work | None:
+    """What the culprits did while their peers waited; None where neither a stack nor a log shows it.
+
+    A line that says how long the work took counts where that is longer than the timeout, whenever it was printed. A line that no rank
+    signs is taken for rank 0's, which most programs let do and print such work.
+    """
+    ranks = finding.ranks or finding.suspects
+    limit = finding.stalled.timeout_ms if finding.stalled is not None else None
+    writers = {*ranks, *((None,) if 0 in ranks else ())}
+    phases = [s for s in survey.surveyed(Phase) if s.rank in writers]
+    for event in (s.event for s in phases):
+        if isinstance(event, Phase) and event.what in PHASES and limit and (event.seconds or 0) * 1000 >= limit:
+            return Work(event.what, event, event.seconds)
+    for rank in ranks:
+        for stack in sorted(survey.stacks.get(rank, ()), key=lambda stack: -stack.look):
+            if stack.main and (what := _OF_STACK.get(activity_of(stack.frames) or "")):
+                return Work(what, stack)
+    last = [event for (rank, _), event in survey.last_activity.items() if rank in ranks or (rank == -1 and 0 in ranks)]
+    for event in last:
+        if what := _phase_begun(event):
+            return Work(what, event)
+    return None
+
+
+def _phase_begun(event: Event) -> str | None:
+    """The phase that a line begins, or that the label of its progress bar names."""
+    if isinstance(event, Phase):
+        return event.what if event.what in PHASES and not event.is_over else None
+    return phase_of_bar(event) if isinstance(event, Progress) else None
+
+
+def phase_of_bar(bar: Progress) -> str | None:
+    """The phase that the label of a progress bar names."""
+    label = (bar.label or "").lower()
+    return next((what for what, words in _BARS.items() if any(word in label for word in words)), None)
+
+
+@predicate(weight=0.8)
+def work(
+    context: Context, *, what: tuple[Annotated[str, OneOf((*PHASES, "other", "too-long", UNKNOWN_WORK))], ...]
+) -> Answer:
+    """The culprit did one of these while its peers waited, by its stack or its log.
+    They are checkpoint, evaluation, sampling, data, compile, other; too-long is any that took longer than the timeout.
+    """
+    asked = f"{context.in_words('culprit')} did {listed(what)}"
+    done = work_of(context.finding, context.survey)
+    if done is None:
+        missing = f"a stack of {context.in_words('culprit')}, or a log that names its phases"
+        return Met(asked, "its work is unknown") if UNKNOWN_WORK in what else NotCheckable(asked, missing)
+    fits = done.what in what or ("too-long" in what and done.took_s is not None)
+    says = quoted(done.shown_by) or excerpt(done.what)
+    return Met(asked, says, str(done.shown_by.place)) if fits else Unmet(asked, says)
