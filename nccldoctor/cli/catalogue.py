@@ -48,7 +48,7 @@ def list_(text: str | None) -> None:
 def search(words: tuple[str, ...]) -> None:
     """List the remedies that hold every word.
 
-    Words are looked for in id, topic, title and summary.
+    Words are looked for in id, topic, title, summary and steps.
 
     \b
     Examples:

@@ -48,9 +48,28 @@ def _explain_cause(name: str) -> str:
     if name not in set(CauseClass):
         return ""
     cause = CauseClass(name)
-    explanations = dict.fromkeys(_with_paragraphs(rule.explanation) for rule in load() if rule.cause is cause)
-    about = f"Cause class of the family *{cause.family}*."
-    return "\n\n".join((f"# {cause}", about, *explanations, *_cause_row(cause))) + "\n"
+    about = f"A class of the family *{cause.family}*."
+    return "\n\n".join((f"# {cause}", *_explanations(cause), about, *_cause_row(cause))) + "\n"
+
+
+def _explanations(cause: CauseClass) -> Iterator[str]:
+    """What the rules of a class say of it, the one of its own name first.
+
+    A module that serves several classes describes none of them.
+    """
+    classes: dict[str, set[CauseClass]] = {}
+    for rule in load():
+        classes.setdefault(rule.explanation, set()).add(rule.cause)
+    own = sorted(
+        (rule for rule in load() if rule.cause is cause),
+        key=lambda rule: not rule.judge.__module__.endswith(f".{cause.value.replace('-', '_')}"),
+    )
+    texts = list(dict.fromkeys(rule.explanation for rule in own))
+    told = [text for text in texts if classes[text] == {cause}] or texts
+    yield _with_paragraphs(told[0])
+    if told[1:]:
+        yield "## It is also known in other ways"
+        yield from map(_with_paragraphs, told[1:])
 
 
 def _with_paragraphs(text: str) -> str:
@@ -83,7 +102,10 @@ def _cause_row(cause: CauseClass) -> Iterator[str]:
         if shown:
             yield "\n".join((f"## {title}", "", *shown))
     if row.siblings:
-        others = (f"- `{other}`. To tell them apart: {text.rstrip('.')}." for other, text in row.siblings.items())
+        others = (
+            f"- `{other}`. To tell them apart: {text.format(ranks='the rank').rstrip('.')}."
+            for other, text in row.siblings.items()
+        )
         yield "\n".join(("## What else it could be", "", *others))
 
 

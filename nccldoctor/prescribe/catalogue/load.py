@@ -59,10 +59,19 @@ class Catalogue:
         return next((entry for entry in self.entries if entry.remedy.id == id_), None)
 
     def search(self, text: str) -> tuple[Entry, ...]:
-        """The entries whose id, topic, title or summary holds every word of ``text``, in any case."""
+        """The entries whose words, steps included, hold every word of ``text``, in any case."""
         words = set(text.lower().split())
-        texts = (f"{e.remedy.id} {e.topic} {e.remedy.title} {e.remedy.summary}".lower() for e in self.entries)
+        texts = (_words_of(entry).lower() for entry in self.entries)
         return tuple(e for e, known in zip(self.entries, texts, strict=True) if all(word in known for word in words))
+
+
+def _words_of(entry: Entry) -> str:
+    """Everything that a page of the remedy says, apart from its sources."""
+    remedy = entry.remedy
+    steps = (*remedy.confirm, *remedy.fix, *remedy.prevent)
+    told = [text for step in steps for text in (step.text, step.command, step.expect) if text]
+    told += [text for warning in remedy.avoid for text in (warning.what, warning.why)]
+    return " ".join((remedy.id, entry.topic, remedy.title, remedy.summary, *told))
 
 
 @dataclass(frozen=True, slots=True)
