@@ -110,8 +110,9 @@ def _steps_for_culprit(scene: _Scene, action: Action, restart: Step) -> tuple[St
         return (*[*fixes, *known][: MOST - 1], restart)
     if scene.is_running:
         return (*[*_looks_now(scene), *known, *checks, *fixes][: MOST - 1], restart)
-    if scene.end.state is JobState.UNKNOWN and scene.finding.family is Family.SETUP:
-        return (*[*_if_again(scene), *known, *checks, *fixes][: MOST - 1], restart)
+    if scene.end.state is JobState.UNKNOWN and (look := list(_if_again(scene))):
+        found = [*look, *known] if scene.finding.family is Family.SETUP else [*known[:1], *look]
+        return (*[*found, *checks, *fixes][: MOST - 1], restart)
     is_fix_due = action.restart == "after-fix"
     if is_fix_due and scene.best.is_certain and len(both := tuple(dict.fromkeys([*known, *fixes]))) > 1:
         return (*both[: MOST - 1], restart)

@@ -11,6 +11,7 @@ import nccldoctor
 from nccldoctor.cli import demo
 from nccldoctor.model import CauseClass, Confidence
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports.page import answer
 
 NAMES = [sample.name for sample in demo.samples()]
 SCALE = [Confidence.CANNOT_TELL, Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
@@ -126,5 +127,7 @@ def test_what_to_avoid(case: tuple[dict[str, Any], Any]) -> None:
 
 def test_every_document_fits_the_incident(case: tuple[dict[str, Any], Any]) -> None:
     _, incident = case
-    for text in (incident.to_json(), incident.to_markdown(), incident.to_html()):
+    for text in (incident.to_json(), incident.to_markdown()):
         assert str(incident.verdict.cause) in text
+    status = answer.status_line(incident.diagnosis)
+    assert (str(incident.verdict.cause) if status.cause else status.kind) in incident.to_html()
