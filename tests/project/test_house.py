@@ -26,7 +26,7 @@ FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "repo
 STAGES = (
     ("model", "patterns", "version"),
     "words",
-    "events",
+    ("events", "collect"),
     "parsers",
     "discover",
     "ingest",
