@@ -1,0 +1,108 @@
+"""Measures the pace of a running job by the steps that its ranks report, and who is behind.
+
+Ranks are compared only where they print lines of one wording at one cadence, as in :mod:`~nccldoctor.align.divergence.step_counters`.
+Example: ranks 0-4, 6 and 7 reported step 121 at 12:00:05, rank 5 last reported step 120. At 12:00:45 rank 5 is 40 s behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from nccldoctor.align.divergence.step_counters import comparable_counts
+from nccldoctor.align.liveness import RankActivity
+from nccldoctor.events import Event, Heartbeat, Progress
+from nccldoctor.parsers.event_details import wording_of
+
+Moment = Callable[[Event], float]
+"""When a line was written, in seconds on one clock; NaN where that is unknown."""
+
+_Count = tuple[int, int]
+"""Epoch and step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A rank that has not reported a step which more than half of its peers reported ``seconds`` ago.
+
+    ``step`` is the newest that it reported, ``peers_step`` that of most peers.
+    """
+
+    rank: int
+    seconds: float
+    step: int
+    peers_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a job moves, in seconds: ``quiet`` since the newest step of any rank, ``usual`` and ``longest`` between two steps.
+
+    All three are NaN where fewer steps have a time. ``behind`` has the ranks that lag, the farthest first.
+    """
+
+    quiet: float = math.nan
+    usual: float = math.nan
+    longest: float = math.nan
+    behind: tuple[Delay, ...] = ()
+
+
+def measure_pace(by_rank: Mapping[int, RankActivity], moment: Moment, now: float) -> Pace:
+    """The pace at the time ``now``, on the clock of ``moment``. Ranks that finished are behind nobody, and keep nobody waiting."""
+    working = {rank: own for rank, own in by_rank.items() if not (own.has_finished or own.exits)}
+    behind: dict[int, Delay] = {}
+    for counts in comparable_counts(working):
+        reached = {
+            rank: _first_reached(working[rank], wording_of(count.newest), moment) for rank, count in counts.items()
+        }
+        for delay in _delays(reached, now):
+            if delay.rank not in behind or behind[delay.rank].seconds < delay.seconds:
+                behind[delay.rank] = delay
+    times = _step_times(by_rank, moment)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    return Pace(
+        quiet=now - times[-1] if times and working else math.nan,
+        usual=median(pauses) if pauses else math.nan,
+        longest=max(pauses, default=math.nan),
+        behind=tuple(sorted(behind.values(), key=lambda delay: (-delay.seconds, delay.rank))),
+    )
+
+
+def _first_reached(own: RankActivity, wording: str, moment: Moment) -> dict[_Count, float]:
+    """When a rank first reported each count in lines of one wording."""
+    first: dict[_Count, float] = {}
+    for line in own.steps:
+        if isinstance(line, Heartbeat | Progress) and wording_of(line) == wording:
+            first.setdefault((line.epoch or 0, line.step or 0), moment(line))
+    return first
+
+
+def _delays(reached: Mapping[int, Mapping[_Count, float]], now: float) -> list[Delay]:
+    """The ranks that more than half of their peers have passed, and when that half was full."""
+    newest = {rank: max(counts) for rank, counts in reached.items()}
+    found = []
+    for rank, own in newest.items():
+        peers = [other for other in newest if other != rank]
+        passed = sorted(
+            min(when for count, when in reached[peer].items() if count > own) for peer in peers if newest[peer] > own
+        )
+        if 2 * len(passed) <= len(peers) or any(map(math.isnan, passed)):
+            continue
+        seconds = now - passed[len(peers) // 2]
+        most = sorted(newest[peer] for peer in peers)[len(peers) // 2]
+        found.append(Delay(rank, max(0.0, seconds), own[1], most[1]))
+    return found
+
+
+def _step_times(by_rank: Mapping[int, RankActivity], moment: Moment) -> list[float]:
+    """When each count was first reported by any rank, in order."""
+    first: dict[tuple[str, _Count], float] = {}
+    for own in by_rank.values():
+        for line in own.steps:
+            if isinstance(line, Heartbeat | Progress) and not math.isnan(when := moment(line)):
+                key = (wording_of(line), (line.epoch or 0, line.step or 0))
+                first[key] = min(when, first.get(key, math.inf))
+    return sorted(first.values())
