@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import itertools
 import json
 import os
 import re
@@ -904,7 +905,8 @@ class StackLook:
         if child.late and before not in "Tt" and state_of(process.pid) == "T":
             _signal(process.pid, signal.SIGCONT)
             self.answer.lacks(
-                f"stack of {process.name}", f"{tool} was ended and had left the process stopped; SIGCONT let it go on"
+                f"stack of {process.name}",
+                f"{tool} was ended and left the process stopped; SIGCONT set it running again",
             )
 
 
@@ -978,8 +980,8 @@ def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
             else:
                 writers.setdefault(tuple(log["file"]), []).append((by_pid[pid], log))
     used: set[str] = set()
-    for count, rows in enumerate(list(writers.values())):
-        if count == MOST_LOGS:
+    for number, rows in enumerate(list(writers.values())):
+        if number == MOST_LOGS:
             answer.lacks("logs", f"more than {MOST_LOGS}: the rest was left out")
             break
         process, log = rows[0]
@@ -987,7 +989,9 @@ def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
         is_of_rank = len(owners) == 1 and any(rank.pid in owners for rank in tree.ranks)
         top = folder(process, tree) + "/logs" if is_of_rank else "node/logs"
         name = re.sub(r"[^\w.+-]", "_", os.path.basename(log["path"]))[:80] or "log"
-        path = next(p for p in (f"{top}/{name}", *(f"{top}/{n}-{name}" for n in range(2, 1 << 20))) if p not in used)
+        path = next(
+            p for p in (f"{top}/{n}-{name}" if n else f"{top}/{name}" for n in itertools.count()) if p not in used
+        )
         used.add(path)
         _add_tail(answer, path, f"/proc/{process.pid}/fd/{log['fd']}", process if is_of_rank else None, log)
 
@@ -1103,7 +1107,7 @@ def add_dumps(answer: TarAnswer, tree: ProcessTree, name: str, since: dict[int, 
             why, _, rest = rest.partition(b"\0")
             source = path.decode("utf-8", "backslashreplace")
             if why:
-                answer.lacks(f"recorder dump {source} of {rank.name}", why.decode()) if since is None else None
+                answer.lacks(f"flight recorder dump {source} of {rank.name}", why.decode()) if since is None else None
                 continue
             answer.add(f"{folder(rank, tree)}/{name}_{rank.rank}", "dump", rest, rank, source=source)
             have.add(rank.pid)
@@ -1136,10 +1140,10 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
         if why == "":
             asked[pid] = time.time() - 1.0
         else:
-            answer.lacks(f"a new recorder dump of {ranks[pid].name}", why or "its file system does not answer")
+            answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
     if not ranks and tree.ranks:
         answer.lacks(
-            "new recorder dumps",
+            "new flight recorder dumps",
             "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)",
         )
     return asked
@@ -1157,7 +1161,7 @@ def add_triggered_dumps(answer: TarAnswer, tree: ProcessTree, asked: dict[int, f
     for rank in tree.ranks:
         if rank.pid in asked:
             answer.lacks(
-                f"a new recorder dump of {rank.name}",
+                f"a new flight recorder dump of {rank.name}",
                 f"none was written within {DUMP_SECONDS:.0f} s after the byte in its pipe",
             )
 
@@ -1427,7 +1431,7 @@ def main() -> int:
     try:
         gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
     except Exception as error:
-        answer.lacks("the rest of this node", f"the collector failed: {type(error).__name__}: {error}")
+        answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
     answer.end()
     return 0
 
