@@ -24,7 +24,7 @@ class ProcessExit(Event):
 
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
-    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle or ``process`` (it says so itself).
+    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle, sidecar or ``process`` (it says so itself).
     ``task`` is Slurm's task id: the global rank only where each task is one rank;
     ``name`` what a framework calls the process (``WorkerDict_0:6``).
     """

@@ -1,0 +1,55 @@
+"""Decides when a rank has stopped, in a shorter time than the watchdog takes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+UNKNOWN_TIMEOUT_S = 300.0
+"""Taken for the timeout before any group says its own: that of a TCPStore in PyTorch."""
+
+SHARE = 1 / 3
+FLOOR_S = 30.0
+"""A stall is a third of the shortest timeout without progress, at least 30 s: checkpoints and evaluations take long, too."""
+
+LATEST = 0.8
+"""The share of the timeout after which the looks must be taken, whatever the floor says."""
+
+
+def stall_limit(timeout_s: float | None, asked: float | None) -> float:
+    """Seconds without progress that make a stall; ``asked`` by the user counts before what is derived."""
+    if asked is not None:
+        return asked
+    known = timeout_s if timeout_s is not None else UNKNOWN_TIMEOUT_S
+    return min(max(known * SHARE, FLOOR_S), known * LATEST)
+
+
+@dataclass(slots=True)
+class Standstill:
+    """How long one rank has shown the same signs of progress. ``looks`` counts those of the stall that goes on."""
+
+    limit: float
+    since: float
+    signs: Hashable = None
+    looks: list[float] = field(default_factory=list)
+
+    MOST_LOOKS = 2
+    """Two looks show what moves in between; more add disk, not evidence."""
+
+    def has_changed(self, signs: Hashable, now: float) -> bool:
+        """True where the signs at ``now`` (seconds of any clock) differ from the last ones, which they replace."""
+        if signs == self.signs:
+            return False
+        self.signs, self.since, self.looks = signs, now, []
+        return True
+
+    def is_due(self, now: float) -> bool:
+        """True where it is time for the first look of a stall, or for the next one."""
+        if now - self.since < self.limit or len(self.looks) >= self.MOST_LOOKS:
+            return False
+        return not self.looks or now - self.looks[-1] >= self.pause
+
+    @property
+    def pause(self) -> float:
+        """Seconds between the looks of one stall: a tenth of the limit, between 2 and 20."""
+        return min(max(self.limit / 10, 2.0), 20.0)
