@@ -151,13 +151,13 @@ def _add_answer(out: Any, folder: str, answer: Answer, rows: list[dict[str, Any]
         _write_member(out, f"{folder}/node.json", json.dumps(told, indent=1).encode())
     host = told.get("host") if isinstance(told.get("host"), str) else None
     known = {row.get("path"): row for row in _dicts(told.get("files"))}
-    mine = [_file_row(folder, path, known.get(path, {}), answer.node, host) for path in paths]
+    mine = [_file_row(folder, path, known[path], answer.node, host) for path in paths if path in known]
     rows.extend(mine)
     return NodeResult(
         name=answer.node,
         host=host,
         ranks=Ranks(row["rank"] for row in mine if row.get("rank") is not None),
-        files=len(mine),
+        files=len(paths),
         missing=tuple(
             (str(row.get("what", ""))[:300], str(row.get("why", ""))[:600]) for row in _dicts(told.get("missing"))
         ),

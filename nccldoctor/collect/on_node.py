@@ -1256,7 +1256,7 @@ NETWORK_FILE_SYSTEMS = re.compile(
 )
 
 NODE_COMMANDS = (
-    ("node/dmesg.log", "kernel log", ["dmesg", "-T"]),
+    ("node/dmesg.log", "kernel log", ["dmesg"]),
     ("node/nvidia-smi.txt", "gpu", ["nvidia-smi"]),
     ("node/nvidia-smi-q.txt", "gpu", ["nvidia-smi", "-q"]),
 )
@@ -1264,7 +1264,8 @@ NODE_COMMANDS = (
 
 def add_node(answer: TarAnswer, tree: ProcessTree) -> None:
     """The kernel's log, the state of GPUs, memory, load, mounts, and versions of libraries."""
-    run_all([partial(_start_node_command, answer, *row) for row in NODE_COMMANDS])
+    since = min((process.started for process in (*tree.ranks, *tree.launchers())), default=time.time() - 3600)
+    run_all([partial(_start_node_command, answer, since, *row) for row in NODE_COMMANDS])
     mounts = [line.split()[:3] for line in proc_text("/proc/self/mounts").splitlines()]
     rows = [
         f"load: {proc_text('/proc/loadavg').strip()}",
@@ -1289,7 +1290,25 @@ def add_node(answer: TarAnswer, tree: ProcessTree) -> None:
         answer.add("node/versions.txt", "versions", _lines(found))
 
 
-def _start_node_command(answer: TarAnswer, path: str, kind: str, words: list[str]) -> Child | None:
+def kernel_lines(data: bytes, since: float) -> bytes:
+    """The kernel's messages since a moment, with times as ``dmesg -T`` prints them.
+
+    What is older than the job is not of it: a process that was killed an hour before must not be accused.
+    """
+    out = []
+    is_late = False
+    for line in data.splitlines():
+        hit = re.match(rb"(?:<\d+>)?\[ *(\d+\.\d+)\] ?", line)
+        if hit is not None:
+            at = _BOOT + float(hit.group(1))
+            is_late = at >= since
+            line = f"[{time.strftime('%a %b %d %H:%M:%S %Y', time.localtime(at))}] ".encode() + line[hit.end() :]
+        if is_late:
+            out.append(line)
+    return b"\n".join(out) + b"\n" if out else b""
+
+
+def _start_node_command(answer: TarAnswer, since: float, path: str, kind: str, words: list[str]) -> Child | None:
     tool = find_tool(words[0], ())
     if tool is None:
         answer.lacks(words[0], "not on this node")
@@ -1300,8 +1319,9 @@ def _start_node_command(answer: TarAnswer, path: str, kind: str, words: list[str
             answer.lacks(
                 " ".join(words), "did not answer in time" if child.late else _last_line(child.data) or "failed"
             )
-        elif child.data:
-            answer.add(path, kind, bytes(child.data)[-(512 << 10) :])
+        else:
+            data = kernel_lines(bytes(child.data), since) if kind == "kernel log" else bytes(child.data)
+            answer.add(path, kind, data[-(512 << 10) :])
 
     child = command([tool, *words[1:]], min(TOOL_SECONDS, answer.seconds_left))
     child.then = end
@@ -1345,6 +1365,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         )
     _tell_missing_ranks(answer, tree)
     look_at_states(answer, tree, 1)
+    answer.tell()
     StackLook(answer, tree, 1).look_at_all()
     began = time.monotonic()
     answer.tell()

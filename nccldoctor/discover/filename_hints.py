@@ -18,6 +18,9 @@ from nccldoctor.model.errors import InputError
 FAMILY = "number in the name, one of a family"
 """The rule that takes such a number for a rank: it may be that of a process."""
 
+OWN_RULE = "--rank-from"
+"""The rule that the user gives."""
+
 SURE_BELOW = 1024
 """Numbers of a family are taken for ranks below this, or below ``16 x`` its size."""
 
@@ -127,7 +130,7 @@ def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
 def _own_rule(name: str, rule: re.Pattern[str] | None, clues: dict[str, tuple[int | str, str]]) -> None:
     match = rule.search(name) if rule is not None else None
     if match is not None and (match["rank"] or "").isdecimal():
-        clues["rank"] = int(match["rank"]), "--rank-from"
+        clues["rank"] = int(match["rank"]), OWN_RULE
 
 
 def _launcher(name: str, clues: dict[str, tuple[int | str, str]]) -> None:

@@ -58,7 +58,7 @@ class _FileRanks:
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
-    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(parsed))))
+    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(_with_workers(parsed)))))
     events = [event for one in parsed for event in one.events]
     processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
@@ -67,9 +67,9 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     for one in parsed:
         rank, source = files.rank[one.source.id], one.source
         if rank is not None and source.host:
-            processes.learn(rank, source.host, None, source.local_rank, None)
+            processes.learn(rank, source.host, *_process_told(source), None)
         for event in one.events:
-            if rank is not None and _is_of_stack_tool(event) and event.pid is not None:
+            if rank is not None and _is_of_stack_tool(event) and event.pid is not None and not _is_of_worker(source):
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
     known = {e.rank for one in parsed for e in one.events if e.rank is not None} | set(processes.host)
@@ -112,6 +112,33 @@ def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
         else one
         for one in parsed
     ]
+
+
+def _with_workers(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
+    """A manifest says that a process is a worker of a rank: its stacks are not those of the rank."""
+    return [
+        replace(
+            one,
+            events=tuple(
+                replace(e, main=False, helper=e.main or e.helper) if isinstance(e, Stack) else e for e in one.events
+            ),
+        )
+        if _is_of_worker(one.source)
+        else one
+        for one in parsed
+    ]
+
+
+def _is_of_worker(source: Source) -> bool:
+    return source.collected is not None and source.collected.parent is not None
+
+
+def _process_told(source: Source) -> tuple[int | None, int | None]:
+    """The pid and the local rank of a rank's file, as far as a manifest or its folder says."""
+    told = source.collected
+    if told is None:
+        return None, source.local_rank
+    return (told.pid, told.local_rank) if told.parent is None else (None, None)
 
 
 def _is_of_stack_tool(event: Event) -> bool:
