@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from nccldoctor.cli import catalogue, env, terminal
+from nccldoctor.cli.live import commands as live
 from nccldoctor.cli.options import choice_option, format_option, paths_argument, rank_from_option, workers_option
 from nccldoctor.version import __version__
 
@@ -178,6 +179,9 @@ def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, f
 
 cli.add_command(catalogue.catalogue)
 cli.add_command(env.env)
+cli.add_command(live.collect_command)
+cli.add_command(live.live_command)
+cli.add_command(live.watch_command)
 
 
 def main() -> None:

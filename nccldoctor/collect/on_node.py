@@ -479,6 +479,11 @@ class Process:
         """True of torchrun and its like, by the command."""
         return LAUNCHER.search(" ".join(self.words[:6])) is not None
 
+    @property
+    def is_collector(self) -> bool:
+        """True of this program in another process: ``srun`` gives it the variables of a rank."""
+        return self.words[1:4] == ["-I", "-", "--pid"]
+
     def gpu(self) -> str | None:
         """The device that it uses, by CUDA_VISIBLE_DEVICES and its local rank."""
         visible = self.env.get("CUDA_VISIBLE_DEVICES") or self.env.get("HIP_VISIBLE_DEVICES") or ""
@@ -617,7 +622,7 @@ class ProcessTree:
         named = [
             p
             for p in self.all.values()
-            if p.rank is not None and p.is_python and not p.is_launcher and p.state not in "ZX"
+            if p.rank is not None and p.is_python and not p.is_launcher and not p.is_collector and p.state not in "ZX"
         ]
         keys = {p.pid: p.identity for p in named}
         starters = {p.pid for p in named if any(keys.get(c.pid, p.identity) != p.identity for c in self.below(p))}
@@ -1188,7 +1193,10 @@ def ras_addresses(tree: ProcessTree) -> list[tuple[str, int]]:
 
 
 def ask_ras(host: str, port: int, write: Callable[[bytes], None]) -> None:
-    """The verbose report of RAS, by the text protocol of ``ncclras`` (NVIDIA/nccl ``src/ras/client.cc`` 2.24 to 2.28)."""
+    """The verbose report of RAS, by the protocol of ``ncclras`` (NVIDIA/nccl ``src/ras/client.cc`` 2.24 to 2.30).
+
+    JSON, which lists every rank, comes from 2.28.7 on; an older one refuses the format and reports outliers as text.
+    """
     with socket.create_connection((host, port), 3.0) as connection:
         connection.settimeout(12.0)
         stream = connection.makefile("rb")
@@ -1198,6 +1206,8 @@ def ask_ras(host: str, port: int, write: Callable[[bytes], None]) -> None:
         connection.sendall(b"TIMEOUT 5\n")
         if stream.readline(1024).strip().upper() != b"OK":
             return
+        connection.sendall(b"SET FORMAT json\n")
+        stream.readline(1024)
         connection.sendall(b"VERBOSE STATUS\n")
         for line in stream:
             write(line)

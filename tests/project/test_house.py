@@ -37,6 +37,7 @@ STAGES = (
     "dataframes",
     "incident",
     "pipeline",
+    "live",
     "cli",
     "__main__",
 )

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
+    "nccldoctor/collect/bundle.py": "names of files and nodes",
     "nccldoctor/collect/on_node.py": "processes, variables and secrets of a node, before a parser sees any of it",
     "nccldoctor/collect/reach/failures.py": "what ssh, srun and kubectl print where they fail",
     "nccldoctor/collect/reach/slurm.py": "numbers of jobs on the command line",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
+import tarfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nccldoctor.collect.bundle import Answer
 from nccldoctor.collect.reach.failures import failure_words
 from nccldoctor.collect.reach.way import Command, Target
 from nccldoctor.model.errors import InputError
@@ -28,6 +31,12 @@ LOOK_UP_S = 30.0
 
 GRACE_S = 2.0
 """Seconds between SIGTERM, which ``srun`` passes on to its step, and SIGKILL."""
+
+_MOST_BANNER = 1 << 16
+"""Bytes that a node may print before its answer."""
+
+_MAGIC, _MAGIC_AT = b"ustar", 257
+"""What the first header of a tar archive holds, and where."""
 
 _CHUNK = 1 << 16
 _ERRORS = 8_000
@@ -41,16 +50,6 @@ class Limits:
     seconds: float
     size: int
     at_once: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back from a target: bytes in ``file``. ``error`` says why they are not complete, or is empty."""
-
-    name: str
-    file: Path
-    error: str
-    seconds: float
 
 
 def look_up(command: Command) -> str:
@@ -81,17 +80,17 @@ def ask_all(
     collector: Path,
     folder: Path,
     limits: Limits,
-    on_reply: Callable[[Reply], None] = lambda reply: None,
-) -> tuple[Reply, ...]:
-    """The replies of all targets, in their order; their bytes are files in ``folder``.
+    on_answer: Callable[[Answer], None] = lambda answer: None,
+) -> tuple[Answer, ...]:
+    """The answers of all targets, in their order; their streams are files in ``folder``.
 
-    ``collector`` is sent to the standard input of each command. ``on_reply`` is called for each reply when it is complete. Nothing
+    ``collector`` is sent to the standard input of each command. ``on_answer`` is called for each answer when it is complete. Nothing
     runs any more when this returns or raises.
     """
 
-    async def ask_together() -> list[Reply]:
+    async def ask_together() -> list[Answer]:
         gate = asyncio.Semaphore(limits.at_once)
-        asked = (_ask(t, collector, folder / f"{n:05}.tar", limits, gate, on_reply) for n, t in enumerate(targets))
+        asked = (_ask(t, collector, folder / f"{n:05}.tar", limits, gate, on_answer) for n, t in enumerate(targets))
         return await asyncio.gather(*asked)
 
     return tuple(asyncio.run(ask_together()))
@@ -103,14 +102,15 @@ async def _ask(
     file: Path,
     limits: Limits,
     gate: asyncio.Semaphore,
-    on_reply: Callable[[Reply], None],
-) -> Reply:
+    on_answer: Callable[[Answer], None],
+) -> Answer:
     async with gate:
         began = time.monotonic()
         error = target.problem or await _run_collector(target.command, collector, file, limits)
-        reply = Reply(target.name, file, error, time.monotonic() - began)
-    on_reply(reply)
-    return reply
+        stream = _without_banner(file) if file.exists() else None
+        answer = Answer(target.name, stream, error or None, time.monotonic() - began)
+    on_answer(answer)
+    return answer
 
 
 async def _run_collector(command: Command, collector: Path, file: Path, limits: Limits) -> str:
@@ -153,6 +153,31 @@ async def _has_stored_all(process: Process, file: Path, most: int) -> bool:
             if stored > most:
                 return False
     return True
+
+
+def _without_banner(file: Path) -> Path:
+    """The stream without what a login shell or a prolog printed before it: ``Welcome to gpu-a07!``."""
+    with file.open("rb") as stream:
+        begin = _first_header(stream.read(_MOST_BANNER))
+        if not begin:
+            return file
+        stream.seek(begin)
+        clean = file.with_suffix(".clean")
+        with clean.open("wb") as target:
+            shutil.copyfileobj(stream, target)
+    return clean.replace(file)
+
+
+def _first_header(head: bytes) -> int:
+    """Where the first valid header of a tar archive stands; 0 where there is none."""
+    at = head.find(_MAGIC, _MAGIC_AT)
+    while at >= 0:
+        begin = at - _MAGIC_AT
+        with suppress(tarfile.HeaderError):
+            tarfile.TarInfo.frombuf(head[begin : begin + tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+            return begin
+        at = head.find(_MAGIC, at + 1)
+    return 0
 
 
 async def _last_words(process: Process) -> str:

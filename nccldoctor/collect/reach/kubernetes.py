@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from nccldoctor.collect.reach.way import Command, LookUp, Target, Way, checked_name
+from nccldoctor.collect.reach.way import NODE, Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
 
 
@@ -41,6 +41,10 @@ class Pods(Way):
                 f"no pod has the label {self.selector}{where}", "kubectl get pods --show-labels lists them"
             )
         return tuple(self._target(name, phase, python) for name, phase in pods)
+
+    def planned_targets(self, python: Command) -> tuple[Target, ...]:
+        """One ``kubectl exec``, in ``NODE``."""
+        return (self._target(NODE, "Running", python),)
 
     def _target(self, name: str, phase: str, python: Command) -> Target:
         if phase != "Running":

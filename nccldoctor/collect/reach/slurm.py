@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nccldoctor.collect.reach.way import Command, LookUp, Target, Way, checked_name
+from nccldoctor.collect.reach.way import NODE, Command, LookUp, Target, Way, checked_name
 from nccldoctor.model.errors import InputError
 
 _JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?")
@@ -18,9 +18,13 @@ _NODES = "NODES"
 
 @dataclass(frozen=True, slots=True)
 class Slurm(Way):
-    """The nodes of one job: ``4711``, ``4711_3`` of an array, or all parts of a heterogeneous job."""
+    """The nodes of one job: ``4711``, ``4711_3`` of an array, or all parts of a heterogeneous job.
+
+    ``alone``: processes of other jobs on the same nodes are left out, by their ``SLURM_JOB_ID``.
+    """
 
     job: str
+    alone: bool = True
 
     def __post_init__(self) -> None:
         if not _JOB.fullmatch(self.job):
@@ -46,10 +50,23 @@ class Slurm(Way):
         if len(tasks) > 1:
             raise InputError(f"job {self.job} is an array", f"choose one of its tasks: {', '.join(tasks[:8])}")
         return tuple(
-            Target(node, _step_on(number, node, python))
-            for number, _, nodes in running
+            self._step_on(node, number, python, is_part="+" in name)
+            for number, name, nodes in running
             for node in _node_names(look_up(_host_names(nodes)))
         )
+
+    def planned_targets(self, python: Command) -> tuple[Target, ...]:
+        """One step, on ``NODE``."""
+        return (self._step_on(NODE, self.job, python),)
+
+    def _step_on(self, node: str, number: str, python: Command, is_part: bool = False) -> Target:
+        """``srun`` with every number given: variables of an ``salloc`` around it would otherwise count.
+
+        Parts of a heterogeneous job may have the ``SLURM_JOB_ID`` of the first part.
+        """
+        one_task = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=1")
+        step = ("srun", f"--jobid={number}", "--overlap", *one_task, f"--nodelist={node}", "--quiet", "--", *python)
+        return Target(node, (*step, "--where", f"SLURM_JOB_ID={number}") if self.alone and not is_part else step)
 
 
 def _host_names(nodes: str) -> Command:
@@ -58,9 +75,3 @@ def _host_names(nodes: str) -> Command:
 
 def _node_names(text: str) -> list[str]:
     return [checked_name(name, "the name of a node") for name in dict.fromkeys(text.split())]
-
-
-def _step_on(job: str, node: str, python: Command) -> Command:
-    """``srun`` with every number given: variables of an ``salloc`` around it would otherwise count."""
-    one_task = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpus-per-task=1")
-    return ("srun", f"--jobid={job}", "--overlap", *one_task, f"--nodelist={node}", "--quiet", "--", *python)

@@ -34,6 +34,10 @@ class Ssh(Way):
 
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """One ``ssh`` for each host; the remote shell reads the last word."""
+        return self.planned_targets(python)
+
+    def planned_targets(self, python: Command) -> tuple[Target, ...]:
+        """All targets: the hosts are given."""
         return tuple(Target(host, ("ssh", *_OPTIONS, "--", host, shlex.join(python))) for host in self.hosts)
 
 

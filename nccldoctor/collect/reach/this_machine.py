@@ -19,4 +19,8 @@ class ThisMachine(Way):
 
     def find_targets(self, look_up: LookUp, python: Command) -> tuple[Target, ...]:
         """One target that runs the Python of nccldoctor itself."""
+        return self.planned_targets(python)
+
+    def planned_targets(self, python: Command) -> tuple[Target, ...]:
+        """The one target."""
         return (Target(socket.gethostname(), (sys.executable, *python[1:])),)

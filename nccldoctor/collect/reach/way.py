@@ -14,6 +14,9 @@ from nccldoctor.patterns import lazy
 Command = tuple[str, ...]
 """The words of a command. No shell of this machine reads them."""
 
+NODE = "NODE"
+"""Stands for the name of a node, or of a pod, that no command has listed yet."""
+
 LookUp = Callable[[Command], str]
 """Runs a command that lists nodes and returns its output."""
 
@@ -45,6 +48,10 @@ class Way(ABC):
 
         Raises :class:`~nccldoctor.model.errors.InputError` where the job has no nodes, or a name is unsafe.
         """
+
+    @abstractmethod
+    def planned_targets(self, python: Command) -> tuple[Target, ...]:
+        """The targets as far as they are known before a command runs; ``NODE`` stands for all that are not."""
 
 
 def checked_name(name: str, of: str) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from builders import shims
 
+from nccldoctor.collect.bundle import Answer
 from nccldoctor.collect.reach import ask
-from nccldoctor.collect.reach.ask import Limits, Reply, ask_all, look_up
+from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
 from nccldoctor.collect.reach.ssh import Ssh
 from nccldoctor.collect.reach.way import Target
 from nccldoctor.model.errors import InputError
@@ -39,24 +40,27 @@ def over_ssh(*hosts: str, python: tuple[str, ...] = ("python3", "-")) -> tuple[T
     return Ssh(hosts).find_targets(look_up, python)
 
 
-def members(reply: Reply) -> dict[str, bytes]:
-    with tarfile.open(fileobj=io.BytesIO(reply.file.read_bytes())) as tar:
+def members(answer: Answer) -> dict[str, bytes]:
+    assert answer.stream is not None
+    with tarfile.open(fileobj=io.BytesIO(answer.stream.read_bytes())) as tar:
         return {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
 
 
 def test_every_target_gets_the_collector_and_answers(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     heard: list[str] = []
-    replies = ask_all(over_ssh("n0", "n1", "n2"), collector, tmp_path, PATIENT, lambda reply: heard.append(reply.name))
-    assert [(reply.name, reply.error) for reply in replies] == [("n0", ""), ("n1", ""), ("n2", "")]
+    answers = ask_all(
+        over_ssh("n0", "n1", "n2"), collector, tmp_path, PATIENT, lambda answer: heard.append(answer.node)
+    )
+    assert [(answer.node, answer.error) for answer in answers] == [("n0", None), ("n1", None), ("n2", None)]
     assert sorted(heard) == ["n0", "n1", "n2"]
-    for reply in replies:
-        assert f"rank 0 on {reply.name}: step 7".encode() in members(reply)["rank-0/train.log"]
+    for answer in answers:
+        assert f"rank 0 on {answer.node}: step 7".encode() in members(answer)["rank-0/train.log"]
 
 
 def test_no_more_are_asked_at_once_than_wanted(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     limits = Limits(seconds=300.0, size=1 << 20, at_once=1)
     order: list[str] = []
-    ask_all(over_ssh("n0", "n1", "n2"), collector, tmp_path, limits, lambda reply: order.append(reply.name))
+    ask_all(over_ssh("n0", "n1", "n2"), collector, tmp_path, limits, lambda answer: order.append(answer.node))
     assert order == ["n0", "n1", "n2"]
 
 
@@ -75,17 +79,18 @@ def test_a_silent_host_costs_itself_alone(
 
     heard: list[str] = []
 
-    def others_answered(reply: Reply) -> None:
-        heard.append(reply.name)
+    def others_answered(answer: Answer) -> None:
+        heard.append(answer.node)
         if len(heard) == 3:
             for timeout in started:
                 with suppress(RuntimeError):  # that of a host which answered has ended
                     timeout.reschedule(asyncio.get_running_loop().time())
 
     monkeypatch.setattr(ask.asyncio, "timeout", limit)
-    replies = ask_all(over_ssh("n0", "n1", "n2", "n3"), collector, tmp_path, Limits(40.0, 1 << 20), others_answered)
-    assert [reply.error for reply in replies] == ["", "no answer in 40 s", "", ""]
-    assert replies[2].file.read_bytes() == b"Welcome to node n2!\n"
+    answers = ask_all(over_ssh("n0", "n1", "n2", "n3"), collector, tmp_path, Limits(40.0, 1 << 20), others_answered)
+    assert [answer.error for answer in answers] == [None, "no answer in 40 s", None, None]
+    assert answers[2].stream is not None
+    assert answers[2].stream.read_bytes() == b"Welcome to node n2!\n"
     assert heard[-1] == "n1"
     assert not shims.is_running(int((tmp_path / "pid").read_text()))
 
@@ -93,8 +98,8 @@ def test_a_silent_host_costs_itself_alone(
 def test_a_limit_ends_the_command_and_what_it_started(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     cluster.misbehave("n0", f"trap '' TERM; sleep 3600 & echo $! > {pid}; printf half; wait; wait")
-    (reply,) = ask_all(over_ssh("n0"), collector, tmp_path, Limits(1.0, 1 << 20))
-    assert reply.error in ("cut off after 1 s, when 4 bytes had arrived", "no answer in 1 s")
+    (answer,) = ask_all(over_ssh("n0"), collector, tmp_path, Limits(1.0, 1 << 20))
+    assert answer.error in ("cut off after 1 s, when 4 bytes had arrived", "no answer in 1 s")
     assert not pid.exists() or not shims.is_running(int(pid.read_text()))
 
 
@@ -102,13 +107,21 @@ def test_a_flood_is_cut_at_the_limit(cluster: shims.Cluster, collector: Path, tm
     cluster.misbehave("n0", "exec cat /dev/zero")
     flood, fine = ask_all(over_ssh("n0", "n1"), collector, tmp_path, PATIENT)
     assert flood.error == "more than 1.05 MB: the rest was not taken"
-    assert flood.file.stat().st_size == 1 << 20
-    assert fine.error == ""
+    assert flood.stream is not None and flood.stream.stat().st_size == 1 << 20
+    assert fine.error is None
+
+
+def test_what_a_shell_prints_before_the_answer_is_left_out(
+    cluster: shims.Cluster, collector: Path, tmp_path: Path
+) -> None:
+    cluster.misbehave("n0", "printf 'Welcome to ustar %300s ustar\\\\n' x; \"$@\"")
+    (answer,) = ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
+    assert list(members(answer)) == ["rank-0/train.log", "node.json"]
 
 
 def test_a_pod_that_does_not_run_is_not_asked(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
-    replies = ask_all((Target("p0", problem="the pod is Pending"),), collector, tmp_path, PATIENT)
-    assert replies[0].error == "the pod is Pending"
+    answers = ask_all((Target("p0", problem="the pod is Pending"),), collector, tmp_path, PATIENT)
+    assert answers[0].error == "the pod is Pending"
     assert not cluster.asked()
 
 
@@ -125,19 +138,19 @@ def test_a_pod_that_does_not_run_is_not_asked(cluster: shims.Cluster, collector:
 )
 def test_a_failure_says_why(script: str, says: str, cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     cluster.misbehave("n0", script)
-    (reply,) = ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
-    assert says in reply.error
+    (answer,) = ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
+    assert says in str(answer.error)
 
 
 def test_a_command_that_is_not_installed_is_an_error_of_each_target(collector: Path, tmp_path: Path) -> None:
-    (reply,) = ask_all((Target("n0", ("no-such-command", "x")),), collector, tmp_path, PATIENT)
-    assert reply.error == "no-such-command isn't installed here"
+    (answer,) = ask_all((Target("n0", ("no-such-command", "x")),), collector, tmp_path, PATIENT)
+    assert answer.error == "no-such-command isn't installed here"
 
 
 def test_text_of_a_host_cannot_draw_on_the_terminal(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     cluster.misbehave("n0", "printf 'evil \\033[2J\\n' >&2; exit 1")
-    (reply,) = ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
-    assert "\x1b" not in reply.error
+    (answer,) = ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
+    assert "\x1b" not in str(answer.error)
 
 
 def test_ctrl_c_leaves_nothing_running(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:

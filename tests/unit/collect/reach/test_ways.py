@@ -40,12 +40,18 @@ def test_a_slurm_job_is_one_step_for_each_node() -> None:
     assert [target.name for target in found] == ["gpu-a", "gpu-b"]
     assert found[1].command == (
         "srun", "--jobid=4711", "--overlap", *one_task, "--nodelist=gpu-b", "--quiet", "--", *PYTHON,
+        "--where", "SLURM_JOB_ID=4711",
     )  # fmt: skip
 
 
 def test_a_task_of_an_array_is_reached_by_its_own_number() -> None:
     found = Slurm("4711_3").find_targets(squeue("4714|4711_3|RUNNING|n"), PYTHON)
     assert found[0].command[1] == "--jobid=4714"
+    assert found[0].command[-1] == "SLURM_JOB_ID=4714"
+
+
+def test_processes_of_other_jobs_are_left_out_on_wish_alone() -> None:
+    assert Slurm("7", alone=False).planned_targets(PYTHON)[0].command[-4:] == PYTHON
 
 
 def test_all_parts_of_a_heterogeneous_job_are_reached() -> None:

@@ -1,0 +1,87 @@
+"""Runs ``nccldoctor live``: collects, analyses, reports, and with ``--watch`` says what moved since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nccldoctor import pipeline
+from nccldoctor.cli import exit_codes, report_file, terminal
+from nccldoctor.cli.live import collecting
+from nccldoctor.collect.bundle import BundleResult
+from nccldoctor.incident import Incident
+from nccldoctor.live.clock import Clock, WallClock
+from nccldoctor.live.fronts import compare_fronts, fronts
+from nccldoctor.live.remarks import moved_sentences
+from nccldoctor.model.errors import InputError, OutputError
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One collection and its analysis; ``at`` is when it was taken, in seconds since the epoch."""
+
+    at: float
+    bundle: BundleResult
+    incident: Incident
+
+
+def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
+    """Collect and analyse, with ``--watch`` until no process of the job is left.
+
+    Returns the exit code of the last diagnosis.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where no node can be asked, or a file cannot be written.
+    """
+    clock = clock or WallClock()
+    way, node = collecting.chosen_way(options), collecting.node_options(options)
+    if options["only_print"]:
+        terminal.out("\n".join(collecting.plan(way, node, options["python"])) + "\n")
+        return 0
+    report: Path | None = options["report"]
+    if report is not None:
+        report_file.check_target(report, options["force"])
+    target = collecting.bundle_path(options["output"], options["force"])
+
+    def look() -> _Round:
+        bundle = collecting.ask_nodes(way, node, target, options["python"])
+        if not any(one.has_answered for one in bundle.nodes):
+            raise InputError("no node answered", next((one.error for one in bundle.nodes if one.error), "") or "")
+        return _Round(clock.now(), bundle, pipeline.analyze([target]))
+
+    newest = look()
+    _show(newest, options, report)
+    while options["watch"] and newest.bundle.ranks:
+        clock.sleep(options["watch"])
+        before, newest = newest, look()
+        _show_change(before, newest, options, report)
+    return exit_codes.exit_code(newest.incident.diagnosis)
+
+
+def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:
+    """The whole report, and who did not answer."""
+    color, ascii_only = terminal.has_color(options["color"]), not terminal.has_unicode()
+    terminal.out(seen.incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
+    click.echo("\n".join(collecting.summary(seen.bundle)), err=True)
+    if report is not None:
+        try:
+            report_file.write_report(seen.incident, seen.incident.to_html, report)
+        except OutputError as error:
+            terminal.tell(error)
+        else:
+            click.echo(f"wrote {report}", err=True)
+
+
+def _show_change(before: _Round, after: _Round, options: Mapping[str, Any], report: Path | None) -> None:
+    """What moved between two rounds; the whole report only where the verdict is another."""
+    movement = compare_fronts(fronts(before.incident), fronts(after.incident))
+    for sentence in moved_sentences(movement, after.at - before.at):
+        terminal.out(f"{sentence}\n")
+    if not after.bundle.ranks:
+        terminal.out("No process of the job is left.\n")
+    old, new = before.incident.verdict, after.incident.verdict
+    if (old.cause, old.ranks, old.confidence_in) != (new.cause, new.ranks, new.confidence_in):
+        _show(after, options, report)

@@ -1,0 +1,79 @@
+"""Puts into sentences what changes while a job is watched; each thing is told once, and again when it doubled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nccldoctor.live.fronts import Movement
+from nccldoctor.live.watch import Observation, Wishes
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.names import ranks_phrase, verb
+from nccldoctor.words.times import duration
+
+MOST_BEHIND = 4
+"""Ranks that are named one by one; of more, the number is told."""
+
+
+@dataclass(slots=True)
+class Remarks:
+    """What was said so far."""
+
+    wishes: Wishes
+    _behind: dict[int, float] = field(default_factory=dict)
+    _quiet: float = 0.0
+    _headline: str = ""
+
+    def about(self, seen: Observation) -> list[str]:
+        """The sentences that are new at this look."""
+        return [*self._about_ranks(seen), *self._about_pause(seen), *self._about_verdict(seen)]
+
+    def _about_ranks(self, seen: Observation) -> Iterator[str]:
+        late = {delay.rank: delay for delay in seen.pace.behind if delay.seconds >= self.wishes.behind}
+        caught_up = Ranks(rank for rank in self._behind if rank not in late)
+        if caught_up:
+            yield f"{ranks_phrase(caught_up).capitalize()} caught up."
+        told = [delay for delay in late.values() if delay.seconds >= 2 * self._behind.get(delay.rank, 0.0)]
+        for delay in told[:MOST_BEHIND]:
+            yield (
+                f"Rank {delay.rank} is {duration(1000 * delay.seconds)} behind its peers: its last step is {delay.step}, "
+                f"most ranks are at {delay.peers_step}."
+            )
+        if len(told) > MOST_BEHIND:
+            more = Ranks(delay.rank for delay in told[MOST_BEHIND:])
+            yield f"{ranks_phrase(more).capitalize()} {verb(more, 'is', 'are')} behind too."
+        kept = {rank: self._behind[rank] for rank in late if rank in self._behind}
+        self._behind = kept | {delay.rank: delay.seconds for delay in told}
+
+    def _about_pause(self, seen: Observation) -> Iterator[str]:
+        quiet, longest = seen.pace.quiet, seen.pace.longest
+        if math.isnan(quiet) or quiet < self.wishes.behind or quiet <= (0.0 if math.isnan(longest) else longest):
+            self._quiet = 0.0
+        elif quiet >= 2 * self._quiet:
+            self._quiet = quiet
+            usual = "" if math.isnan(longest) else f" The longest pause before that was {duration(1000 * longest)}."
+            yield f"No rank has reported a step for {duration(1000 * quiet)}.{usual}"
+
+    def _about_verdict(self, seen: Observation) -> Iterator[str]:
+        verdict = seen.incident.verdict
+        headline = f"{verdict.headline} [{verdict.cause}, confidence {verdict.confidence}]"
+        if headline != self._headline:
+            self._headline = headline
+            yield headline
+
+
+def moved_sentences(movement: Movement, seconds: float) -> list[str]:
+    """What moved within so many seconds."""
+    after = duration(1000 * seconds)
+    rows = (
+        (movement.onward, f"moved on within {after}"),
+        (movement.stirred, "did no step, but {} stack changed"),
+        (movement.still, f"didn't move within {after}"),
+        (movement.gone, "didn't answer this time"),
+    )
+    return [
+        f"{ranks_phrase(ranks).capitalize()} {text.format(verb(ranks, 'its', 'their'))}."
+        for ranks, text in rows
+        if ranks
+    ]
