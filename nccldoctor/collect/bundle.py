@@ -46,7 +46,8 @@ _MOST_TOLD = 16 << 20
 
 _BLOCK = 1 << 20
 _NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
-_ROW_KEYS = ("kind", "rank", "local_rank", "pid", "of", "time", "look", "tool", "source", "cut")
+_TEXTS = ("kind", "time", "tool", "source")
+_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +212,8 @@ def _write_member(out: Any, path: str, data: bytes) -> None:
 def _file_row(folder: str, path: str, told: dict[str, Any], node: str, host: str | None) -> dict[str, Any]:
     """One row of ``files``: what the node says of the file, as far as it has the right types."""
     row: dict[str, Any] = {"path": f"{folder}/{path}", "node": node, "host": host}
-    for key in _ROW_KEYS:
-        value = told.get(key)
-        if isinstance(value, str):
-            row[key] = value[:1000]
-        elif value is None or (isinstance(value, int) and 0 <= value < 1 << 53):
-            row[key] = value
+    row |= {key: value[:1000] for key in _TEXTS if isinstance(value := told.get(key), str)}
+    row |= {key: value for key in _NUMBERS if type(value := told.get(key)) is int and 0 <= value < 10_000_000}
     return row
 
 
