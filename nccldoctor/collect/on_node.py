@@ -985,13 +985,15 @@ def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
             else:
                 writers.setdefault(tuple(log["file"]), []).append((by_pid[pid], log))
     used: set[str] = set()
+    of_ranks = {process.pid for process in (*tree.ranks, *tree.workers)}
     for number, rows in enumerate(list(writers.values())):
         if number == MOST_LOGS:
             answer.lacks("logs", f"more than {MOST_LOGS}: the rest was left out")
             break
+        # torchrun keeps the files open that it gives its ranks for their output
+        rows = [row for row in rows if row[0].pid in of_ranks] or rows
         process, log = rows[0]
-        owners = {p.pid if p.of is None else p.of for p, _ in rows}
-        is_of_rank = len(owners) == 1 and any(rank.pid in owners for rank in tree.ranks)
+        is_of_rank = process.pid in of_ranks and len({p.pid if p.of is None else p.of for p, _ in rows}) == 1
         top = folder(process, tree) + "/logs" if is_of_rank else "node/logs"
         name = re.sub(r"[^\w.+-]", "_", os.path.basename(log["path"]))[:80] or "log"
         path = next(

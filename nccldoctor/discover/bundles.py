@@ -30,6 +30,8 @@ _MOST_TOLD = 40
 _LEFT_OUT = frozenset({"threads", "node"})
 """Kinds of files that people read beside a report; no parser does."""
 
+_KERNEL_LOG = "kernel log"
+
 _MOST_NUMBER = 10_000_000
 
 
@@ -68,8 +70,15 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
             gaps.append(Gap(draft.path, "a damaged manifest: files are told apart by their names", lost=True))
             continue
         folder = draft.path.rpartition("/")[0]
-        told = _files(document, f"{folder}/" if folder else "")
-        files |= {path: file for path, file in told if path in paths}
+        told = {path: file for path, file in _files(document, f"{folder}/" if folder else "") if path in paths}
+        files |= told
+        if not any(file.pid is not None for file in told.values()):
+            kernel = {path for path, file in told.items() if file.kind == _KERNEL_LOG}
+            left_out |= kernel
+            gaps.extend(
+                Gap(path, "no process of the job was found, so we can't tell which messages are of it")
+                for path in sorted(kernel)
+            )
         is_bundle = document.get("tool") == TOOLS[0]
         if is_bundle or not any(other is not draft and _is_above(other.path, draft.path) for other in found):
             gaps.extend(_gaps(document))

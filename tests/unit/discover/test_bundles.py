@@ -243,3 +243,14 @@ def test_looks_are_joined_by_their_number_and_not_by_the_clocks_of_hosts(tmp_pat
     files = {row["path"]: stack(5) for row in rows}
     case = pipeline.read([pack(tmp_path / "b.tar.zst", {**files, "manifest.json": manifest(rows)})])
     assert {(e.rank, e.look) for e in case.of(Stack)} == {(0, 1), (0, 2), (1, 1), (1, 2)}
+
+
+def test_kernel_messages_of_a_node_without_the_job_are_no_evidence(tmp_path: Path) -> None:
+    killed = b"[Fri May  1 10:00:00 2026] Out of memory: Killed process 77 (python) total-vm:1kB\n"
+    row = {"path": "nodes/a/node/dmesg.log", "kind": "kernel log", "rank": None, "pid": None, "host": "gpu-a"}
+    alone = pack(tmp_path / "a.tar.zst", {row["path"]: killed, "manifest.json": manifest([row])})
+    found = discover([alone])
+    assert sources(found) == {}
+    assert "no process of the job" in found.gaps[0].why
+    files = {row["path"]: killed, ROW["path"]: stack(4711), "manifest.json": manifest([row, ROW])}
+    assert set(sources(discover([pack(tmp_path / "b.tar.zst", files)]))) == {row["path"], ROW["path"]}
