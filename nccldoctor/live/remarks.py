@@ -63,17 +63,30 @@ class Remarks:
             yield headline
 
 
-def moved_sentences(movement: Movement, seconds: float) -> list[str]:
-    """What moved within so many seconds."""
-    after = duration(1000 * seconds)
-    rows = (
-        (movement.onward, f"moved on within {after}"),
-        (movement.stirred, "did no step, but {} stack changed"),
-        (movement.still, f"didn't move within {after}"),
-        (movement.gone, "didn't answer this time"),
-    )
-    return [
-        f"{ranks_phrase(ranks).capitalize()} {text.format(verb(ranks, 'its', 'their'))}."
-        for ranks, text in rows
-        if ranks
-    ]
+@dataclass(slots=True)
+class MovementRemarks:
+    """What was said of movement so far: since when the same ranks move, and when that was told."""
+
+    _last: Movement | None = None
+    _since: float = 0.0
+    _told: float = 0.0
+
+    def about(self, movement: Movement, before: float, now: float) -> list[str]:
+        """The sentences for what moved between two rounds; where nothing changed, only when the time doubled."""
+        if movement != self._last:
+            self._last, self._since, self._told = movement, before, before
+        elif now - self._since < 2 * (self._told - self._since):
+            return []
+        self._told = now
+        after = duration(1000 * (now - self._since))
+        rows = (
+            (movement.onward, f"moved on within {after}"),
+            (movement.stirred, "did no step, but {} stack changed"),
+            (movement.still, f"didn't move for {after}"),
+            (movement.gone, "didn't answer this time"),
+        )
+        return [
+            f"{ranks_phrase(ranks).capitalize()} {text.format(verb(ranks, 'its', 'their'))}."
+            for ranks, text in rows
+            if ranks
+        ]

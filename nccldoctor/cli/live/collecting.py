@@ -107,9 +107,9 @@ def bundle_path(output: Path | None, force: bool) -> Path:
     return output
 
 
-def ask_nodes(way: Way, node: NodeOptions, target: Path, python: str) -> BundleResult:
+def ask_nodes(way: Way, node: NodeOptions, target: Path, python: str, *, failures_only: bool = False) -> BundleResult:
     """Ask all nodes and write the bundle, with progress on stderr."""
-    progress = _Progress()
+    progress = _Progress(failures_only)
     told = shlex.join(["nccldoctor", *sys.argv[1:]])
     return gather_bundle(
         way,
@@ -125,18 +125,22 @@ def ask_nodes(way: Way, node: NodeOptions, target: Path, python: str) -> BundleR
 class _Progress:
     """Tells on stderr who is asked and who answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures_only: bool) -> None:
+        self._failures_only = failures_only
         self._all = self._done = 0
 
     def report_targets(self, targets: Sequence[Target]) -> None:
         """All targets are known."""
         self._all = len(targets)
+        if self._failures_only:
+            return
         click.echo(f"asking {plural(self._all, 'node')}: {_some([target.name for target in targets])}", err=True)
 
     def report_answer(self, answer: Answer) -> None:
         """One of them is done."""
         self._done += 1
-        if answer.error or self._all <= FEW or self._done % max(1, self._all // 10) == 0:
+        is_told = not self._failures_only and (self._all <= FEW or self._done % max(1, self._all // 10) == 0)
+        if answer.error or is_told:
             said = answer.error or f"answered after {duration(1000 * answer.seconds)}"
             click.echo(f"{self._done}/{self._all} {line(answer.node, 120)}: {line(said)}", err=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from nccldoctor.collect.bundle import BundleResult
 from nccldoctor.incident import Incident
 from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.fronts import compare_fronts, fronts
-from nccldoctor.live.remarks import moved_sentences
+from nccldoctor.live.remarks import MovementRemarks
 from nccldoctor.model.errors import InputError, OutputError
 
 
@@ -46,18 +47,24 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
         report_file.check_target(report, options["force"])
     target = collecting.bundle_path(options["output"], options["force"])
 
-    def look() -> _Round:
-        bundle = collecting.ask_nodes(way, node, target, options["python"])
+    def look(again: bool = False) -> _Round:
+        bundle = collecting.ask_nodes(way, node, target, options["python"], failures_only=again)
         if not any(one.has_answered for one in bundle.nodes):
             raise InputError("no node answered", next((one.error for one in bundle.nodes if one.error), "") or "")
         return _Round(clock.now(), bundle, pipeline.analyze([target]))
 
-    newest = look()
+    newest, remarks = look(), MovementRemarks()
     _show(newest, options, report)
     while options["watch"] and newest.bundle.ranks:
         clock.sleep(options["watch"])
-        before, newest = newest, look()
-        _show_change(before, newest, options, report)
+        before, newest = newest, look(again=True)
+        movement = compare_fronts(fronts(before.incident), fronts(newest.incident))
+        for sentence in remarks.about(movement, before.at, newest.at):
+            terminal.out(f"{datetime.fromtimestamp(newest.at):%H:%M:%S}  {sentence}\n")
+        if not newest.bundle.ranks:
+            terminal.out("No process of the job is left.\n")
+        elif _verdict_of(before) != _verdict_of(newest):
+            _show(newest, options, report)
     return exit_codes.exit_code(newest.incident.diagnosis)
 
 
@@ -75,13 +82,6 @@ def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None
             click.echo(f"wrote {report}", err=True)
 
 
-def _show_change(before: _Round, after: _Round, options: Mapping[str, Any], report: Path | None) -> None:
-    """What moved between two rounds; the whole report only where the verdict is another."""
-    movement = compare_fronts(fronts(before.incident), fronts(after.incident))
-    for sentence in moved_sentences(movement, after.at - before.at):
-        terminal.out(f"{sentence}\n")
-    if not after.bundle.ranks:
-        terminal.out("No process of the job is left.\n")
-    old, new = before.incident.verdict, after.incident.verdict
-    if (old.cause, old.ranks, old.confidence_in) != (new.cause, new.ranks, new.confidence_in):
-        _show(after, options, report)
+def _verdict_of(seen: _Round) -> tuple[object, ...]:
+    verdict = seen.incident.verdict
+    return verdict.cause, verdict.ranks, verdict.suspects, verdict.confidence_in

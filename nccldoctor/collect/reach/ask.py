@@ -45,10 +45,15 @@ _ERRORS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one target may cost: seconds from start to end, and bytes; and how many are asked ``at_once``."""
+    """What one target may cost: seconds from start to end, and bytes; and how many are asked ``at_once``.
+
+    ``silence``: seconds until the first byte. The collector sends what ``/proc`` says at once, so that a node which sends nothing is
+    down, or cannot start a process.
+    """
 
     seconds: float
     size: int
+    silence: float = 25.0
     at_once: int = 64
 
 
@@ -125,7 +130,7 @@ async def _run_collector(command: Command, collector: Path, file: Path, limits: 
     errors, has_ended = asyncio.create_task(_last_words(process)), False
     try:
         async with asyncio.timeout(limits.seconds):
-            if not await _has_stored_all(process, file, limits.size):
+            if not await _has_stored_all(process, file, limits):
                 return f"more than {size(limits.size)}: the rest was not taken"
             code = await process.wait()
             has_ended = True
@@ -133,7 +138,7 @@ async def _run_collector(command: Command, collector: Path, file: Path, limits: 
     except TimeoutError:
         came = file.stat().st_size if file.exists() else 0
         words = f"cut off after {limits.seconds:.0f} s, when {size(came)} had arrived"
-        return words if came else f"no answer in {limits.seconds:.0f} s"
+        return words if came else f"no answer in {min(limits.seconds, limits.silence):.0f} s"
     except OSError as error:
         return f"its answer can't be stored: {error.strerror}"
     finally:
@@ -142,16 +147,19 @@ async def _run_collector(command: Command, collector: Path, file: Path, limits: 
             await _end_group(process)
 
 
-async def _has_stored_all(process: Process, file: Path, most: int) -> bool:
-    """Write the output of a process to ``file``; False where it is more than ``most`` bytes."""
+async def _has_stored_all(process: Process, file: Path, limits: Limits) -> bool:
+    """Write the output of a process to ``file``; False where it is too long."""
     assert process.stdout is not None
     stored = 0
-    with file.open("wb") as target:
-        while chunk := await process.stdout.read(_CHUNK):
-            target.write(chunk[: most - stored])
+    with file.open("wb", buffering=0) as target:
+        async with asyncio.timeout(limits.silence):
+            chunk = await process.stdout.read(_CHUNK)
+        while chunk:
+            target.write(chunk[: limits.size - stored])
             stored += len(chunk)
-            if stored > most:
+            if stored > limits.size:
                 return False
+            chunk = await process.stdout.read(_CHUNK)
     return True
 
 
