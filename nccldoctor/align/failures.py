@@ -266,7 +266,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
 
 
 def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemory) -> bool:
-    """True when every rank that a nameless kill can be of was looked at afterwards: the process was of no rank.
+    """True when every rank that a nameless kill can be of was looked at afterwards.
 
     Without the name of its host it can be of any rank; else also of ranks whose host is not known.
     """

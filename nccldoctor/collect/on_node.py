@@ -838,6 +838,8 @@ class StackLook:
         self.tools = [
             (name, path) for name, path in ((name, find_tool(name, tree.ranks)) for name in STACK_TOOLS) if path
         ]
+        self.tried: dict[int, list[str]] = {}
+        self.said: dict[int, tuple[str, bytearray]] = {}
         if not self.tools:
             answer.lacks(
                 "stacks",
@@ -868,6 +870,8 @@ class StackLook:
             )
             return None
         if attempt >= len(self.tools):
+            if self.tools:
+                self._give_up(process)
             return None
         if self.answer.seconds_left < 1:
             self.answer.lacks(f"stack of {process.name}", "no time left (--seconds)")
@@ -880,7 +884,7 @@ class StackLook:
         try:
             child = command(words, min(STACK_SECONDS, self.answer.seconds_left))
         except OSError as error:
-            self.answer.lacks(f"stack of {process.name}", f"{name} cannot be started: {error.strerror}")
+            self.tried.setdefault(process.pid, []).append(f"{name} cannot be started: {error.strerror}")
             again.setdefault(attempt + 1, []).append(process)
             return None
         child.then = lambda child: self._done(process, attempt, state, child, again)
@@ -889,21 +893,32 @@ class StackLook:
     def _done(self, process: Process, attempt: int, before: str, child: Child, again: dict[int, list[Process]]) -> None:
         name, _ = self.tools[attempt]
         self._unfreeze(process, before, name, child)
-        has_failed = child.late or child.status != 0 or not _has_frames(child.data)
-        if has_failed:
-            why = "did not answer in time" if child.late else _last_line(child.data) or "printed nothing"
-            refused = re.search(rb"[Pp]ermission denied|not permitted|EPERM", child.data)
-            self.answer.lacks(
-                f"stack of {process.name}",
-                "; ".join(filter(None, (f"{name}: {why}", why_no_stacks(process.pid) if refused else ""))),
-            )
-            if attempt + 1 < len(self.tools):
-                again.setdefault(attempt + 1, []).append(process)
-                return
+        if child.late or child.status != 0 or not _has_frames(child.data):
+            self._note_failure(process, name, child)
+            again.setdefault(attempt + 1, []).append(process)
+        else:
+            self._add_stack(process, name, child.data)
+
+    def _note_failure(self, process: Process, tool: str, child: Child) -> None:
+        why = "did not answer in time" if child.late else _last_line(child.data) or "printed nothing"
+        self.tried.setdefault(process.pid, []).append(f"{tool}: {why}")
         if child.data:
-            who = f"worker-{process.pid}-" if process.of is not None else ""
-            path = f"{folder(process, self.tree)}/{who}stack-{self.look}.txt"
-            self.answer.add(path, "stack", bytes(child.data), process, self.look, tool=name)
+            self.said.setdefault(process.pid, (tool, child.data))
+
+    def _give_up(self, process: Process) -> None:
+        """No tool has given a stack: say what each said, and keep the words of the first."""
+        said = self.said.get(process.pid)
+        tried = self.tried.get(process.pid, ["no tool can look at a process that is stopped or blocked"])
+        refused = any(re.search(r"[Pp]ermission [Dd]enied|not permitted|EPERM", why) for why in tried)
+        advice = why_no_stacks(process.pid) if refused else ""
+        self.answer.lacks(f"stack of {process.name}", "; ".join(filter(None, (advice, *tried))))
+        if said is not None:
+            self._add_stack(process, *said)
+
+    def _add_stack(self, process: Process, tool: str, data: bytearray) -> None:
+        who = f"worker-{process.pid}-" if process.of is not None else ""
+        path = f"{folder(process, self.tree)}/{who}stack-{self.look}.txt"
+        self.answer.add(path, "stack", bytes(data), process, self.look, tool=tool)
 
     def _unfreeze(self, process: Process, before: str, tool: str, child: Child) -> None:
         """A tool that was ended in the middle of its look may leave its process stopped: let that go on."""

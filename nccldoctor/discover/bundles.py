@@ -32,6 +32,8 @@ _LEFT_OUT = frozenset({"threads", "node"})
 
 _KERNEL_LOG = "kernel log"
 
+_NO_DIGITS = str.maketrans("", "", "0123456789")
+
 _MOST_NUMBER = 10_000_000
 
 
@@ -157,7 +159,7 @@ def _gaps(document: Mapping[str, Any]) -> Iterator[Gap]:
     if len(silent) > _MOST_TOLD:
         yield Gap(f"{len(silent) - _MOST_TOLD} more nodes", "the collector got no answer", lost=True)
     nodes = {_bounded_text(row, "name", 255) for row in silent}
-    missing: dict[tuple[str, str], list[str]] = defaultdict(list)
+    missing: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in _objects(document, "missing"):
         thing, why, of = (
             _bounded_text(row, "what", 300),
@@ -165,11 +167,10 @@ def _gaps(document: Mapping[str, Any]) -> Iterator[Gap]:
             _bounded_text(row, "node", 255),
         )
         if thing and why and not (of in nodes and thing == f"node {of}"):
-            missing[thing, why].append(of or "")
-    for number, ((what, why), where) in enumerate(missing.items()):
-        if number == _MOST_TOLD:
+            missing[why.translate(_NO_DIGITS)].append((f"{thing} ({of})" if of else thing, why))
+    for count, things in enumerate(missing.values()):
+        if count == _MOST_TOLD:
             yield Gap(f"{len(missing) - _MOST_TOLD} more things", "the collector could not get them")
             return
-        named = [name for name in where if name]
-        more = f" and {len(named) - 3} more nodes" if len(named) > 3 else ""
-        yield Gap(f"{what} ({', '.join(named[:3])}{more})" if named else what, why)
+        named = [thing for thing, _ in things[:3]]
+        yield Gap(", ".join(named) + (f" and {len(things) - 3} more" if len(things) > 3 else ""), things[0][1])

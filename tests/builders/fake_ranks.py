@@ -49,6 +49,7 @@ class Ranks:
             [sys.executable, "-c", script, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             cwd=self.folder,
             env={**plain, **numbers, MARK: self.mark, **env},
         )

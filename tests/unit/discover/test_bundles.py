@@ -171,13 +171,15 @@ def test_nodes_that_did_not_answer_are_a_loss_and_no_culprit(tmp_path: Path) -> 
     assert [(gap.what, gap.lost) for gap in discover([path]).gaps] == [
         ("node node7", True),
         ("the rest of node node8", True),
-        ("RAS report (n0, n1, n2 and 2 more nodes)", False),
+        ("RAS report (n0), RAS report (n1), RAS report (n2) and 2 more", False),
     ]
     assert "\x1b" not in discover([path]).gaps[0].why
 
 
 def test_many_gaps_are_counted(tmp_path: Path) -> None:
-    missing = [{"node": "n", "what": f"thing {i}", "why": "gone"} for i in range(500)]
+    missing = [
+        {"node": "n", "what": f"thing {i}", "why": f"gone {chr(97 + i % 26) * (i // 26 + 1)}"} for i in range(500)
+    ]
     path = pack(tmp_path / "b.tar.zst", {"manifest.json": manifest([], missing=missing)})
     gaps = discover([path]).gaps
     assert len(gaps) < 60
