@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from nccldoctor.live.fronts import Movement
 from nccldoctor.live.watch import Observation, Wishes
+from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
 from nccldoctor.words.times import duration
@@ -58,6 +59,8 @@ class Remarks:
     def _about_verdict(self, seen: Observation) -> Iterator[str]:
         verdict = seen.incident.verdict
         headline = f"{verdict.headline} [{verdict.cause}, confidence {verdict.confidence}]"
+        if verdict.cause in (CauseClass.NONE, CauseClass.UNDETERMINED):
+            headline = f"Watching {ranks_phrase(seen.incident.case.world)}."
         if headline != self._headline:
             self._headline = headline
             yield headline

@@ -65,6 +65,7 @@ def test_a_rank_behind_is_named_while_the_others_run(dated: bool, late: str, tmp
 
     seen, said = watched(job, plays, 6, Wishes(every=10.0, behind=30.0, stall=900.0))
     assert [observation.state for observation in seen] == [State.RUNNING] * 6
+    assert said[0] == ["Watching ranks 0-3."]
     told = [sentence for at_once in said for sentence in at_once if sentence.startswith("Rank 2 is")]
     assert told == [f"Rank 2 is {late} behind its peers: its last step is 4, most ranks are at 12."]
 
