@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
+from builders.bundles import pack
 
 from nccldoctor import pipeline
 from nccldoctor.discover.discover import Discovered, discover
@@ -27,17 +25,6 @@ def stack(pid: int) -> bytes:
 
 def manifest(files: list[dict[str, Any]], **more: Any) -> bytes:
     return json.dumps({"version": 1, "tool": "nccldoctor collect", "files": files, **more}).encode()
-
-
-def pack(target: Path, files: dict[str, bytes]) -> Path:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    target.write_bytes(zstandard.compress(out.getvalue()))
-    return target
 
 
 def unpack(target: Path, files: dict[str, bytes]) -> Path:
