@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("target", help="script, or module with -m")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the target")
     options = parser.parse_args(arguments)
-    start(options.to or os.environ.get(FOLDER) or "capture", stall_after=options.stall_after)
     sys.argv = [options.target, *options.args]
+    start(options.to or os.environ.get(FOLDER) or "capture", stall_after=options.stall_after)
     try:
         if options.module:
             _run_module(options.target)

@@ -70,7 +70,8 @@ class Sidecar:
         fresh = set(self.known_looks()) - self.seen
         is_stopped = letter in ("T", "t")
         has_changed = is_stopped != (self.wrote in ("T", "t"))
-        if fresh or (has_changed and (is_silent or not is_stopped)):
+        is_alive = letter not in ("Z", "X", "?")
+        if is_alive and (fresh or (has_changed and (is_silent or not is_stopped))):
             self.write_state(letter, waits_in)
         self.seen |= fresh
         if is_silent and self.seen and self.late.stat().st_size:

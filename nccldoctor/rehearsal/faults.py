@@ -1,0 +1,51 @@
+"""The faults that a rehearsal can have, and what a diagnosis of each must find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WORLD = 4
+"""Ranks of a rehearsal: two tensor parallel pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: its name, a sentence about it, the rank that has it (None: no rank), and the classes that name it rightly."""
+
+    name: str
+    about: str
+    rank: int | None
+    classes: tuple[str, ...]
+
+
+_ABSENT = ("not-arrived",)
+_MISMATCH = ("missed-call", "extra-call", "op-mismatch")
+
+FAULTS = (
+    Fault("late-loader", "Rank 2 waits for a shard of its data that never comes", 2, _ABSENT),
+    Fault("fifo", "Rank 1 opens a named pipe that nobody writes to", 1, _ABSENT),
+    Fault("deadlock", "Two threads of rank 3 wait for each other's lock", 3, _ABSENT),
+    Fault("held-lock", "A regular expression of rank 2 holds the interpreter lock and never ends", 2, _ABSENT),
+    Fault(
+        "checkpoint", "Rank 0 writes a checkpoint that takes forever; the others go on", 0, ("not-arrived", "straggler")
+    ),
+    Fault("stopped", "Rank 3 is stopped by SIGSTOP", 3, ("frozen",)),
+    Fault("killed", "Rank 1 is killed by SIGKILL", 1, ("died",)),
+    Fault("exception", "Rank 2 raises an exception in its data loader", 2, ("raised",)),
+    Fault("skipped-call", "Rank 1 skips the all-reduce of its loss, which is not a number", 1, _MISMATCH),
+    Fault("missed-barrier", "Rank 3 does not call the barrier after the evaluation", 3, _MISMATCH),
+    Fault("uneven-batches", "Rank 2 has one batch less than the others and ends its epoch early", 2, _MISMATCH),
+    Fault("wrong-call", "Rank 3 calls broadcast where the others call all-reduce", 3, ("op-mismatch",)),
+    Fault("wrong-shape", "Rank 1 reduces a tensor of another size", 1, ("size-mismatch",)),
+    Fault("wrong-dtype", "Rank 2 reduces float64 where the others reduce float32", 2, ("dtype-mismatch",)),
+    Fault("group-order", "Rank 1 calls two groups in another order than the others", 1, ("order-inversion",)),
+    Fault("never-starts", "Rank 3 is never started", 3, ("init",)),
+    Fault("straggler", "Rank 2 is slow in every step, and goes on", 2, ("straggler",)),
+    Fault("healthy", "Nothing is wrong", None, ("none",)),
+)
+"""All of them. The last one is a job that ends well."""
+
+
+def fault_named(name: str) -> Fault | None:
+    """The fault of that name, None where there is none."""
+    return next((fault for fault in FAULTS if fault.name == name), None)

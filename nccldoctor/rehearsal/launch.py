@@ -1,0 +1,115 @@
+"""Starts the ranks of a rehearsal, waits until the fault shows, and ends all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nccldoctor.rehearsal.faults import WORLD, Fault
+
+STALL_S = 4.0
+"""Seconds without progress after which the ranks look; a demonstration cannot wait for a third of a real timeout."""
+
+LOOKS = 2
+SETTLED_S = 2.5
+"""Seconds after the last look in which sidecars and dumps come to their end."""
+
+_SCRIPT = Path(__file__).with_name("train.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """A job that runs: the folder with ``capture/`` and ``logs/``, and its processes by rank."""
+
+    folder: Path
+    processes: dict[int, subprocess.Popen[bytes]]
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of the ranks that still live."""
+        return tuple(process.pid for process in self.processes.values() if process.poll() is None)
+
+    def looks(self) -> list[Path]:
+        """The folders of the looks that were taken, the oldest first."""
+        with suppress(OSError):
+            return sorted((self.folder / "capture" / "stacks").iterdir())
+        return []
+
+    def wait_for_fault(self, seconds: float) -> bool:
+        """Wait until the job has ended or has been looked at twice; False where neither came in time."""
+        end = time.monotonic() + seconds
+        settled = end
+        while time.monotonic() < min(end, settled):
+            if not self.pids:
+                return True
+            if len(self.looks()) >= LOOKS and settled == end:
+                settled = time.monotonic() + SETTLED_S
+            time.sleep(0.1)
+        return settled < end
+
+
+@contextmanager
+def rehearsed(fault: Fault, folder: Path) -> Iterator[Rehearsal]:
+    """Run a job with ``fault`` in ``folder``, an empty one; when the block is left, none of its processes is."""
+    (folder / "logs").mkdir(parents=True)
+    (folder / "work").mkdir()
+    processes: dict[int, subprocess.Popen[bytes]] = {}
+    port = _free_port()
+    try:
+        for rank in range(WORLD):
+            if fault.name != "never-starts" or rank != fault.rank:
+                processes[rank] = _started(fault, rank, port, folder)
+        yield Rehearsal(folder, processes)
+    finally:
+        for process in processes.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process in processes.values():
+            process.wait()
+
+
+def _started(fault: Fault, rank: int, port: int, folder: Path) -> subprocess.Popen[bytes]:
+    variables = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(WORLD),
+        "LOCAL_WORLD_SIZE": str(WORLD),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "nccldoctor.capture", "--to", str(folder / "capture")]
+    command += [
+        "--stall-after",
+        f"{STALL_S:g}",
+        str(_SCRIPT),
+        fault.name,
+        str(-1 if fault.rank is None else fault.rank),
+    ]
+    with (folder / "logs" / f"rank_{rank}.log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder / "work",
+            env=os.environ | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
