@@ -10,12 +10,16 @@ WORLD = 4
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: its name, a sentence about it, the rank that has it (None: no rank), and the classes that name it rightly."""
+    """One fault: its name, a sentence about it, the rank that has it, and the classes that name it rightly.
+
+    ``rank`` is None where nothing is wrong. ``steps`` is how many a job makes before a fault shows that does not stop it; 0 for others.
+    """
 
     name: str
     about: str
     rank: int | None
     classes: tuple[str, ...]
+    steps: int = 0
 
 
 _ABSENT = ("not-arrived",)
@@ -40,7 +44,7 @@ FAULTS = (
     Fault("wrong-dtype", "Rank 2 reduces float64 where the others reduce float32", 2, ("dtype-mismatch",)),
     Fault("group-order", "Rank 1 calls two groups in another order than the others", 1, ("order-inversion",)),
     Fault("never-starts", "Rank 3 is never started", 3, ("init",)),
-    Fault("straggler", "Rank 2 is slow in every step, and goes on", 2, ("straggler",)),
+    Fault("straggler", "Rank 2 is slow in every step, and goes on", 2, ("straggler",), steps=8),
     Fault("healthy", "Nothing is wrong", None, ("none",)),
 )
 """All of them. The last one is a job that ends well."""

@@ -43,17 +43,28 @@ class Rehearsal:
             return sorted((self.folder / "capture" / "stacks").iterdir())
         return []
 
-    def wait_for_fault(self, seconds: float) -> bool:
-        """Wait until the job has ended or has been looked at twice; False where neither came in time."""
+    def has_shown(self, fault: Fault) -> bool:
+        """True once the job was looked at twice, or has made the steps in which a slow rank shows."""
+        if not fault.steps:
+            return len(self.looks()) >= LOOKS
+        with suppress(OSError):
+            log = (self.folder / "capture" / "rank_0.log").read_text()
+            return f"heartbeat: step={fault.steps}" in log
+        return False
+
+    def wait_for(self, fault: Fault, seconds: float) -> bool:
+        """Wait until the job has ended or its fault has shown; False where neither came in time."""
         end = time.monotonic() + seconds
-        settled = end
-        while time.monotonic() < min(end, settled):
+        while time.monotonic() < end:
             if not self.pids:
                 return True
-            if len(self.looks()) >= LOOKS and settled == end:
-                settled = time.monotonic() + SETTLED_S
+            if self.has_shown(fault):
+                if fault.steps:  # the job goes on: ask its ranks for a look
+                    os.kill(self.pids[0], signal.SIGUSR1)
+                time.sleep(SETTLED_S)
+                return True
             time.sleep(0.1)
-        return settled < end
+        return False
 
 
 @contextmanager
