@@ -193,7 +193,7 @@ def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
 
 
 def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
-    """True when most ranks of the job got this signal at one time, each by the report of its own sidecar.
+    """True when most ranks of the job got this signal at one time, as their sidecars report.
 
     A launcher or a person ended the job.
     """

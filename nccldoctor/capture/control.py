@@ -53,7 +53,7 @@ def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar:
     evidence = prepare(folder, identity)
     scratch = Scratch.make()
     os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem))
-    poll_s = min(POLL_S, stall_limit(None, stall_after) / 10)
+    poll_s = min(POLL_S, stall_limit(None, stall_after).least / 10)
     beside = _company(evidence, identity, scratch, poll_s) if sidecar else None
     session = Session(
         evidence, identity, scratch, beside, stall_after, lambda why: _warn(identity, f"no more is captured: {why}")
@@ -131,13 +131,18 @@ def _say_goodbye() -> None:
 
 
 def _hear_exceptions(session: Session) -> None:
-    """Put the traceback of an exception that nobody catches into the rank's log, too."""
+    """Put the traceback of an exception that nothing catches into the rank's log, too.
+
+    Its lines begin as with torch's own hook (``distributed_c10d.py``, 2.4 to 2.13).
+    """
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if session in _RUNNING and session.identity.pid == os.getpid():
             with suppress(Exception):
-                session.log.say(*traceback.format_exception(kind, error, _of_the_job(trace)))
+                session.log.say("an exception that nothing caught ends this process")
+                front = f"[rank{session.identity.rank}]: " if session.identity.rank is not None else ""
+                session.log.quote(front, "".join(traceback.format_exception(kind, error, _of_the_job(trace))))
         before(kind, error, trace)
 
     sys.excepthook = hook

@@ -21,7 +21,13 @@ class RankLog:
     def say(self, *lines: str) -> None:
         """Append lines with the time of now."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        text = "".join(f"{now} INFO {self._label} {part}\n" for line in lines for part in line.splitlines() or [""])
+        self._append("".join(f"{now} INFO {self._label} {part}\n" for line in lines for part in line.splitlines()))
+
+    def quote(self, front: str, text: str) -> None:
+        """Append a text that another program would have printed, with ``front`` before each of its lines."""
+        self._append("".join(f"{front}{line}\n" for line in text.splitlines()))
+
+    def _append(self, text: str) -> None:
         with self._lock:
             if self._path.exists() and self._path.stat().st_size + len(text) > self._most:
                 self._path.replace(self._path.with_suffix(".1.log"))

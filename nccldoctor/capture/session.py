@@ -57,7 +57,7 @@ class Session:
     @property
     def poll_s(self) -> float:
         """Seconds between two glances: a stall of a few seconds is looked at more often."""
-        return min(POLL_S, self._standstill.limit / 10)
+        return min(POLL_S, self._standstill.limit.least / 10)
 
     def _watch(self) -> None:
         while not self._has_ended.wait(self.poll_s):
@@ -73,7 +73,7 @@ class Session:
         if self._beside is not None:
             self._beside.beat()
         self._late.clear()
-        self._late.wind(self._standstill.limit + self.poll_s)
+        self._late.wind(self._standstill.seconds + self.poll_s)
         self.torch.attach()
         self._tell_groups()
         step, was_looked_at = self.current_step, bool(self._standstill.looks)

@@ -16,21 +16,37 @@ LATEST = 0.8
 """The share of the timeout after which the looks must be taken, whatever the floor says."""
 
 
-def stall_limit(timeout_s: float | None, asked: float | None) -> float:
-    """Seconds without progress that make a stall; ``asked`` by the user counts before what is derived."""
+USUAL = 3.0
+"""Times the longest pause until now that a rank must stand still, where the timeout leaves room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Seconds without progress that make a stall: at least ``least``, and at most ``most`` where longer pauses are usual."""
+
+    least: float
+    most: float
+
+
+def stall_limit(timeout_s: float | None, asked: float | None) -> Limit:
+    """The limit for groups of which the shortest timeout is ``timeout_s``; what the user ``asked`` for counts before it."""
     if asked is not None:
-        return asked
+        return Limit(asked, asked)
     known = timeout_s if timeout_s is not None else UNKNOWN_TIMEOUT_S
-    return min(max(known * SHARE, FLOOR_S), known * LATEST)
+    return Limit(min(max(known * SHARE, FLOOR_S), known * LATEST), known * LATEST)
 
 
 @dataclass(slots=True)
 class Standstill:
-    """How long one rank has shown the same signs of progress. ``looks`` counts those of the stall that goes on."""
+    """How long one rank has shown the same signs of progress.
 
-    limit: float
+    ``longest`` is the longest pause that ended, in seconds; ``looks`` are the times of those of the stall that goes on.
+    """
+
+    limit: Limit
     since: float
     signs: Hashable = None
+    longest: float = 0.0
     looks: list[float] = field(default_factory=list)
 
     MOST_LOOKS = 2
@@ -40,16 +56,23 @@ class Standstill:
         """True where the signs at ``now`` (seconds of any clock) differ from the last ones, which they replace."""
         if signs == self.signs:
             return False
+        if self.signs is not None:
+            self.longest = max(self.longest, now - self.since)
         self.signs, self.since, self.looks = signs, now, []
         return True
 
     def is_due(self, now: float) -> bool:
         """True where it is time for the first look of a stall, or for the next one."""
-        if now - self.since < self.limit or len(self.looks) >= self.MOST_LOOKS:
+        if now - self.since < self.seconds or len(self.looks) >= self.MOST_LOOKS:
             return False
         return not self.looks or now - self.looks[-1] >= self.pause
 
     @property
+    def seconds(self) -> float:
+        """Seconds without progress that make a stall of this rank."""
+        return min(max(self.limit.least, USUAL * self.longest), self.limit.most)
+
+    @property
     def pause(self) -> float:
         """Seconds between the looks of one stall: a tenth of the limit, between 2 and 20."""
-        return min(max(self.limit / 10, 2.0), 20.0)
+        return min(max(self.seconds / 10, 2.0), 20.0)

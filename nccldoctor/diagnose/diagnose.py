@@ -40,7 +40,7 @@ def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     show that it passed, and only if a dump holds its call as unfinished; stacks may confirm it against that.
     """
     stalls: Sequence[Stall] = facts.stalls
-    if _has_no_complaint(facts) and _trains_at_looks(facts):
+    if _has_no_complaint(facts) and _has_trained_at_looks(facts):
         stalls = ()
     elif _has_no_complaint(facts):
         standing = unpassed_stalls(facts)
@@ -106,8 +106,10 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     )
 
 
-def _trains_at_looks(facts: Facts) -> bool:
-    """True where the last step before the newest look is no older than usual, and no process is stopped or gone.
+def _has_trained_at_looks(facts: Facts) -> bool:
+    """True where the last step is no older than usual at the newest look.
+
+    No process may be stopped or gone.
 
     Example: a step takes 3 s, and the look came 2 s after the last one. Some rank is always the last.
     """

@@ -53,6 +53,11 @@ class ProcessExit(Event):
         return self.reporter == "mpirun" and not self.first and self.signal == "SIGKILL"
 
     @property
+    def is_unexplained_abort(self) -> bool:
+        """True of an abort that a sidecar saw: the reason stands on stderr, which it does not read."""
+        return self.reporter == "sidecar" and self.signal == "SIGABRT"
+
+    @property
     def was_closed(self) -> bool:
         """True of the exit codes with which launchers close siblings: SIGTERM, SIGINT and SIGHUP."""
         return self.exitcode in (-15, 143, -2, 130, -1, 129)

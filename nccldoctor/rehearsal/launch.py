@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,9 @@ STALL_S = 4.0
 LOOKS = 2
 SETTLED_S = 2.5
 """Seconds after the last look in which sidecars and dumps come to their end."""
+
+SIDECAR_S = 5.0
+"""Seconds in which a sidecar ends after its rank."""
 
 _SCRIPT = Path(__file__).with_name("train.py")
 
@@ -52,7 +58,7 @@ class Rehearsal:
             return f"heartbeat: step={fault.steps}" in log
         return False
 
-    def wait_for(self, fault: Fault, seconds: float) -> bool:
+    def is_shown_within(self, fault: Fault, seconds: float) -> bool:
         """Wait until the job has ended or its fault has shown; False where neither came in time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -71,23 +77,41 @@ class Rehearsal:
 def rehearsed(fault: Fault, folder: Path) -> Iterator[Rehearsal]:
     """Run a job with ``fault`` in ``folder``, an empty one; when the block is left, none of its processes is."""
     (folder / "logs").mkdir(parents=True)
-    (folder / "work").mkdir()
+    work = Path(tempfile.mkdtemp(prefix="nccldoctor-work-"))
     processes: dict[int, subprocess.Popen[bytes]] = {}
     port = _free_port()
     try:
         for rank in range(WORLD):
             if fault.name != "never-starts" or rank != fault.rank:
-                processes[rank] = _started(fault, rank, port, folder)
+                processes[rank] = _started(fault, rank, port, folder, work)
         yield Rehearsal(folder, processes)
     finally:
-        for process in processes.values():
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        for process in processes.values():
-            process.wait()
+        _end(processes.values())
+        shutil.rmtree(work, ignore_errors=True)
 
 
-def _started(fault: Fault, rank: int, port: int, folder: Path) -> subprocess.Popen[bytes]:
+def _end(processes: Collection[subprocess.Popen[bytes]]) -> None:
+    """Kill the ranks, and wait for their sidecars, which see that and end."""
+    sidecars = [descriptor for process in processes for descriptor in _children(process.pid)]
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for process in processes:
+        process.wait()
+    for descriptor in sidecars:
+        select.select([descriptor], [], [], SIDECAR_S)
+        os.close(descriptor)
+
+
+def _children(pid: int) -> Iterator[int]:
+    """A descriptor of each child of a process."""
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(OSError):
+                yield os.pidfd_open(int(child))
+
+
+def _started(fault: Fault, rank: int, port: int, folder: Path, work: Path) -> subprocess.Popen[bytes]:
     variables = {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -111,7 +135,7 @@ def _started(fault: Fault, rank: int, port: int, folder: Path) -> subprocess.Pop
     with (folder / "logs" / f"rank_{rank}.log").open("wb") as log:
         return subprocess.Popen(
             command,
-            cwd=folder / "work",
+            cwd=work,
             env=os.environ | variables,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,4 +1,4 @@
-"""The script of a rehearsal: ``train.py FAULT RANK`` trains a small network on gloo; that rank has that fault in step 5.
+"""Trains a small network on gloo: ``train.py FAULT RANK`` gives that rank that fault in step 5.
 
 It stands alone, as a script of a user does, and needs torch.
 """
@@ -51,31 +51,31 @@ class Trainer:
         self.model = torch.nn.Linear(16, 16)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
 
-    def has(self, fault: str, step: int) -> bool:
+    def has_fault(self, fault: str, step: int) -> bool:
         """True where this rank has that fault in this step."""
         return self.fault == fault and step == FAULT_STEP
 
     def load_batch(self, step: int) -> torch.Tensor:
         """The next batch: from disk, as far as the faults are concerned."""
-        if self.has("late-loader", step):
+        if self.has_fault("late-loader", step):
             wait_for_shard(Path(f"shard_{step:05d}.idx"))
-        if self.has("fifo", step):
+        if self.has_fault("fifo", step):
             read_control(Path("control.fifo"))
-        if self.has("exception", step):
+        if self.has_fault("exception", step):
             Path(f"shard_{step:05d}.idx").open().close()
         return torch.randn(8, 16)
 
     def forward(self, batch: torch.Tensor, step: int) -> torch.Tensor:
         """The loss of a batch; activations are reduced over the tensor parallel pair."""
-        if self.has("stopped", step):
+        if self.has_fault("stopped", step):
             os.kill(os.getpid(), signal.SIGSTOP)
-        if self.has("killed", step):
+        if self.has_fault("killed", step):
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.has("held-lock", step):
+        if self.has_fault("held-lock", step):
             match_tokens("a" * 64 + "!")
-        if self.has("deadlock", step):
+        if self.has_fault("deadlock", step):
             refresh_cache()
-        out = self.model(batch)
+        out: torch.Tensor = self.model(batch)
         dist.all_reduce(out.detach().clone(), group=self.pair)
         return out.square().mean()
 
@@ -86,11 +86,11 @@ class Trainer:
         for parameter in self.model.parameters():
             gradient = parameter.grad
             assert gradient is not None
-            if self.has("wrong-shape", step):
+            if self.has_fault("wrong-shape", step):
                 gradient = gradient.flatten()[:3].clone()
-            if self.has("wrong-dtype", step):
+            if self.has_fault("wrong-dtype", step):
                 gradient = gradient.double()
-            if self.has("wrong-call", step):
+            if self.has_fault("wrong-call", step):
                 dist.broadcast(gradient, src=self.rank)
             else:
                 dist.all_reduce(gradient)
@@ -99,12 +99,12 @@ class Trainer:
         """Count tokens over all ranks in the group of experts, and over the world."""
         counts = torch.ones(4)
         groups = [self.experts, None]
-        for group in reversed(groups) if self.has("group-order", step) else groups:
+        for group in reversed(groups) if self.has_fault("group-order", step) else groups:
             dist.all_reduce(counts, group=group)
 
     def reduce_loss(self, loss: torch.Tensor, step: int) -> None:
         """Average the loss for the log."""
-        if self.has("skipped-call", step):
+        if self.has_fault("skipped-call", step):
             return
         dist.all_reduce(loss.detach().clone().reshape(1))
 
@@ -112,7 +112,7 @@ class Trainer:
         """One step."""
         self.optimizer.zero_grad()
         loss = self.forward(self.load_batch(step), step)
-        loss.backward()
+        torch.autograd.backward(loss)
         self.reduce_gradients(step)
         self.optimizer.step()
         self.balance_experts(step)
@@ -121,18 +121,18 @@ class Trainer:
 
     def evaluate(self, step: int) -> None:
         """Evaluate, and meet at a barrier."""
-        if not self.has("missed-barrier", step):
+        if not self.has_fault("missed-barrier", step):
             dist.barrier()
 
     def save_checkpoint(self, step: int) -> None:
         """Rank 0 writes; the others go on."""
-        if self.has("checkpoint", step):
+        if self.has_fault("checkpoint", step):
             write_shards(Path("checkpoint"))
 
     def train_epoch(self) -> None:
         """All steps; one rank may have fewer."""
         for step in range(1, STEPS + 1):
-            if self.has("uneven-batches", step):
+            if self.has_fault("uneven-batches", step):
                 break
             self.train_step(step)
             self.evaluate(step)
@@ -157,9 +157,9 @@ def log_histograms() -> None:
     time.sleep(LATE_S)
 
 
-def match_tokens(text: str) -> bool:
+def match_tokens(text: str) -> None:
     """A pattern that takes exponential time."""
-    return re.fullmatch(r"(a+)+b", text) is not None
+    re.fullmatch(r"(a+)+b", text)
 
 
 def refresh_cache() -> None:

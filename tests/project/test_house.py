@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
-    ("model", "patterns", "version", "capture"),
+    ("model", "patterns", "version", "capture", "rehearsal"),
     "words",
     ("events", "collect"),
     "parsers",
@@ -42,7 +42,7 @@ STAGES = (
     "__main__",
 )
 """The rooms of the package from the ground up, as data passes through them. A room imports itself and rooms before it;
-rooms in brackets do not know each other. ``capture`` runs inside training jobs and knows nothing of the analysis.
+rooms in brackets do not know each other. ``capture`` and ``rehearsal`` run inside training jobs and know nothing of the analysis.
 """
 
 STRANGERS = {

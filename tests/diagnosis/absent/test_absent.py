@@ -174,6 +174,14 @@ def test_a_signal_that_ended_one_rank_is_its_own_end() -> None:
     assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
 
 
+def test_an_abort_of_which_no_stderr_was_read_may_have_another_cause() -> None:
+    logs = {f"logs/rank_{r}.log": step_line(r, 48, "09:59:59") for r in range(4)}
+    logs["logs/rank_2.log"] += ended(2, "was killed by signal 6 (SIGABRT)", "10:00:00,1")
+    ruling = read(logs)
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+    assert ruling.sure < 3, "a mismatch of sizes on gloo ends so, too"
+
+
 @pytest.mark.parametrize("scenario", ["no_data", "compile_skew", "killed", "uncaught"])
 def test_a_sign_of_life_or_an_end_is_not_frozen(scenario: str) -> None:
     assert play(scenario, 3).cause != "frozen"
