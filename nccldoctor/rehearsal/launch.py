@@ -86,11 +86,11 @@ def rehearsed(fault: Fault, folder: Path) -> Iterator[Rehearsal]:
                 processes[rank] = _started(fault, rank, port, folder, work)
         yield Rehearsal(folder, processes)
     finally:
-        _end(processes.values())
+        _end_all(processes.values())
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _end(processes: Collection[subprocess.Popen[bytes]]) -> None:
+def _end_all(processes: Collection[subprocess.Popen[bytes]]) -> None:
     """Kill the ranks, and wait for their sidecars, which see that and end."""
     sidecars = [descriptor for process in processes for descriptor in _children(process.pid)]
     for process in processes:
