@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nccldoctor.live.fronts import Movement
-from nccldoctor.live.watch import Observation, Wishes
+from nccldoctor.live.watch import COLLECTIVE, Observation, Wishes
 from nccldoctor.model import CauseClass
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words.names import ranks_phrase, verb
@@ -54,7 +54,8 @@ class Remarks:
         elif quiet >= 2 * self._quiet:
             self._quiet = quiet
             usual = "" if math.isnan(longest) else f" The longest pause before that was {duration(1000 * longest)}."
-            yield f"No rank has reported a step for {duration(1000 * quiet)}.{usual}"
+            what = "launched a collective" if seen.pace.of == COLLECTIVE else "reported a step"
+            yield f"No rank has {what} for {duration(1000 * quiet)}.{usual}"
 
     def _about_verdict(self, seen: Observation) -> Iterator[str]:
         verdict = seen.incident.verdict

@@ -1,13 +1,13 @@
 """Watches a job: analyses what is new, says who falls behind, and tells when it is stuck.
 
-A stall is called by the analysis, or by the pace: where no rank reports a step for longer than the limit, and for longer than twice the
-longest pause that ended so far. Both come before the watchdog where its timeout is longer.
+A stall is called by the analysis, or by the pace: where no rank reports a step, or launches a collective that RAS counts, for longer
+than the limit, and for longer than twice the longest pause that ended so far. Both come before the watchdog where its timeout is longer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from nccldoctor import pipeline
 from nccldoctor.align.lateness.pace import Pace, measure_pace
 from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import Event
+from nccldoctor.identify.case import Case
 from nccldoctor.incident import Incident
 from nccldoctor.live.clock import Clock
 from nccldoctor.live.sources import Watched
@@ -26,6 +27,10 @@ from nccldoctor.parsers.event_details import wording_of
 
 GONE_STALE = 2.0
 """A pause is a stall where it is longer than the longest that ended so far, times this."""
+
+
+COLLECTIVE = "collective"
+"""What a pace counts where RAS shows it."""
 
 
 class State(StrEnum):
@@ -66,9 +71,24 @@ class Observation:
 
 @dataclass(slots=True)
 class _Seen:
-    """When lines without a time were first seen: this stands in for the time they were written."""
+    """What was first seen when: lines without a time, and counts of launched collectives.
+
+    ``longest`` is the longest time without a new collective that ended while the job was watched; NaN before the first.
+    """
 
     at: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    changed: float = math.nan
+    longest: float = math.nan
+
+    def launches(self, case: Case, now: float) -> Pace:
+        """The pace by the collectives that NCCL counts; NaN in all where it reports none."""
+        counts = {one.comm: one.totals for one in case.nccl_counters if one.observer == "ras"}
+        if counts and counts != self.counts:
+            if self.counts:
+                self.longest = max(now - self.changed, 0.0 if math.isnan(self.longest) else self.longest)
+            self.counts, self.changed = counts, now
+        return Pace(quiet=now - self.changed, longest=self.longest, of=COLLECTIVE)
 
     def moments(self, liveness: Liveness, now: float) -> Callable[[Event], float]:
         """A clock for the lines of one analysis."""
@@ -103,9 +123,10 @@ def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observ
 def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wishes: Wishes) -> Observation:
     """What the newest analysis says at this moment."""
     liveness = collect_liveness(incident.case)
-    times = incident.case.seconds[~np.isnan(incident.case.seconds)]
-    on_job_clock = float(times.max()) + max(0.0, now - watched.last_written()) if len(times) else now
+    on_job_clock = _job_time(incident.case, liveness, now - watched.last_written(), now)
     pace = measure_pace(liveness.by_rank, seen.moments(liveness, on_job_clock), on_job_clock)
+    if math.isnan(pace.quiet):
+        pace = seen.launches(incident.case, now)
     is_verdict = _is_verdict(incident.diagnosis)
     state = State.RUNNING
     if is_verdict or _is_standing(pace, wishes):
@@ -117,6 +138,15 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
     return Observation(now, state, incident, False, pace, is_verdict)
 
 
+def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:
+    """The present on the clock of the step lines: the newest time in any line, and what passed since the last write.
+
+    Where no step line has a time, the clock of this machine dates them.
+    """
+    has_times = any(not math.isnan(liveness.time(line)) for own in liveness.by_rank.values() for line in own.steps)
+    return float(np.nanmax(case.seconds)) + max(0.0, unwritten) if has_times else now
+
+
 def _is_verdict(diagnosis: Diagnosis) -> bool:
     """True when the analysis names what is wrong with some confidence. A straggler is late, and goes on."""
     verdict = diagnosis.verdict
@@ -125,9 +155,10 @@ def _is_verdict(diagnosis: Diagnosis) -> bool:
 
 
 def _is_standing(pace: Pace, wishes: Wishes) -> bool:
-    """True when no rank has reported a step for too long."""
-    longest = 0.0 if math.isnan(pace.longest) else pace.longest
-    return pace.quiet > max(wishes.stall, GONE_STALE * longest)
+    """True when nothing moved for too long. Counts of collectives must have moved before: those of a CUDA graph may never do."""
+    if math.isnan(pace.longest):
+        return pace.of != COLLECTIVE and pace.quiet > wishes.stall
+    return pace.quiet > max(wishes.stall, GONE_STALE * pace.longest)
 
 
 def _has_ended_well(diagnosis: Diagnosis, liveness: Liveness) -> bool:

@@ -41,13 +41,15 @@ class Delay:
 class Pace:
     """How a job moves, in seconds: ``quiet`` since the newest step of any rank, ``usual`` and ``longest`` between two steps.
 
-    All three are NaN where fewer steps have a time. ``behind`` has the ranks that lag, the farthest first.
+    They are NaN where fewer steps have a time. ``behind`` has the ranks that lag, the farthest first.
+    ``of`` names what is counted.
     """
 
     quiet: float = math.nan
     usual: float = math.nan
     longest: float = math.nan
     behind: tuple[Delay, ...] = ()
+    of: str = "step"
 
 
 def measure_pace(by_rank: Mapping[int, RankActivity], moment: Moment, now: float) -> Pace:

@@ -148,6 +148,43 @@ def test_a_dead_rank_of_ras_is_a_verdict(tmp_path: Path) -> None:
     assert str(seen[-1].incident.verdict.ranks or seen[-1].incident.verdict.suspects) == "5"
 
 
+def test_collectives_that_stop_are_a_stall(tmp_path: Path) -> None:
+    """All ranks wait in one call: their counts are equal, and move no more."""
+    reports = [Report((40 + n,) * 8, stamp=f"2026-01-11 10:05:{n:02}") for n in range(4)]
+    with RasServer(reports) as server:
+        source = WatchedRas("localhost", server.port, tmp_path, clock := FakeClock())
+        remarks, said, seen = Remarks(Wishes(stall=100.0)), [], []
+        for observation in watch_job(source, clock, Wishes(stall=100.0)):
+            seen.append(observation)
+            said += remarks.about(observation)
+    assert (seen[-1].state, seen[-1].is_verdict) == (State.STUCK, False)
+    assert seen[-1].at == START + 30 + 110
+    assert "No rank has launched a collective for 30 s. The longest pause before that was 10 s." in said
+
+
+def test_counts_that_never_moved_are_no_stall(tmp_path: Path) -> None:
+    """Calls of a CUDA graph may not be counted each time: only a count that moved before can stop."""
+    with RasServer([Report((40,) * 8)]) as server:
+        source = WatchedRas("localhost", server.port, tmp_path, clock := FakeClock())
+        looks = watch_job(source, clock, Wishes(stall=50.0))
+        assert [next(looks).state for _ in range(12)] == [State.RUNNING] * 12
+
+
+def test_lines_without_a_time_count_by_the_watch_also_under_a_dated_banner(tmp_path: Path) -> None:
+    job = Job(tmp_path / "logs", dated=False)
+    (job.folder / "launcher.log").write_text(
+        f"{datetime.fromtimestamp(START, UTC):%Y-%m-%d %H:%M:%S} starting torchrun\n"
+    )
+    for step in (1, 2, 3):
+        job.write(START, step)
+
+    def plays(now: float) -> None:
+        job.write(now, int(now - START) // 10 + 2, 2)
+
+    _, said = watched(job, plays, 7, Wishes(every=10.0, behind=30.0, stall=900.0))
+    assert any(sentence.startswith("Rank 2 is 30 s behind") for at_once in said for sentence in at_once)
+
+
 def test_a_service_that_goes_away_is_lost(tmp_path: Path) -> None:
     with RasServer([Report((40,) * 8)]) as server:
         clock = FakeClock(on_sleep=lambda now: server.stop() if len(clock.slept) == 1 else None)
