@@ -111,7 +111,7 @@ def _as_named(source: Source, name: str, hint: Hint) -> Source:
         why=hint.why,
         look=stack.look,
         taken=stack.taken,
-        pid=stack.pid if hint.rank is None and hint.local_rank is None else None,
+        pid=hint.pid or (stack.pid if hint.rank is None and hint.local_rank is None else None),
     )
 
 

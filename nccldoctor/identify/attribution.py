@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nccldoctor.discover.filename_hints import FAMILY
+from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
     Event,
     GpuError,
@@ -215,6 +215,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
             files.rank[source.id], files.why[source.id] = rank, "its lines"
             gaps += _contradicted_launcher(source, rank, processes)
     _by_processes(parsed, files, processes)
+    _by_ray_workers(parsed, files, processes)
     _share_in_folders(parsed, files)
     _map_local_ranks(parsed, files, processes)
     return files, gaps
@@ -258,6 +259,14 @@ def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: Proces
         if len(known) > 1 and len(set(known.values())) == len(known) == len([f for f in family.values() if f]):
             files.why.update({i: "lines of its process" for i in known if files.rank[i] is None})
             files.rank.update({i: rank for i, rank in known.items() if files.rank[i] is None})
+
+
+def _by_ray_workers(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
+    """``worker-<id>-<job>-12567.out`` is of the rank that Ray Train's table gives process 12567."""
+    for source in (one.source for one in parsed):
+        if RAY_WORKER in source.why and source.pid is not None and files.rank[source.id] is None:
+            host = short_host(source.host) if source.host else None
+            files.rank[source.id] = processes.rank_of(host, source.pid)
 
 
 def _share_in_folders(parsed: Sequence[Parsed], files: _FileRanks) -> None:
