@@ -43,9 +43,10 @@ FAULTS = (
     Fault("group-order", "Rank 1 calls two groups in the opposite order of its peers", 1, ("order-inversion",)),
     Fault("never-starts", "Rank 3 is never started", 3, ("init",)),
     Fault("straggler", "Rank 2 is slow in every step, but never stops", 2, ("straggler",), steps=8),
-    Fault("healthy", "Nothing is wrong", None, ("none",)),
+    Fault("healthy", "Nothing is wrong, and the job ends", None, ("none",)),
+    Fault("training", "Nothing is wrong, and the job trains while it is looked at", None, ("none",), steps=8),
 )
-"""All of them. The last one is a job that ends well."""
+"""All of them. The last two are jobs without a fault."""
 
 
 def fault_named(name: str) -> Fault | None:

@@ -22,8 +22,8 @@ STALL_S = 4.0
 """Seconds without progress after which the ranks look; a demonstration cannot wait for a third of a real timeout."""
 
 LOOKS = 2
-SETTLED_S = 2.5
-"""Seconds after the last look in which sidecars and dumps come to their end."""
+STILL_S, SETTLING_S = 2.0, 15.0
+"""Seconds without a new stack, dump or state after which a look is whole, and the most that this may take."""
 
 SIDECAR_S = 5.0
 """Seconds in which a sidecar ends after its rank."""
@@ -67,10 +67,28 @@ class Rehearsal:
             if self.has_shown(fault):
                 if fault.steps:  # the job goes on: ask its ranks for a look
                     os.kill(self.pids[0], signal.SIGUSR1)
-                time.sleep(SETTLED_S)
+                self._let_settle()
                 return True
             time.sleep(0.1)
         return False
+
+    def _let_settle(self) -> None:
+        """Wait until stacks, dumps and states of the ranks have all been written."""
+        end = time.monotonic() + SETTLING_S
+        seen, since = self._written(), time.monotonic()
+        while time.monotonic() < min(end, since + STILL_S):
+            time.sleep(0.1)
+            if (now := self._written()) != seen:
+                seen, since = now, time.monotonic()
+
+    def _written(self) -> set[tuple[str, int]]:
+        """What the looks have left: paths and times."""
+        found = set()
+        for part in ("stacks", "dumps", "processes"):
+            for path in (self.folder / "capture" / part).rglob("*"):
+                with suppress(OSError):
+                    found.add((str(path), path.stat().st_mtime_ns))
+        return found
 
 
 @contextmanager

@@ -16,6 +16,9 @@ from datetime import timedelta
 from pathlib import Path
 
 STEPS, FAULT_STEP = 12, 5
+LONG = 1000
+"""Steps of a job, and of one that is looked at while it trains."""
+
 PAUSE_S = 0.15
 """Seconds that a step takes at least."""
 
@@ -42,8 +45,8 @@ import torch.distributed as dist  # noqa: E402
 class Trainer:
     """One rank: its groups, its network, and its fault (empty on all ranks but one)."""
 
-    def __init__(self, fault: str) -> None:
-        self.fault = fault
+    def __init__(self, fault: str, steps: int) -> None:
+        self.fault, self.steps = fault, steps
         self.rank = dist.get_rank()
         pairs = [dist.new_group([first, first + 1], timeout=TIMEOUT, group_desc="TENSOR_PARALLEL") for first in (0, 2)]
         self.pair = pairs[self.rank // 2]
@@ -131,7 +134,7 @@ class Trainer:
 
     def train_epoch(self) -> None:
         """All steps; one rank may have fewer."""
-        for step in range(1, STEPS + 1):
+        for step in range(1, self.steps + 1):
             if self.has_fault("uneven-batches", step):
                 break
             self.train_step(step)
@@ -189,7 +192,7 @@ def main(fault: str, rank: int) -> None:
     """Train, and leave the groups."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=TIMEOUT)
-    trainer = Trainer(fault if dist.get_rank() == rank else "")
+    trainer = Trainer(fault if dist.get_rank() == rank else "", LONG if fault == "training" else STEPS)
     trainer.train_epoch()
     dist.destroy_process_group()
 

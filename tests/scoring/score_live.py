@@ -1,7 +1,7 @@
 """Scores diagnoses of real jobs: ``python tests/scoring/score_live.py [--runs 3] [--only NAME,…] [--keep FOLDER]`` (needs torch).
 
-Each fault of ``nccldoctor.rehearsal`` is run, captured, collected from while it hangs, and analysed: the evidence of capture alone, the
-bundle alone, and both. Printed are the verdicts, and for each evidence the shares of exact culprits and right classes, how often a healthy
+Each fault of ``nccldoctor.rehearsal`` is run, captured, collected from while it hangs, and analysed: the evidence of capture alone, and
+all of it. Printed are the verdicts, and for each evidence the shares of exact culprits and right classes, how often a healthy
 job was accused, and the processes that were left.
 """
 
@@ -23,7 +23,7 @@ from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.rehearsal.faults import FAULTS, Fault
 from nccldoctor.rehearsal.launch import rehearsed
 
-EVIDENCE = {"capture": ("capture",), "bundle": ("bundle.tar.zst",), "both": ("capture", "logs", "bundle.tar.zst")}
+EVIDENCE = {"capture": ("capture",), "all": ("capture", "logs", "bundle.tar.zst")}
 
 
 def verdicts(fault: Fault, folder: Path) -> dict[str, tuple[str, str, str]]:
@@ -90,7 +90,7 @@ def main() -> None:
                 for kind, found in verdicts(fault, folder.absolute()).items():
                     _count(counts, kind, fault, found)
                 left = left_running(folder.absolute())
-                counts["all", "left running"] += len(left)
+                counts["jobs", "left running"] += len(left)
                 print(*left, sep="\n", end="", flush=True)
     for (kind, what), number in sorted(counts.items()):
         print(f"{kind:<8} {what:<18} {number}")
