@@ -139,7 +139,7 @@ def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wis
 
 
 def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:
-    """The present on the clock of the step lines: the newest time in any line, and what passed since the last write.
+    """The present on the clock of the step lines: their newest time, and what passed since the last write.
 
     Where no step line has a time, the clock of this machine dates them.
     """

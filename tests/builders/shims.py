@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,12 +98,16 @@ class Cluster:
         return [tuple(row.split("\x1f")) for row in log.read_text().splitlines()] if log.exists() else []
 
 
-def is_running(pid: int) -> bool:
-    """True while a process exists and is no zombie."""
+def has_ended(pid: int) -> bool:
+    """True when a process is gone, or goes within a minute: SIGKILL works at the next moment that the process runs."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([watched], [], [], 60.0)[0])
+    finally:
+        os.close(watched)
 
 
 def words(*parts: str | Sequence[str]) -> tuple[str, ...]:

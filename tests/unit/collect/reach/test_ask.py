@@ -92,7 +92,7 @@ def test_a_silent_host_costs_itself_alone(
     assert answers[2].stream is not None
     assert answers[2].stream.read_bytes() == b"Welcome to node n2!\n"
     assert heard[-1] == "n1"
-    assert not shims.is_running(int((tmp_path / "pid").read_text()))
+    assert shims.has_ended(int((tmp_path / "pid").read_text()))
 
 
 def test_a_limit_ends_the_command_and_what_it_started(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_limit_ends_the_command_and_what_it_started(cluster: shims.Cluster, co
     cluster.misbehave("n0", f"trap '' TERM; sleep 3600 & echo $! > {pid}; printf half; wait; wait")
     (answer,) = ask_all(over_ssh("n0"), collector, tmp_path, Limits(1.0, 1 << 20))
     assert answer.error in ("cut off after 1 s, when 4 bytes had arrived", "no answer in 1 s")
-    assert not pid.exists() or not shims.is_running(int(pid.read_text()))
+    assert not pid.exists() or shims.has_ended(int(pid.read_text()))
 
 
 def test_a_flood_is_cut_at_the_limit(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_ctrl_c_leaves_nothing_running(cluster: shims.Cluster, collector: Path, 
     with pytest.raises(KeyboardInterrupt):
         ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
     thread.join()
-    assert not shims.is_running(pids[0])
+    assert shims.has_ended(pids[0])
 
 
 def test_a_look_up_that_fails_says_what_it_printed(cluster: shims.Cluster, tmp_path: Path) -> None:
