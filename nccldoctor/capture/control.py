@@ -140,6 +140,7 @@ def _hear_exceptions(session: Session) -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if session in _RUNNING and session.identity.pid == os.getpid():
             with suppress(Exception):
+                session.beat()  # the last step comes before what ended the rank
                 session.log.say("an exception that nothing caught ends this process")
                 front = f"[rank{session.identity.rank}]: " if session.identity.rank is not None else ""
                 session.log.quote(front, "".join(traceback.format_exception(kind, error, _of_the_job(trace))))

@@ -1,7 +1,7 @@
 """The folder that capture writes to: one log for each rank, dumps, and one folder of stacks for each look.
 
 ```text
-/shared/run/attempt_0/rank_3.log                          heartbeats, groups, settings, versions, how the process ended
+/shared/run/attempt-0/rank_3.log                          heartbeats, groups, settings, versions, how the process ended
                       dumps/fr_trace_3                    the flight recorder, newest state
                       stacks/20261123T044454Z/rank_3.txt  all threads, at a look that every rank joins
                       processes/rank_3.txt                state and wait channel, by the sidecar
@@ -119,7 +119,7 @@ class Scratch:
 
 def prepare(folder: Path, identity: Identity) -> Evidence:
     """The places of a rank, made and empty. Raises OSError where the folder cannot be written."""
-    top = folder if identity.attempt is None else folder / f"attempt_{identity.attempt}"
+    top = folder if identity.attempt is None else folder / f"attempt-{identity.attempt}"
     evidence = Evidence(top, identity.stem)
     for place in (evidence.recorder, evidence.looks, evidence.state.parent):
         place.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,7 @@ class Session:
         self._tell_groups()
         step, was_looked_at = self.current_step, bool(self._standstill.looks)
         has_moved = self._standstill.has_changed((step, self.phase, self.torch.signs()), now)
-        self._beat(step)
+        self.beat()
         if has_moved and was_looked_at:
             self.dump()  # the calls that the stall delayed, now with their ends
         if self._standstill.is_due(now) or self._signal.was_asked():
@@ -103,7 +103,9 @@ class Session:
             return self.step
         return self.torch.optimizer_steps or None
 
-    def _beat(self, step: int | None) -> None:
+    def beat(self) -> None:
+        """Write a heartbeat where step or phase is another one than in the last."""
+        step = self.current_step
         if (step, self.phase) != self._beaten and (step is not None or self.phase):
             at = f" step={step}" if step is not None else ""
             self.log.say(f"heartbeat:{at}" + (f" phase={self.phase}" if self.phase else ""))
@@ -143,7 +145,7 @@ class Session:
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(self.poll_s * 5)
         try:
-            self._beat(self.current_step)
+            self.beat()
             if self.torch.has_group or self._has_dumped:
                 self.dump()
             self.log.say(*words)

@@ -75,6 +75,15 @@ def test_an_exception_is_printed_and_kept(tmp_path: Path) -> None:
     assert "__main__.py" not in text, "frames of capture are no frames of the job"
 
 
+def test_the_last_step_stands_before_the_exception(tmp_path: Path) -> None:
+    """A step behind it would look as if the process had caught the exception and trained on."""
+    script = "from nccldoctor import capture\nfor n in range(5):\n    capture.step(n)\nraise ValueError('bad shard')\n"
+    captured(tmp_path, script)
+    text = log(tmp_path)
+    assert 0 < text.index("heartbeat: step=4") < text.index("ValueError")
+    assert text.count("step=4") == 1
+
+
 def test_capture_that_cannot_write_says_so_once_and_the_job_goes_on(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file, not a folder")
     done = captured(tmp_path, "print('trained')\n")

@@ -21,7 +21,7 @@ def test_the_rank_comes_from_the_launcher_unless_it_is_given() -> None:
 
 def test_each_restart_has_a_folder(tmp_path: Path) -> None:
     evidence = prepare(tmp_path, identity_of({"RANK": "0", "TORCHELASTIC_RESTART_COUNT": "2"}))
-    assert evidence.log == tmp_path / "attempt_2" / "rank_0.log"
+    assert evidence.log == tmp_path / "attempt-2" / "rank_0.log"
 
 
 def test_what_an_earlier_run_left_is_put_aside_once(tmp_path: Path) -> None:
