@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from builders.bundles import EVALUATES, WAITS, Bundle
+from builders.bundles import EVALUATES, WAITS, Bundle, stack
 
 import nccldoctor
 
@@ -70,3 +70,25 @@ def test_steps_after_the_look_clear_the_job(hung: Bundle, tmp_path: Path) -> Non
         lines = "".join(f"2026-05-01 10:00:{second:02},000 INFO step {second} loss 0.5\n" for second in range(0, 60, 3))
         hung.add("gpu-a" if rank < 2 else "gpu-b", f"rank-{rank}/logs/train.log", "log", lines.encode(), rank)
     assert nccldoctor.analyze(hung.write(tmp_path / "bundle.tar.zst")).verdict.cause == "none"
+
+
+LOADER = (
+    "wait (multiprocessing/connection.py:947)",
+    "_MultiProcessingDataLoaderIter._get_data (torch/utils/data/dataloader.py:1299)",
+    "main (train.py:55)",
+    "<module> (train.py:90)",
+)
+READS = ("read_shard (train.py:20)", "_worker_loop (torch/utils/data/_utils/worker.py:374)")
+IDLE = ("Queue.get (multiprocessing/queues.py:113)", "_worker_loop (torch/utils/data/_utils/worker.py:340)")
+
+
+def test_the_blocked_worker_of_the_culprit_is_shown(tmp_path: Path) -> None:
+    bundle = Bundle()
+    bundle.look("gpu-a", {0: WAITS, 1: WAITS, 2: WAITS, 3: LOADER})
+    for rank, pid, frames in ((0, 2000, READS), (3, 2001, READS), (3, 2002, IDLE)):
+        path = f"rank-{rank}/worker-{pid}-stack-1.txt"
+        bundle.add("gpu-a", path, "stack", stack(pid, frames), rank, pid=pid, of=1000 + rank, look=1)
+    verdict = nccldoctor.analyze(bundle.write(tmp_path / "bundle.tar.zst")).verdict
+    assert (verdict.cause, str(verdict.ranks)) == ("not-arrived", "3")
+    shown = [item.says for item in verdict.evidence if "orker" in item.says]
+    assert shown == ["Worker process 2001 was in read_shard (train.py:20)."]
