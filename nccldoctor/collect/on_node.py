@@ -40,6 +40,9 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import Any, Callable, Iterable, Iterator
 
+NO_PROCESSES = "training processes"
+"""What is missing on a node without a process of the job."""
+
 KINDS = ("stack", "threads", "processes", "environment", "log", "dump", "ras", "kernel log", "gpu", "versions", "node")
 """What a file is."""
 
@@ -1387,7 +1390,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
     answer.processes = [*tree.ranks, *tree.workers]
     if not tree.ranks:
         answer.lacks(
-            "training processes",
+            NO_PROCESSES,
             "no Python process has RANK and WORLD_SIZE, or a launcher's like, in its environment; name them with --pid",
         )
     _tell_missing_ranks(answer, tree)

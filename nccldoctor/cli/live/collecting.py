@@ -16,7 +16,7 @@ from nccldoctor.cli import terminal
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
 from nccldoctor.collect.local import NodeOptions
-from nccldoctor.collect.on_node import printed
+from nccldoctor.collect.on_node import NO_PROCESSES, printed
 from nccldoctor.collect.reach.kubernetes import Pods
 from nccldoctor.collect.reach.slurm import Slurm
 from nccldoctor.collect.reach.ssh import Ssh, read_hosts
@@ -49,8 +49,11 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
+    code = exit_code_of(result)
+    if code == NOTHING:
+        result.path.unlink()
     terminal.out("\n".join(summary(result)) + "\n")
-    return exit_code_of(result)
+    return code
 
 
 def chosen_way(options: Mapping[str, Any]) -> Way:
@@ -149,9 +152,10 @@ def summary(result: BundleResult) -> Iterator[str]:
     """Who answered, who did not, what is missing and why, and what to do next."""
     answered = [node for node in result.nodes if node.has_answered]
     failed = [node for node in result.nodes if node.error]
-    files = sum(node.files for node in result.nodes)
-    having = f"{plural(len(result.ranks), 'rank')}, {plural(files, 'file')} ({ranks_phrase(result.ranks)})"
-    yield f"{len(answered):,} of {plural(len(result.nodes), 'node')} answered: {having}."
+    files = plural(sum(node.files for node in result.nodes), "file")
+    ranks = f"{plural(len(result.ranks), 'rank')}, {files} ({ranks_phrase(result.ranks)})" if result.ranks else files
+    said = f": {ranks}" if has_processes(result) else f": {files}, and no rank" if answered else ""
+    yield f"{len(answered):,} of {plural(len(result.nodes), 'node')} answered{said}."
     if failed:
         yield "\nNot answered, or not in full:"
         yield from (f"  {line(node.name, 120)}: {line(node.error or '')}" for node in failed[:SHOWN])
@@ -163,8 +167,8 @@ def summary(result: BundleResult) -> Iterator[str]:
         yield from missing[:SHOWN]
         if len(missing) > SHOWN:
             yield f"  and {plural(len(missing) - SHOWN, 'more reason')}; manifest.json in the bundle has all"
-    yield f"\nwrote {result.path} ({size(result.size)})"
     if answered:
+        yield f"\nwrote {result.path} ({size(result.size)})"
         yield f"next: nccldoctor analyze {shlex.quote(str(result.path))}"
 
 
@@ -185,7 +189,12 @@ def _some(names: Sequence[str], most: int = 4) -> str:
 
 
 def exit_code_of(result: BundleResult) -> int:
-    """0 every node answered in full, 3 some did, 2 none."""
+    """0 every node answered in full, 2 none did, 3 some did, or no rank was found."""
     if not any(node.has_answered for node in result.nodes):
         return NOTHING
-    return SOME_ANSWERED if any(node.error for node in result.nodes) else ALL_ANSWERED
+    return SOME_ANSWERED if not has_processes(result) or any(node.error for node in result.nodes) else ALL_ANSWERED
+
+
+def has_processes(result: BundleResult) -> bool:
+    """True when a node that answered has a process of the job, with a rank or without."""
+    return any(node.has_answered and all(what != NO_PROCESSES for what, _ in node.missing) for node in result.nodes)

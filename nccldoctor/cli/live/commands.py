@@ -17,7 +17,7 @@ COLLECT_CODES = """\b
 Exit codes:
   0  every node answered
   2  usage error, or nothing could be collected
-  3  some nodes did not answer; the bundle holds the rest"""
+  3  some nodes did not answer, or no rank was found"""
 
 LIVE_CODES = """\b
 Exit codes, as for analyze:

@@ -55,13 +55,13 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
 
     newest, remarks = look(), MovementRemarks()
     _show(newest, options, report)
-    while options["watch"] and newest.bundle.ranks:
+    while options["watch"] and collecting.has_processes(newest.bundle):
         clock.sleep(options["watch"])
         before, newest = newest, look(again=True)
         movement = compare_fronts(fronts(before.incident), fronts(newest.incident))
         for sentence in remarks.about(movement, before.at, newest.at):
             terminal.out(f"{datetime.fromtimestamp(newest.at):%H:%M:%S}  {sentence}\n")
-        if not newest.bundle.ranks:
+        if not collecting.has_processes(newest.bundle):
             terminal.out("No process of the job is left.\n")
         elif _verdict_of(before) != _verdict_of(newest):
             _show(newest, options, report)

@@ -94,8 +94,8 @@ def test_no_answer_at_all_is_two(cluster: shims.Cluster, tmp_path: Path) -> None
     cluster.misbehave("n1", shims.REFUSED)
     result = run("collect", "--ssh", tmp_path / "hosts.txt", "-o", tmp_path / "b.tar.zst")
     assert result.exit_code == 2
-    assert "0 of 1 node answered" in result.stdout
-    assert "next:" not in result.stdout
+    assert "0 of 1 node answered." in result.stdout
+    assert "next:" not in result.stdout and not (tmp_path / "b.tar.zst").exists()
 
 
 @pytest.mark.usefixtures("small_collector")
@@ -146,6 +146,13 @@ def test_a_bundle_is_not_replaced_unasked(tmp_path: Path) -> None:
     result = run("collect", "--local", "-o", tmp_path / "b.tar.zst")
     assert result.exit_code == 2
     assert (tmp_path / "b.tar.zst").read_text() == "mine"
+
+
+def test_a_machine_without_a_rank_is_three(tmp_path: Path) -> None:
+    result = run("collect", "--local", "--where", f"NCCLDOCTOR_TEST={tmp_path}", "-o", tmp_path / "b.tar.zst")
+    assert result.exit_code == 3
+    assert "and no rank." in result.stdout
+    assert "no Python process has RANK and WORLD_SIZE" in result.stdout
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ step = int(open({state!r}).read())
 described = {{"version": 1, "host": "gpu", "started": "2026-01-11T10:05:00+00:00", "ended": "2026-01-11T10:05:01+00:00",
              "files": [], "processes": [], "missing": []}}
 rows = []
+if step == 99:
+    described["missing"].append({{"what": "training processes", "why": "no Python process has RANK"}})
 for rank in range(4 if step < 99 else 0):
     at = step if rank != 2 else min(step, 12)
     lines = "".join(f"2026-01-11 10:{{n // 60:02}}:{{n % 60:02}} [rank {{rank}}] step {{n}} loss=2.5\\n" for n in range(at))
