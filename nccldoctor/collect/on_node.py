@@ -61,6 +61,9 @@ AT_ONCE = 4
 
 STACK_SECONDS, TOOL_SECONDS, READ_SECONDS, DUMP_SECONDS = 20.0, 15.0, 5.0, 8.0
 
+SYMBOL_SECONDS = 60.0
+"""gdb reads the symbols of all of PyTorch before its first word."""
+
 RANK_VARIABLES = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -885,7 +888,8 @@ class StackLook:
             again.setdefault(attempt + 1, []).append(process)
             return None
         try:
-            child = command(words, min(STACK_SECONDS, self.answer.seconds_left))
+            patience = SYMBOL_SECONDS if name == "gdb" else STACK_SECONDS
+            child = command(words, min(patience, self.answer.seconds_left))
         except OSError as error:
             self.tried.setdefault(process.pid, []).append(f"{name} cannot be started: {error.strerror}")
             again.setdefault(attempt + 1, []).append(process)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +43,23 @@ class Ranks:
         self, rank: int | None, world: int = 2, script: str = WAIT, args: Sequence[str] = (), **env: str
     ) -> tuple[int, str]:
         """Start a process and wait until it has printed a line; its pid, and the line."""
+        process = self._spawn(["-c", script, *args], rank, world, env)
+        assert process.stdout is not None
+        return process.pid, process.stdout.readline().decode().strip()
+
+    def start_all(self, world: int, script: Path, args: Sequence[str] = (), **env: str) -> None:
+        """Start a script as every rank of a job, and wait until each says that it is ready."""
+        for process in [self._spawn([str(script), *args], rank, world, env) for rank in range(world)]:
+            assert process.stdout is not None
+            assert any(line.strip() == b"ready" for line in process.stdout)
+
+    def _spawn(
+        self, words: Sequence[str], rank: int | None, world: int, env: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)} if rank is not None else {}
         plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         process = subprocess.Popen(
-            [sys.executable, "-c", script, *args],
+            [sys.executable, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -54,8 +67,7 @@ class Ranks:
             env={**plain, **numbers, MARK: self.mark, **env},
         )
         self.processes.append(process)
-        assert process.stdout is not None
-        return process.pid, process.stdout.readline().decode().strip()
+        return process
 
     def stop(self, pid: int) -> None:
         """Stop a process by a signal, and wait until it stands."""
