@@ -19,7 +19,7 @@ _SCRIPT = Path(__file__).with_name("sidecar.py")
 class Beside:
     """The sidecar. It removes ``scratch`` where the rank cannot."""
 
-    def __init__(self, evidence: Evidence, identity: Identity, scratch: Scratch, poll_s: float) -> None:
+    def __init__(self, evidence: Evidence, identity: Identity, scratch: Scratch, listing_s: float) -> None:
         config = {
             "pid": identity.pid,
             "label": identity.label,
@@ -30,7 +30,7 @@ class Beside:
             "late": str(scratch.late),
             "looks": str(evidence.looks.absolute()),
             "scratch": str(scratch.top),
-            "poll_s": poll_s,
+            "listing_s": listing_s,
         }
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_SCRIPT), json.dumps(config)],

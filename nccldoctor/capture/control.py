@@ -16,7 +16,7 @@ from types import TracebackType
 from nccldoctor.capture.beside import Beside
 from nccldoctor.capture.evidence import Evidence, Scratch, prepare
 from nccldoctor.capture.identity import Identity, identity_of
-from nccldoctor.capture.session import POLL_S, Session
+from nccldoctor.capture.session import Session
 from nccldoctor.capture.settings import defeating, recorder_variables
 from nccldoctor.capture.stall import stall_limit
 
@@ -53,8 +53,8 @@ def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar:
     evidence = prepare(folder, identity)
     scratch = Scratch.make()
     os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem))
-    poll_s = min(POLL_S, stall_limit(None, stall_after).least / 10)
-    beside = _company(evidence, identity, scratch, poll_s) if sidecar else None
+    listing_s = stall_limit(None, stall_after).listing_s
+    beside = _company(evidence, identity, scratch, listing_s) if sidecar else None
     session = Session(
         evidence, identity, scratch, beside, stall_after, lambda why: _warn(identity, f"no more is captured: {why}")
     )
@@ -64,9 +64,9 @@ def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar:
     return session
 
 
-def _company(evidence: Evidence, identity: Identity, scratch: Scratch, poll_s: float) -> Beside | None:
+def _company(evidence: Evidence, identity: Identity, scratch: Scratch, listing_s: float) -> Beside | None:
     try:
-        return Beside(evidence, identity, scratch, poll_s)
+        return Beside(evidence, identity, scratch, listing_s)
     except OSError as error:
         _warn(identity, f"no sidecar: {error}; a stopped or killed rank leaves less")
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -41,6 +42,7 @@ class Session:
         self._standstill = Standstill(stall_limit(None, stall_after), time.monotonic())
         self._signal, self._late = SignalStacks(scratch.asked), LateStacks(scratch.late)
         self._joined = set(evidence.known_looks())
+        self._listed = -math.inf
         self._told_groups = 0
         self._has_dumped = False
         self._beaten: tuple[int | None, str] = (None, "")
@@ -81,8 +83,14 @@ class Session:
         self.beat()
         if has_moved and was_looked_at:
             self.dump()  # the calls that the stall delayed, now with their ends
-        if self._standstill.is_due(now) or self._signal.was_asked():
+        is_own = self._standstill.is_due(now) or self._signal.was_asked()
+        if is_own:
             self.evidence.open_look(time.time())
+        if is_own or now - self._listed >= self._standstill.limit.listing_s:
+            self._listed = now
+            self._join_looks(now)
+
+    def _join_looks(self, now: float) -> None:
         for look in self.evidence.known_looks():
             if look not in self._joined:
                 self._join(look, now)

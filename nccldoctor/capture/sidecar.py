@@ -7,6 +7,7 @@ each time that its watcher runs, and ``q`` when it ends by itself. The sidecar e
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import select
@@ -19,6 +20,9 @@ from pathlib import Path
 
 SILENT_S = 3.0
 """Seconds without a byte after which the rank counts as unable to speak; its watcher runs far more often."""
+
+POLL_S = 1.0
+"""Seconds between two looks at the rank itself, where the kernel does not tell that it ended."""
 
 LOOK = re.compile(r"\d{8}T\d{6}Z")
 
@@ -44,8 +48,9 @@ class Sidecar:
             return sorted(path.name for path in self.looks.iterdir() if LOOK.fullmatch(path.name))
         return []
 
-    def watch(self, poll_s: float) -> None:
-        """Look after the rank until it ends."""
+    def watch(self, listing_s: float) -> None:
+        """Look after the rank until it ends; the shared folder is read once in ``listing_s`` seconds."""
+        poll_s, listed = min(listing_s, POLL_S), -math.inf
         end = _end_of(self.pid)
         waiting = [0] if end is None else [0, end]
         while True:
@@ -60,8 +65,10 @@ class Sidecar:
             if (end is not None and end in ready) or (end is None and os.getppid() != self.pid):
                 self.say_how_it_ended()
                 return
-            with suppress(OSError):  # a full disk or a folder that went away is not the rank's trouble
-                self.take_part()
+            if time.monotonic() - listed >= listing_s:
+                listed = time.monotonic()
+                with suppress(OSError):  # a full disk or a folder that went away is not the rank's trouble
+                    self.take_part()
 
     def take_part(self) -> None:
         """Write the state of the process for each look, and stacks where the rank cannot."""
@@ -147,7 +154,7 @@ def main() -> None:
         if os.getppid() != sidecar.pid:  # it died before this began
             sidecar.say_how_it_ended()
         else:
-            sidecar.watch(float(config["poll_s"]))
+            sidecar.watch(float(config["listing_s"]))
     finally:
         with suppress(OSError):
             for left in sidecar.scratch.iterdir():

@@ -27,6 +27,11 @@ class Limit:
     least: float
     most: float
 
+    @property
+    def listing_s(self) -> float:
+        """Seconds between two readings of the shared folder: thousands of ranks read it."""
+        return self.least / 20
+
 
 def stall_limit(timeout_s: float | None, asked: float | None) -> Limit:
     """The limit for groups of which the shortest timeout is ``timeout_s``; what the user ``asked`` for counts before it."""

@@ -49,7 +49,7 @@ def config(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "looks").mkdir()
     (tmp_path / "scratch").mkdir()
     (tmp_path / "late").write_text("Thread 0x1 (most recent call first):\n")
-    return {"label": "[rank 3]", "stem": "rank_3", "command": "python train.py", "poll_s": 0.05, **paths}
+    return {"label": "[rank 3]", "stem": "rank_3", "command": "python train.py", "listing_s": 0.05, **paths}
 
 
 def _started(config: dict[str, object]) -> tuple[subprocess.Popen[str], int]:
