@@ -1,6 +1,8 @@
 """Measures the pace of a running job by the steps that its ranks report, and who is behind.
 
-Ranks are compared only where they print lines of one wording at one cadence, as in :mod:`~nccldoctor.align.divergence.step_counters`.
+Ranks are compared only where they print lines of one wording. One that reports every tenth step is behind its peers once it is silent
+for longer than it ever was between two of its own lines.
+
 Example: ranks 0-4, 6 and 7 reported step 121 at 12:00:05, rank 5 last reported step 120. At 12:00:45 rank 5 is 40 s behind.
 """
 
@@ -8,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from nccldoctor.align.divergence.step_counters import comparable_counts
 from nccldoctor.align.liveness import RankActivity
 from nccldoctor.events import Event, Heartbeat, Progress
 from nccldoctor.parsers.event_details import wording_of
@@ -56,10 +58,7 @@ def measure_pace(by_rank: Mapping[int, RankActivity], moment: Moment, now: float
     """The pace at the time ``now``, on the clock of ``moment``. Ranks that finished are behind nobody, and keep nobody waiting."""
     working = {rank: own for rank, own in by_rank.items() if not (own.has_finished or own.exits)}
     behind: dict[int, Delay] = {}
-    for counts in comparable_counts(working):
-        reached = {
-            rank: _first_reached(working[rank], wording_of(count.newest), moment) for rank, count in counts.items()
-        }
+    for reached in _by_wording(working, moment).values():
         for delay in _delays(reached, now):
             if delay.rank not in behind or behind[delay.rank].seconds < delay.seconds:
                 behind[delay.rank] = delay
@@ -73,13 +72,19 @@ def measure_pace(by_rank: Mapping[int, RankActivity], moment: Moment, now: float
     )
 
 
-def _first_reached(own: RankActivity, wording: str, moment: Moment) -> dict[_Count, float]:
-    """When a rank first reported each count in lines of one wording."""
-    first: dict[_Count, float] = {}
-    for line in own.steps:
-        if isinstance(line, Heartbeat | Progress) and wording_of(line) == wording:
-            first.setdefault((line.epoch or 0, line.step or 0), moment(line))
+def _by_wording(by_rank: Mapping[int, RankActivity], moment: Moment) -> dict[str, dict[int, dict[_Count, float]]]:
+    """When each rank first reported each count, in lines of each wording."""
+    first: dict[str, dict[int, dict[_Count, float]]] = defaultdict(lambda: defaultdict(dict))
+    for rank, own in by_rank.items():
+        for line in own.steps:
+            if isinstance(line, Heartbeat | Progress):
+                first[_label(line)][rank].setdefault((line.epoch or 0, line.step or 0), moment(line))
     return first
+
+
+def _label(line: Heartbeat | Progress) -> str:
+    """The wording of a line without the phase that heartbeats of capture end with."""
+    return wording_of(line).partition(" phase=")[0]
 
 
 def _delays(reached: Mapping[int, Mapping[_Count, float]], now: float) -> list[Delay]:
@@ -91,7 +96,10 @@ def _delays(reached: Mapping[int, Mapping[_Count, float]], now: float) -> list[D
         passed = sorted(
             min(when for count, when in reached[peer].items() if count > own) for peer in peers if newest[peer] > own
         )
-        if 2 * len(passed) <= len(peers) or any(map(math.isnan, passed)):
+        if 2 * len(passed) <= len(peers) or any(map(math.isnan, (*passed, *reached[rank].values()))):
+            continue
+        own_times = sorted(reached[rank].values())
+        if now - own_times[-1] <= max((b - a for a, b in itertools.pairwise(own_times)), default=0.0):
             continue
         seconds = now - passed[len(peers) // 2]
         most = sorted(newest[peer] for peer in peers)[len(peers) // 2]
@@ -105,6 +113,6 @@ def _step_times(by_rank: Mapping[int, RankActivity], moment: Moment) -> list[flo
     for own in by_rank.values():
         for line in own.steps:
             if isinstance(line, Heartbeat | Progress) and not math.isnan(when := moment(line)):
-                key = (wording_of(line), (line.epoch or 0, line.step or 0))
+                key = (_label(line), (line.epoch or 0, line.step or 0))
                 first[key] = min(when, first.get(key, math.inf))
     return sorted(first.values())

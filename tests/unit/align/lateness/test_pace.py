@@ -58,9 +58,19 @@ def test_ranks_that_print_other_lines_are_not_compared() -> None:
     assert not paced(job, now=90.0, words={4: "sampler of rank"}).behind
 
 
-def test_a_rank_that_reports_every_tenth_step_is_not_behind_those_that_report_each() -> None:
+def test_a_rank_that_reports_every_tenth_step_is_behind_when_it_misses_one() -> None:
     job = {rank: even(29) for rank in range(4)} | {4: [(10, 10.0), (20, 20.0)]}
-    assert not paced(job, now=90.0).behind
+    assert not paced(job, now=29.0).behind
+    assert [delay.rank for delay in paced(job, now=31.0).behind] == [4]
+
+
+def test_heartbeats_at_intervals_of_time_are_compared_whatever_the_phase() -> None:
+    """Capture writes one a second: the steps between two of them differ."""
+    steps = [(3, 1.0), (9, 2.0), (11, 3.0), (18, 4.0)]
+    job = {rank: [*steps, (25, 5.0), (31, 6.0)] for rank in range(3)} | {3: steps}
+    words = dict.fromkeys(range(3), "heartbeat: phase=train of") | {3: "heartbeat: phase=checkpoint of"}
+    (delay,) = paced(job, now=45.0, words=words).behind
+    assert (delay.rank, delay.seconds, delay.step, delay.peers_step) == (3, 40.0, 18, 31)
 
 
 def test_a_rank_that_finished_is_behind_nobody() -> None:
