@@ -78,11 +78,11 @@ def _by_wording(by_rank: Mapping[int, RankActivity], moment: Moment) -> dict[str
     for rank, own in by_rank.items():
         for line in own.steps:
             if isinstance(line, Heartbeat | Progress):
-                first[_label(line)][rank].setdefault((line.epoch or 0, line.step or 0), moment(line))
+                first[_line_label(line)][rank].setdefault((line.epoch or 0, line.step or 0), moment(line))
     return first
 
 
-def _label(line: Heartbeat | Progress) -> str:
+def _line_label(line: Heartbeat | Progress) -> str:
     """The wording of a line without the phase that heartbeats of capture end with."""
     return wording_of(line).partition(" phase=")[0]
 
@@ -113,6 +113,6 @@ def _step_times(by_rank: Mapping[int, RankActivity], moment: Moment) -> list[flo
     for own in by_rank.values():
         for line in own.steps:
             if isinstance(line, Heartbeat | Progress) and not math.isnan(when := moment(line)):
-                key = (_label(line), (line.epoch or 0, line.step or 0))
+                key = (_line_label(line), (line.epoch or 0, line.step or 0))
                 first[key] = min(when, first.get(key, math.inf))
     return sorted(first.values())
