@@ -46,7 +46,7 @@ _MOST_TOLD = 16 << 20
 
 _BLOCK = 1 << 20
 _NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
-_TEXTS = ("kind", "time", "tool", "source")
+_TEXTS = ("kind", "time", "tool", "source", "job")
 _NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut")
 
 

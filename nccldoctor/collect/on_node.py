@@ -14,8 +14,9 @@ the machine in ``node/``. ``node.json`` comes several times, so that a stream th
      "missing": [{"what": "stack of rank 3 (pid 4711)", "why": "py-spy: Permission Denied; ..."}]}
 
 TIME is ISO 8601 with the offset of the node's clock. ``kind`` is one of :data:`KINDS`. A file of a worker of a rank's data loader
-has the rank and ``"of"``, the pid of the rank's process. ``rank`` and ``pid`` are null where a file is of the whole node, ``look`` is 1
-or 2 for what was looked at once or twice. Secrets are masked in commands, variables, stacks and logs.
+has the rank and ``"of"``, the pid of the rank's process. ``"job"`` tells the files of several jobs apart. ``rank`` and ``pid`` are null
+where a file is of the whole node, ``look`` is 1 or 2 for what was looked at once or twice. Secrets are masked in commands, variables,
+stacks and logs.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ RANK_VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 """Variables in which launchers give a process its rank and the number of ranks, the surest first."""
+
+JOB_VARIABLES = ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
+"""Variables that all ranks of a job share, on all nodes, and that tell it from another job."""
 
 LOCAL_RANKS = (
     "LOCAL_RANK",
@@ -390,7 +394,7 @@ class TarAnswer:
             "look": look,
         }
         if process is not None:
-            row.update(rank=process.rank, local_rank=process.local_rank, pid=process.pid)
+            row.update(rank=process.rank, local_rank=process.local_rank, pid=process.pid, job=process.job)
             if process.of is not None:
                 row["of"] = process.of
         row.update(more)
@@ -445,6 +449,7 @@ class Process:
         self.secrets: list[str] = seen["secrets"]
         self.wchan: str | None = None
         self.of: int | None = None
+        self.job = " ".join(f"{name}={self.env[name]}" for name in JOB_VARIABLES if self.env.get(name))[:500]
         self.looks: list[dict[str, Any]] = []
         self.rank, self.world_size = self._identity()
         self.local_rank = _first_number(self.env, LOCAL_RANKS)
@@ -664,6 +669,7 @@ class ProcessTree:
         """Processes that a rank has started; compilers and shells are none."""
         out = [p for p in self.below(rank) if p.is_python and "resource_tracker" not in " ".join(p.words)]
         for worker in out:
+            worker.job = rank.job
             worker.of, worker.rank, worker.local_rank, worker.world_size = (
                 rank.pid,
                 rank.rank,
@@ -678,7 +684,10 @@ class ProcessTree:
         for rank in self.ranks:
             above = list(self.above(rank))
             highest = max((at for at, process in enumerate(above) if process.is_launcher), default=0)
-            out.update((process.pid, process) for process in above[: highest + 1])
+            for process in above[: highest + 1]:
+                if process.pid not in out:
+                    process.job = rank.job
+                    out[process.pid] = process
         return list(out.values())
 
 
@@ -717,8 +726,8 @@ def threads_of(pid: int) -> dict[str, Any]:
 
 
 def look_at_states(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
-    """One table of all processes of the job as ``ps`` prints it, and one of the threads of each rank."""
-    rows = [("PID", "PPID", "STAT", "WCHAN", "ELAPSED", "COMMAND")]
+    """One table of the processes of each job as ``ps`` prints it, and one of the threads of each rank."""
+    tables: OrderedDict[str, list[tuple[str, ...]]] = OrderedDict()
     processes = [*tree.launchers(), *tree.ranks, *tree.workers]
     by_pid = {process.pid: process for process in processes}
     moment = now()
@@ -733,7 +742,8 @@ def look_at_states(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
             continue
         command = masked_command(process.words) or f"[{process.comm}]"
         ago = max(0, int(time.time() - process.started))
-        rows.append((str(pid), str(process.parent), process.state, process.wchan or "-", _elapsed(ago), command))
+        row = (str(pid), str(process.parent), process.state, process.wchan or "-", _elapsed(ago), command)
+        tables.setdefault(process.job, [("PID", "PPID", "STAT", "WCHAN", "ELAPSED", "COMMAND")]).append(row)
         if seen is not None and process not in tree.workers and process.pid in {rank.pid for rank in tree.ranks}:
             lines = [
                 f"TID S WCHAN{'':<24} NAME",
@@ -746,7 +756,9 @@ def look_at_states(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
                     *("  " + line for line in seen["kernel"].splitlines()),
                 ]
             answer.add(f"{folder(process, tree)}/threads-{look}.txt", "threads", _lines(lines), process, look)
-    answer.add(f"node/processes-{look}.txt", "processes", _lines(" ".join(row) for row in rows), look=look, time=moment)
+    for number, (job, rows) in enumerate(tables.items(), 1):
+        path = f"node/processes-{look}.txt" if number == 1 else f"node/job-{number}-processes-{look}.txt"
+        answer.add(path, "processes", _lines(" ".join(row) for row in rows), look=look, time=moment, job=job)
 
 
 def _elapsed(seconds: int) -> str:
@@ -1022,6 +1034,7 @@ def add_logs(answer: TarAnswer, tree: ProcessTree) -> None:
             p for p in (f"{top}/{n}-{name}" if n else f"{top}/{name}" for n in itertools.count()) if p not in used
         )
         used.add(path)
+        log["job"] = process.job if len({p.job for p, _ in rows}) == 1 else None
         _add_tail(answer, path, f"/proc/{process.pid}/fd/{log['fd']}", process if is_of_rank else None, log)
 
 
@@ -1053,7 +1066,7 @@ def _add_tail(answer: TarAnswer, path: str, link: str, process: Process | None, 
     if cut:
         data = data.partition(b"\n")[2]
         answer.lacks(f"the first {cut:,} bytes of {log['path']}", "only the end of a log is collected")
-    answer.add(path, "log", data, process, source=log["path"], cut=cut)
+    answer.add(path, "log", data, process, source=log["path"], cut=cut, job=log["job"])
 
 
 def dump_paths(rank: Process) -> list[str]:

@@ -72,20 +72,41 @@ def read_manifests(drafts: Sequence[Listed]) -> Bundled:
             gaps.append(Gap(draft.path, "a damaged manifest: files are told apart by their names", lost=True))
             continue
         folder = draft.path.rpartition("/")[0]
-        told = {path: file for path, file in _files(document, f"{folder}/" if folder else "") if path in paths}
-        files |= told
-        if not any(file.pid is not None for file in told.values()):
-            kernel = {path for path, file in told.items() if file.kind == _KERNEL_LOG}
-            left_out |= kernel
-            gaps.extend(
-                Gap(path, "no process of the job was found, so we can't tell which messages are of it")
-                for path in sorted(kernel)
-            )
+        told = _files(document, f"{folder}/" if folder else "")
+        files |= {path: file for path, file in told if path in paths}
         is_bundle = document.get("tool") == TOOLS[0]
         if is_bundle or not any(other is not draft and _is_above(other.path, draft.path) for other in found):
             gaps.extend(_gaps(document))
+    for choose in (_of_other_jobs, _of_no_job):
+        others, about = choose(files)
+        left_out |= others
+        gaps += about
     left_out |= {path for path, file in files.items() if file.kind in _LEFT_OUT}
     return Bundled(files, frozenset(left_out), tuple(gaps))
+
+
+def _of_other_jobs(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Gap]]:
+    """The files of all jobs but the one with the most ranks, and a gap for each of those.
+
+    Two jobs share the nodes: each has a rank 0, and the waits of one say nothing of the other.
+    """
+    ranks: dict[str, set[int]] = defaultdict(set)
+    for file in told.values():
+        if file.job and file.rank is not None:
+            ranks[file.job].add(file.rank)
+    largest = max(sorted(ranks), key=lambda job: len(ranks[job]), default="")
+    others = {path for path, file in told.items() if file.job in ranks and file.job != largest}
+    why = f"of another job; we read that with {largest}"
+    return others, [Gap(f"files of the job with {job}", why, apart=True) for job in sorted(ranks) if job != largest]
+
+
+def _of_no_job(told: Mapping[str, CollectedFile]) -> tuple[set[str], list[Gap]]:
+    """The kernel logs, where no process of the job was found on any node."""
+    if any(file.pid is not None for file in told.values()):
+        return set(), []
+    kernel = {path for path, file in told.items() if file.kind == _KERNEL_LOG}
+    why = "no process of the job was found, so we can't tell which messages are of it"
+    return kernel, [Gap(path, why) for path in sorted(kernel)]
 
 
 def _is_ours(head: bytes) -> bool:
@@ -128,6 +149,7 @@ def _files(document: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Coll
                     parent=_bounded_number(row, "of"),
                     look=_bounded_number(row, "look"),
                     taken=_time(row),
+                    job=_bounded_text(row, "job", 500) or "",
                 ),
             )
 

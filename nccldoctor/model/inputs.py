@@ -62,6 +62,7 @@ class CollectedFile:
 
     ``kind`` is a word of the collector (``stack``, ``log``, ``environment``). ``parent`` is the pid of the rank whose worker is process
     ``pid``, None for a rank's own process. ``look`` counts looks from 1 on; ``taken`` has the offset of the host's clock.
+    ``job`` tells jobs on the same hosts apart, empty where the manifest does not.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class CollectedFile:
     parent: int | None = None
     look: int | None = None
     taken: datetime | None = None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)

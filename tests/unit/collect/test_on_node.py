@@ -113,6 +113,18 @@ def test_two_jobs_are_not_mixed(ranks: Ranks, pyspy: str) -> None:
     assert "two jobs" in stream.why("rank 0")
 
 
+def test_the_files_of_two_jobs_are_told_apart(ranks: Ranks, pyspy: str) -> None:
+    pids = {port: ranks.start(0, MASTER_PORT=port)[0] for port in ("29500", "29501")}
+    stream = ranks.collect(PATH=pyspy)
+    jobs = {row["job"]: row["pid"] for row in stream.told()["files"] if row["kind"] == "stack"}
+    assert jobs == {f"MASTER_PORT={port} WORLD_SIZE=2": pid for port, pid in pids.items()}
+    tables = {row["job"]: stream.files()[row["path"]] for row in stream.told()["files"] if row["kind"] == "processes"}
+    for job, pid in jobs.items():
+        assert [str(other).encode() in tables[job] for other in jobs.values()] == [
+            other == pid for other in jobs.values()
+        ]
+
+
 SECRETS = (
     "hunter2hunter2",
     "sk-abcdefghijklmnopqrstuvwx",

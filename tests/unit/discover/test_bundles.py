@@ -243,3 +243,32 @@ def test_kernel_messages_of_a_node_without_the_job_are_no_evidence(tmp_path: Pat
     assert "no process of the job" in found.gaps[0].why
     files = {row["path"]: killed, ROW["path"]: stack(4711), "manifest.json": manifest([row, ROW])}
     assert set(sources(discover([pack(tmp_path / "b.tar.zst", files)]))) == {row["path"], ROW["path"]}
+
+
+def test_only_the_largest_of_several_jobs_is_read(tmp_path: Path) -> None:
+    rows, files = [], {}
+    for job, ranks in (("MASTER_PORT=1", (0, 1)), ("MASTER_PORT=2", (0, 1, 2))):
+        for rank in ranks:
+            path = f"nodes/a/rank-{rank}-{job[-1]}/stack-1.txt"
+            rows.append({**ROW, "path": path, "rank": rank, "pid": rank, "job": job})
+            files[path] = stack(rank)
+    rows.append({**ROW, "path": "nodes/a/node/all.log", "kind": "log", "rank": None, "pid": None})
+    files["nodes/a/node/all.log"] = b"step 1\n"
+    found = discover([pack(tmp_path / "b.tar.zst", {**files, "manifest.json": manifest(rows)})])
+    assert {s.rank for s in sources(found).values()} == {None, 0, 1, 2}
+    assert not any("-1/" in path for path in sources(found))
+    assert [(gap.what, gap.apart) for gap in found.gaps] == [("files of the job with MASTER_PORT=1", True)]
+
+
+def test_the_node_whose_ranks_are_all_gone_keeps_its_kernel_messages(tmp_path: Path) -> None:
+    """Its own document knows no process; that of the whole bundle does."""
+    row = {"path": "node/dmesg.log", "kind": "kernel log", "rank": None, "pid": None}
+    told = {"version": 1, "tool": "nccldoctor on_node", "host": "gpu-b", "files": [row]}
+    files = {
+        "nodes/b/node/dmesg.log": b"[Fri May  1 10:00:00 2026] Out of memory: Killed process 77 (python) total-vm:1kB\n",
+        "nodes/b/node.json": json.dumps(told).encode(),
+        ROW["path"]: stack(4711),
+        "manifest.json": manifest([ROW, {**row, "path": "nodes/b/node/dmesg.log", "host": "gpu-b"}]),
+    }
+    found = discover([pack(tmp_path / "b.tar.zst", files)])
+    assert set(sources(found)) == {"nodes/b/node/dmesg.log", ROW["path"]}
