@@ -54,8 +54,7 @@ class Remarks:
         elif quiet >= 2 * self._quiet:
             self._quiet = quiet
             usual = "" if math.isnan(longest) else f" The longest pause before that was {duration(1000 * longest)}."
-            what = "launched a collective" if seen.pace.of == COLLECTIVE else "reported a step"
-            yield f"No rank has {what} for {duration(1000 * quiet)}.{usual}"
+            yield f"{_pause_sentence(seen)}{usual}"
 
     def _about_verdict(self, seen: Observation) -> Iterator[str]:
         verdict = seen.incident.verdict
@@ -65,6 +64,16 @@ class Remarks:
         if headline != self._headline:
             self._headline = headline
             yield headline
+
+
+def stuck_sentence(seen: Observation) -> str:
+    """Why a job counts as stuck where the analysis names no cause."""
+    return f"The job counts as stuck. {_pause_sentence(seen)}"
+
+
+def _pause_sentence(seen: Observation) -> str:
+    what = "launched a collective" if seen.pace.of == COLLECTIVE else "reported a step"
+    return f"No rank has {what} for {duration(1000 * seen.pace.quiet)}."
 
 
 @dataclass(slots=True)

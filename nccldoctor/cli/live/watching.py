@@ -12,7 +12,7 @@ import click
 from nccldoctor.cli import terminal
 from nccldoctor.live.clock import Clock, WallClock
 from nccldoctor.live.hook import hook_variables, run_hook
-from nccldoctor.live.remarks import Remarks
+from nccldoctor.live.remarks import Remarks, stuck_sentence
 from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
 from nccldoctor.live.watch import Observation, State, Wishes, watch_job
 
@@ -55,6 +55,8 @@ def _conclude(last: Observation, source: str, hook: str | None, color: str) -> N
         return
     if last.state is State.ENDED:
         return
+    if not last.is_verdict:
+        terminal.out(f"{stuck_sentence(last)}\n")
     has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
     terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
     if not last.is_verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def test_a_stuck_job_ends_the_watch_with_its_report(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Rank 1" in result.stdout.splitlines()[0]
     assert "error[not-arrived]" in result.stdout
+
+
+def test_a_job_that_just_stops_is_stuck_without_a_cause(tmp_path: Path) -> None:
+    """Its last step is of long ago when the watch begins."""
+    log = tmp_path / "rank_0.log"
+    log.write_text("".join(f"2026-01-11 10:05:0{n} [rank 0] step {n} loss=2.5\n" for n in range(9)))
+    os.utime(log, (1_700_000_000, 1_700_000_000))
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "The job counts as stuck. No rank has reported a step for" in result.stdout
+    assert "nccldoctor collect" in result.stderr
 
 
 def test_a_healthy_job_that_ended_is_zero(tmp_path: Path) -> None:
