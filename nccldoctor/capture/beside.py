@@ -39,6 +39,7 @@ class Beside:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
+            start_new_session=True,  # Ctrl-C and a kill of the rank's process group are not for the sidecar
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()

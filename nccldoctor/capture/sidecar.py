@@ -145,9 +145,7 @@ def _end_of(pid: int) -> int | None:
 
 
 def main() -> None:
-    """Watch the process of the configuration, in a session of its own: Ctrl-C is for the job."""
-    with suppress(OSError):
-        os.setsid()
+    """Watch the process of the configuration, and clear up after it."""
     config = json.loads(sys.argv[1])
     sidecar = Sidecar(config)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,7 +57,13 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_every_process_is_ended_whatever_happens(ready: Path, error: type[BaseException]) -> None:
+def test_every_process_is_ended_whatever_happens(
+    ready: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = ready / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     with pytest.raises(error), launch.rehearsed(fault("deadlock"), ready / "run") as job:
         wait_until_ready(ready, WORLD)
         ranks = list(job.pids)
@@ -65,6 +72,8 @@ def test_every_process_is_ended_whatever_happens(ready: Path, error: type[BaseEx
         raise error
     for pid in ranks + sidecars:
         wait_for_end(pid)
+    assert not list(scratch.iterdir()), "sidecars clear up, also where they had hardly begun"
+    for pid in ranks + sidecars:
         assert process_state(pid)[0] in ("?", "Z", "X")
 
 
