@@ -93,6 +93,11 @@ def test_a_stall_that_was_looked_at_twice_has_shown(ready: Path) -> None:
     assert not job.has_shown(fault("deadlock"))
     for name in ("20261123T044454Z", "20261123T044456Z"):
         (ready / "capture" / "stacks" / name).mkdir(parents=True)
+    assert not job.has_shown(fault("deadlock")), "before the first step nothing is stuck"
+    log = ready / "capture" / "rank_0.log"
+    log.write_text("2026-11-23T04:44:55.100+00:00 INFO [rank 0] heartbeat: step=1\n")
+    assert not job.has_shown(fault("deadlock")), "a look from before the last step is none of the fault"
+    log.write_text("2026-11-23T04:44:50.100+00:00 INFO [rank 0] heartbeat: step=1\n")
     assert job.has_shown(fault("deadlock"))
     assert not job.has_shown(fault("straggler"))
 
