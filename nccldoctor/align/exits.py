@@ -163,7 +163,9 @@ def is_own_exit(case: Case, liveness: Liveness, activity: RankActivity, event: P
     if code == -6:
         silent = not activity.teardown and activity.logged and liveness.first_alarm is None
         return silent or _is_broken_heap(case, event)
-    if code == -9 and (_was_forced(case, event) or _is_one_of_many_kills(case, event)):
+    if code == -9 and (
+        _was_forced(case, event) or _is_one_of_many_kills(case, event) or _is_end_of_job(case, liveness, event)
+    ):
         return False
     if code in FATAL:
         return True
@@ -188,6 +190,18 @@ def _is_one_of_many_kills(case: Case, event: ProcessExit) -> bool:
     """True when a launcher that kills the rest lists other ends beside this kill: nothing shows which came first."""
     others = (e for e in case.of(ProcessExit) if e.reporter == event.reporter and e.place.source == event.place.source)
     return event.can_be_launchers_kill and any((e.rank, e.pid) != (event.rank, event.pid) for e in others)
+
+
+def _is_end_of_job(case: Case, liveness: Liveness, event: ProcessExit) -> bool:
+    """True when most ranks of the job got this signal at one time, as their sidecars report.
+
+    A launcher or a person ended the job.
+    """
+    told = (e for e in case.of(ProcessExit) if e.reporter == event.reporter == "sidecar")
+    when = liveness.time(event)
+    near = (e for e in told if abs(liveness.time(e) - when) <= SLACK)
+    together = {e.rank for e in near if e.signal == event.signal or e.exitcode is None}
+    return len(together) > 1 and 2 * len(together) > len(case.world)
 
 
 def _was_forced(case: Case, event: ProcessExit) -> bool:

@@ -38,6 +38,7 @@ from nccldoctor.events import (
     RasStatus,
     SchedulerEvent,
     SocketError,
+    Stack,
 )
 from nccldoctor.identify.case import Case
 from nccldoctor.model import CauseClass
@@ -247,7 +248,7 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
     for event in starved.get(None, []):
         is_all = not case.world  # no rank is known: the kill is what the input tells of
         named = (event.process in TRAINING or is_all) and not (raised and event.process == WORKER)
-        if named and can_precede_alarm(liveness, event):
+        if named and can_precede_alarm(liveness, event) and not _is_outlived(case, liveness, hosts, event):
             yield _failure(liveness, CauseClass.DIED, event, suspects=hosts.on(event.host), certain=False)
     for end in _ends_without_rank(case, liveness):
         yield _failure(liveness, CauseClass.DIED, *_with_memory(case, end), certain=was_killed(end))
@@ -262,6 +263,18 @@ def _deaths(case: Case, liveness: Liveness, hosts: Hosts) -> Iterator[Failure]:
         if (line.what == "node-failure" or evicted) and not _was_replaced(case, liveness, line):
             ranks = _ranks_of_node(case, hosts, line)
             yield _failure(liveness, CauseClass.DIED, line, ranks=ranks, certain=bool(ranks))
+
+
+def _is_outlived(case: Case, liveness: Liveness, hosts: Hosts, event: OutOfMemory) -> bool:
+    """True when every rank that a nameless kill can be of was looked at afterwards.
+
+    Without the name of its host it can be of any rank; else also of ranks whose host is not known.
+    """
+    near = hosts.on(event.host) if event.host else case.world
+    possible = near | Ranks(rank for rank in case.world if rank not in case.rank_host)
+    when = liveness.time(event)
+    seen = {stack.rank for stack in case.of(Stack) if stack.main and liveness.time(stack) > when}
+    return bool(possible) and seen >= set(possible)
 
 
 def _was_replaced(case: Case, liveness: Liveness, line: SchedulerEvent) -> bool:

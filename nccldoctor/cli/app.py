@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from nccldoctor.cli import catalogue, env, terminal
+from nccldoctor.cli.live import commands as live
 from nccldoctor.cli.options import choice_option, format_option, paths_argument, rank_from_option, workers_option
 from nccldoctor.version import __version__
 
@@ -144,11 +145,23 @@ def explain(name: str) -> None:
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the bundled incidents and stop.")
 @click.option(
+    "--live", "fault", metavar="FAULT", help="Run a real job with FAULT instead (list shows them; needs torch)."
+)
+@click.option("--no-open", is_flag=True, help="Do not open the report of --live in a browser.")
+@click.option(
     "--to", type=click.Path(file_okay=False, path_type=Path), help="Folder for the files (default: incident/NAME)."
 )
 @click.option("--force", is_flag=True, help="Replace any other file of the report's name.")
 @click.pass_context
-def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, force: bool) -> None:
+def demo(
+    ctx: click.Context,
+    name: str | None,
+    listing: bool,
+    fault: str | None,
+    no_open: bool,
+    to: Path | None,
+    force: bool,
+) -> None:
     """Write a bundled incident to a folder and analyse it. Needs no network.
 
     The report goes beside that folder, as NAME.html; that of an earlier run is
@@ -159,7 +172,10 @@ def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, f
       nccldoctor demo --list
       nccldoctor demo
       nccldoctor demo rank0-sampling --to /tmp/rank0
+      nccldoctor demo --live deadlock
     """
+    if fault is not None:
+        _demo_live(ctx, fault, to, force, no_open)
     from nccldoctor.cli import demo as bundled
     from nccldoctor.cli.report_file import is_report
 
@@ -176,8 +192,31 @@ def demo(ctx: click.Context, name: str | None, listing: bool, to: Path | None, f
     ctx.invoke(analyze, paths=(str(folder),), output=report, force=force or is_report(report))
 
 
+def _demo_live(ctx: click.Context, fault: str, to: Path | None, force: bool, no_open: bool) -> None:
+    from nccldoctor.cli.live import rehearsing
+
+    if fault == "list":
+        terminal.out(rehearsing.list_faults())
+        ctx.exit()
+    codes: list[int] = []
+
+    def analyze_job(folder: Path, report: Path, is_replaced: bool) -> None:
+        try:
+            ctx.invoke(analyze, paths=(str(folder),), output=report, force=is_replaced)
+        except click.exceptions.Exit as end:
+            codes.append(end.exit_code)
+
+    report = rehearsing.run_rehearsal(fault, to, force, analyze_job)
+    if not no_open and sys.stdout.isatty():
+        click.launch(str(report))
+    ctx.exit(*codes[:1])
+
+
 cli.add_command(catalogue.catalogue)
 cli.add_command(env.env)
+cli.add_command(live.collect_command)
+cli.add_command(live.live_command)
+cli.add_command(live.watch_command)
 
 
 def main() -> None:

@@ -40,7 +40,9 @@ def _stalls_to_judge(facts: Facts) -> Sequence[Stall]:
     show that it passed, and only if a dump holds its call as unfinished; stacks may confirm it against that.
     """
     stalls: Sequence[Stall] = facts.stalls
-    if _has_no_complaint(facts):
+    if _has_no_complaint(facts) and _has_trained_at_looks(facts):
+        stalls = ()
+    elif _has_no_complaint(facts):
         standing = unpassed_stalls(facts)
         stalls = [
             s
@@ -102,6 +104,17 @@ def _is_confirmed_by_stacks(facts: Facts, stall: Stall) -> bool:
     return any(signs(r).waiting_stack and not signs(r).has_finished for r in inside) and any(
         signs(r).busy_stack for r in stall.ranks if r not in inside
     )
+
+
+def _has_trained_at_looks(facts: Facts) -> bool:
+    """True where the last step is no older than usual at the newest look.
+
+    No process may be stopped or gone.
+
+    Example: a step takes 3 s, and the look came 2 s after the last one. Some rank is always the last.
+    """
+    is_gone = any(stance.posture.is_gone for stance in facts.looks.newest.values())
+    return facts.looks.is_quiet is False and not is_gone
 
 
 def _can_have_gone_on(facts: Facts) -> bool:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, walk
+from nccldoctor.discover.bundles import read_manifests
 from nccldoctor.discover.file_types import is_own_report, kind_of
-from nccldoctor.discover.filename_hints import hints, rank_pattern
+from nccldoctor.discover.filename_hints import OWN_RULE, Hint, hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
-from nccldoctor.discover.stack_file_names import stack_file_name
+from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
 from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
-from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 
 Opener = Callable[[], BinaryIO]
@@ -84,27 +85,49 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     drafts: list[_Draft] = []
     for number, found in enumerate(files, 1):
         _look(found, number, drafts, gaps)
+    bundled = read_manifests(drafts)
+    gaps.extend(bundled.gaps)
+    drafts = [draft for draft in drafts if draft.path not in bundled.left_out]
     kinds = [_kind(draft) for draft in drafts]
     names = hints([draft.hint_name for draft in drafts], [kind is SourceKind.RECORDER for kind in kinds], rule)
     inputs = []
     for number, (draft, kind, hint) in enumerate(zip(drafts, kinds, names, strict=True)):
-        stack = stack_file_name(draft.hint_name)
-        source = Source(
-            id=number,
-            path=draft.path,
-            kind=kind,
-            size=draft.size,
-            rank=hint.rank,
-            local_rank=hint.local_rank,
-            host=hint.host,
-            attempt=hint.attempt,
-            why=hint.why,
-            look=stack.look,
-            taken=stack.taken,
-            pid=stack.pid if hint.rank is None and hint.local_rank is None else None,
-        )
+        told = bundled.files.get(draft.path)
+        source = Source(id=number, path=draft.path, kind=kind, size=draft.size)
+        source = _as_told(source, told, hint) if told is not None else _as_named(source, draft.hint_name, hint)
         inputs.append(Input(source, draft.open, draft.file, draft.lane, draft.turn))
     return Discovered(tuple(inputs), tuple(gaps))
+
+
+def _as_named(source: Source, name: str, hint: Hint) -> Source:
+    """The source with what its name says."""
+    stack = stack_file_name(name)
+    return replace(
+        source,
+        rank=hint.rank,
+        local_rank=hint.local_rank,
+        host=hint.host,
+        attempt=hint.attempt,
+        why=hint.why,
+        look=stack.look,
+        taken=stack.taken,
+        pid=hint.pid or (stack.pid if hint.rank is None and hint.local_rank is None else None),
+    )
+
+
+def _as_told(source: Source, told: CollectedFile, hint: Hint) -> Source:
+    """The source with what its manifest says; only ``--rank-from`` overrules that."""
+    is_ordered = hint.why == OWN_RULE
+    return replace(
+        source,
+        rank=hint.rank if is_ordered else told.rank,
+        host=told.host,
+        why=hint.why if is_ordered else "manifest",
+        look=numbered_look(told.look) if told.look is not None else "",
+        taken=told.taken,
+        pid=told.pid,
+        collected=told,
+    )
 
 
 def _kind(draft: _Draft) -> SourceKind:

@@ -18,19 +18,30 @@ from nccldoctor.model.errors import InputError
 FAMILY = "number in the name, one of a family"
 """The rule that takes such a number for a rank: it may be that of a process."""
 
+OWN_RULE = "--rank-from"
+"""The rule that the user gives."""
+
 SURE_BELOW = 1024
 """Numbers of a family are taken for ranks below this, or below ``16 x`` its size."""
 
 
+RAY_WORKER = "Ray's worker in the name"
+"""The rule for ``worker-<id>-<job>-<pid>.out`` in the logs of a Ray session."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """The ranks, attempt and host that a path names; None for those that it does not name. ``why`` names the rules that matched."""
+    """The ranks, attempt, host and process that a path names; None for those that it does not name.
+
+    ``why`` names the rules that matched.
+    """
 
     rank: int | None = None
     local_rank: int | None = None
     attempt: int | None = None
     host: str | None = None
     why: str = ""
+    pid: int | None = None
 
 
 _TOOLS = "dmesg|kern|kernel|syslog|messages|journal|nvidia[-_]smi|agent|launcher|torchrun"
@@ -45,6 +56,7 @@ _PATTERNS = {
     ),
     "not_rank": r"(?:node|local|host|group|machine|dp|tp|pp|cp|ep|replica|lora|low)[_-]?rank[_.=-]{0,2}\d+",
     "slurm": r"-(\d{3,12})-(\d{1,5})-(\d{1,6})\.(?:out|err|log|txt)$",
+    "ray": r"(?:^|/)(?:worker-[0-9a-f]{40,64}-[0-9a-f]{8}-|python-core-(?:worker|driver)-[0-9a-f]{40,64}_)(\d{1,10})\.(?:out|err|log)$",
     "family": r"^(.*?)(\d{1,6})$",
     "torchrun": r"(?:^|/)attempt_(\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)\.(?:log|json)",
     "attempt": r"(?:^|[/_.-])attempt[_-]?(\d{1,4})(?=[/_.-]|$)",
@@ -113,6 +125,9 @@ def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str
                 clues["rank"] = slurm[name], "Slurm task in the name"
             elif name in families:
                 clues["rank"] = families[name], FAMILY
+        ray = _pattern("ray").search(name)
+        if ray is not None:
+            clues = {key: clue for key, clue in clues.items() if key == "host"} | {"pid": (int(ray[1]), RAY_WORKER)}
         out.append(_hint(clues))
     return out
 
@@ -121,13 +136,13 @@ def _hint(clues: dict[str, tuple[int | str, str]]) -> Hint:
     why = ", ".join(dict.fromkeys(rule for _, rule in clues.values()))
     number = {key: int(value) for key, (value, _) in clues.items() if key != "host"}
     host = str(clues["host"][0]) if "host" in clues else None
-    return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why)
+    return Hint(number.get("rank"), number.get("local_rank"), number.get("attempt"), host, why, number.get("pid"))
 
 
 def _own_rule(name: str, rule: re.Pattern[str] | None, clues: dict[str, tuple[int | str, str]]) -> None:
     match = rule.search(name) if rule is not None else None
     if match is not None and (match["rank"] or "").isdecimal():
-        clues["rank"] = int(match["rank"]), "--rank-from"
+        clues["rank"] = int(match["rank"]), OWN_RULE
 
 
 def _launcher(name: str, clues: dict[str, tuple[int | str, str]]) -> None:

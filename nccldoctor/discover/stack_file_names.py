@@ -52,8 +52,13 @@ def stack_file_name(path: str) -> StackFileName:
             break
         number = _NUMBERED.search(part) if part is not base else _AGAIN.fullmatch(part)
         if number is not None and not look:
-            look = f"{int(number[1]):09d}"
+            look = numbered_look(int(number[1]))
     return StackFileName(look, taken, _pid_in(base))
+
+
+def numbered_look(number: int) -> str:
+    """The text by which looks that are counted are told apart, and ordered."""
+    return f"{number:09d}"
 
 
 def _time_in(part: str) -> tuple[str, datetime | time] | None:

@@ -24,7 +24,7 @@ class ProcessExit(Event):
 
     ``exitcode`` is negative or 128+n for a signal; ``signal`` its name.
     ``first`` marks the launcher's first observed failure on that node; ``reporter`` is torchrun, srun, shell, kubernetes, spawn,
-    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle or ``process`` (it says so itself).
+    mpirun, deepspeed, lightning, ray, vllm, sglang, jax, hccl, container, sagemaker, paddle, sidecar or ``process`` (it says so itself).
     ``task`` is Slurm's task id: the global rank only where each task is one rank;
     ``name`` what a framework calls the process (``WorkerDict_0:6``).
     """
@@ -51,6 +51,11 @@ class ProcessExit(Event):
     def can_be_launchers_kill(self) -> bool:
         """True of a SIGKILL in the list of Intel MPI, which names the processes that it killed itself as well."""
         return self.reporter == "mpirun" and not self.first and self.signal == "SIGKILL"
+
+    @property
+    def is_unexplained_abort(self) -> bool:
+        """True of an abort that a sidecar saw: the reason stands on stderr, which it does not read."""
+        return self.reporter == "sidecar" and self.signal == "SIGABRT"
 
     @property
     def was_closed(self) -> bool:

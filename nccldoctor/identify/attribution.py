@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nccldoctor.discover.filename_hints import FAMILY
+from nccldoctor.discover.filename_hints import FAMILY, RAY_WORKER
 from nccldoctor.events import (
     Event,
     GpuError,
@@ -58,7 +58,7 @@ class _FileRanks:
 
 def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed:
     """Give each event, source and dump its rank."""
-    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(parsed))))
+    parsed = _with_local_ranks(_with_hosts_of_trees(_with_named_pids(_without_ranks_of_pids(_with_workers(parsed)))))
     events = [event for one in parsed for event in one.events]
     processes = ProcessTable(pods=find_pods(events))
     read_processes(events, processes)
@@ -67,9 +67,9 @@ def attribute(parsed: Sequence[Parsed], dumps: Sequence[DumpHead]) -> Attributed
     for one in parsed:
         rank, source = files.rank[one.source.id], one.source
         if rank is not None and source.host:
-            processes.learn(rank, source.host, None, source.local_rank, None)
+            processes.learn(rank, source.host, *_process_told(source), None)
         for event in one.events:
-            if rank is not None and _is_of_stack_tool(event) and event.pid is not None:
+            if rank is not None and _is_of_stack_tool(event) and event.pid is not None and not _is_of_worker(source):
                 processes.learn(rank, event.host or source.host, event.pid, None, None)
     merged = {one.source.id for one in parsed if files.rank[one.source.id] is None}
     known = {e.rank for one in parsed for e in one.events if e.rank is not None} | set(processes.host)
@@ -112,6 +112,33 @@ def _with_named_pids(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
         else one
         for one in parsed
     ]
+
+
+def _with_workers(parsed: Sequence[Parsed]) -> Sequence[Parsed]:
+    """A manifest says that a process is a worker of a rank: its stacks are not those of the rank."""
+    return [
+        replace(
+            one,
+            events=tuple(
+                replace(e, main=False, helper=e.main or e.helper) if isinstance(e, Stack) else e for e in one.events
+            ),
+        )
+        if _is_of_worker(one.source)
+        else one
+        for one in parsed
+    ]
+
+
+def _is_of_worker(source: Source) -> bool:
+    return source.collected is not None and source.collected.parent is not None
+
+
+def _process_told(source: Source) -> tuple[int | None, int | None]:
+    """The pid and the local rank of a rank's file, as far as a manifest or its folder says."""
+    told = source.collected
+    if told is None:
+        return None, source.local_rank
+    return (told.pid, told.local_rank) if told.parent is None else (None, None)
 
 
 def _is_of_stack_tool(event: Event) -> bool:
@@ -188,6 +215,7 @@ def _file_ranks(parsed: Sequence[Parsed], processes: ProcessTable) -> tuple[_Fil
             files.rank[source.id], files.why[source.id] = rank, "its lines"
             gaps += _contradicted_launcher(source, rank, processes)
     _by_processes(parsed, files, processes)
+    _by_ray_workers(parsed, files, processes)
     _share_in_folders(parsed, files)
     _map_local_ranks(parsed, files, processes)
     return files, gaps
@@ -231,6 +259,14 @@ def _by_processes(parsed: Sequence[Parsed], files: _FileRanks, processes: Proces
         if len(known) > 1 and len(set(known.values())) == len(known) == len([f for f in family.values() if f]):
             files.why.update({i: "lines of its process" for i in known if files.rank[i] is None})
             files.rank.update({i: rank for i, rank in known.items() if files.rank[i] is None})
+
+
+def _by_ray_workers(parsed: Sequence[Parsed], files: _FileRanks, processes: ProcessTable) -> None:
+    """``worker-<id>-<job>-12567.out`` is of the rank that Ray Train's table gives process 12567."""
+    for source in (one.source for one in parsed):
+        if RAY_WORKER in source.why and source.pid is not None and files.rank[source.id] is None:
+            host = short_host(source.host) if source.host else None
+            files.rank[source.id] = processes.rank_of(host, source.pid)
 
 
 def _share_in_folders(parsed: Sequence[Parsed], files: _FileRanks) -> None:

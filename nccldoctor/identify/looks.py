@@ -56,7 +56,10 @@ def _numbers(events: Iterable[Event], sources: Mapping[int, Source]) -> dict[int
     groups: dict[tuple[str, str], dict[Hashable, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in sorted(events, key=lambda e: (_natural(e.place.path), e.place.line or 0)):
         source = sources[event.place.source]
-        groups[str(source.taken or ""), source.look][_process(event)].append(event)
+        taken = (
+            str(source.taken or "") if source.collected is None else ""
+        )  # the clocks of hosts differ, their counts do not
+        groups[taken, source.look][_process(event)].append(event)
     numbers: dict[int, int] = {}
     number, seen = 0, set[Hashable]()
     for key in sorted(groups, key=lambda key: (key[0], _natural(key[1]))):

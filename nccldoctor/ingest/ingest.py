@@ -191,7 +191,7 @@ def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress
 def _read_text(one: Input, sampled: int) -> Parsed:
     source = one.source
     if source.kind is SourceKind.EMPTY:
-        return _nothing(source, SourceKind.EMPTY, "empty")
+        return Parsed(source) if source.collected is not None else _nothing(source, SourceKind.EMPTY, "empty")
     if source.kind is SourceKind.UNKNOWN:
         return _unknown_binary(one)
     try:
@@ -229,6 +229,7 @@ def _accounted(parsed: Parsed, one: Input) -> Parsed:
     said = sum(event.is_testimony for event in parsed.events)
     if (
         parsed.source.kind.role is not SourceRole.OUTPUT
+        or (parsed.source.collected is not None and parsed.source.collected.kind not in ("", "log"))
         or parsed.gaps
         or (said and 2 * parsed.understood >= parsed.candidates)
     ):

@@ -32,13 +32,14 @@ from nccldoctor.model.findings import (
     RunnerUp,
     Stalled,
 )
-from nccldoctor.model.inputs import Gap, Group, Place, Source, SourceKind, SourceRole, Unexplained
+from nccldoctor.model.inputs import CollectedFile, Gap, Group, Place, Source, SourceKind, SourceRole, Unexplained
 
 __all__ = [
     "Action",
     "Alarm",
     "Avoid",
     "CauseClass",
+    "CollectedFile",
     "Condition",
     "Confidence",
     "ConfidenceIn",

@@ -57,6 +57,26 @@ _ROLES = {
 
 
 @dataclass(frozen=True, slots=True)
+class CollectedFile:
+    """What the manifest of a bundle says of a file: its kind, and whose it is.
+
+    ``kind`` is a word of the collector (``stack``, ``log``, ``environment``). ``parent`` is the pid of the rank whose worker is process
+    ``pid``, None for a rank's own process. ``look`` counts looks from 1 on; ``taken`` has the offset of the host's clock.
+    ``job`` tells jobs on the same hosts apart, empty where the manifest does not.
+    """
+
+    kind: str
+    host: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    parent: int | None = None
+    look: int | None = None
+    taken: datetime | None = None
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One input file, or one member of an archive.
 
@@ -64,7 +84,7 @@ class Source:
     from names and launchers (``why`` says from which), to be overruled by content.
     ``local_rank`` is the torchrun folder or ``[default3]:`` number; ``attempt`` its restart count. Of a file with stacks, ``look``
     tells one look at the job from another, ``taken`` is when it was taken (a time without a date where the path has none), and
-    ``pid`` the process that its name ends in.
+    ``pid`` the process that its name ends in. ``collected`` is what the manifest of its bundle says.
     """
 
     id: int
@@ -79,6 +99,7 @@ class Source:
     look: str = ""
     taken: datetime | time | None = None
     pid: int | None = None
+    collected: CollectedFile | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,14 +12,17 @@ from nccldoctor.events import Event, ProcessId
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.patterns import lazy
 
-_RANK = r"(?<![\w-])(?P<kind>local[_ -]?|global[_ -]?)?rank\"?\s?[=:#]?\s?(?P<rank>\d{1,7})(?![\d.]\d)"
+_RANK = r"(?<![\w-])(?P<kind>local[_ -]?|global[_ -]?|world_)?rank\"?\s?[=:#]?\s?(?P<rank>\d{1,7})(?![\d.]\d)"
 _PID = r"(?<![\w-])(?:pid|process(?:[ _]id)?)\"?\s?[=:#]?\s?(?P<pid>\d{1,10})(?![\d.]\d)"
 _BETWEEN = r"(?P<between>[^\n]{0,80}?)"
+_NO_OTHER_PID = r"(?P<between>(?:(?!\bpid\b)[^\n]){0,80}?)"
+"""Ray names the pid of the process that prints, and then that of the rank."""
+
 _FORMS = tuple(
     lazy(form, re.IGNORECASE)
     for form in (
         rf"{_RANK}{_BETWEEN}{_PID}",
-        rf"{_PID}{_BETWEEN}{_RANK}",
+        rf"{_PID}{_NO_OTHER_PID}{_RANK}",
         rf"\b(?:start|launch|spawn|fork)(?:ed|ing) (?:\w{{1,12}} ){{0,2}}{_RANK} (?:as|with|in|is)"
         r" (?:\w{1,12} ){0,2}(?P<pid>\d{1,10})\b",
         rf"^\W{{0,3}}{_RANK}\s{{0,3}}(?:->|=>|→|:)\s{{0,3}}(?P<pid>\d{{2,10}})$",

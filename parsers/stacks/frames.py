@@ -131,6 +131,11 @@ _STARTED = lazy(r"^_wrap \(.{0,300}torch/(?:multiprocessing/spawn|distributed/el
 """The function that ``torch.multiprocessing`` runs in each rank that it starts."""
 
 
+def is_spawned_rank(frames: Iterable[str]) -> bool:
+    """True when ``torch.multiprocessing`` runs the function of a rank in the process, whose command is that of a worker."""
+    return any(_STARTED.search(frame) for frame in frames)
+
+
 def is_helper_process(frames: Iterable[str]) -> bool:
     """True when the stack is that of no rank: of a worker of a data loader, a tracker, a launcher.
 

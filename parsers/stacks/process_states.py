@@ -76,6 +76,15 @@ _GONE = lazy(
     r"Failed to get process executable name|ptrace: No such process|Failed to open process \d{1,10}"
     r"|[Pp]rocess (?:id )?\d{1,10} (?:does not exist|is not running)|given process id is not running"
 )
+
+_CAUSES = 5
+"""Lines below an error of py-spy in which its causes stand."""
+
+
+def _is_refused(line: Line) -> bool:
+    return any("ermission denied" in one.body for one in (line, *line.window.near(line, _CAUSES)))
+
+
 _ZOMBIE = lazy(r"process (?P<pid>\d{1,10}) is a zombie - the process has already terminated")
 
 
@@ -93,6 +102,8 @@ class ToolErrorParser(LineParser):
             hit = pattern.search(line.body)
             if hit is None:
                 continue
+            if state == "gone" and _is_refused(line):
+                return  # the process may well run
             fields = owner_of(line, 12).stack_fields(line)
             if "pid" in hit.re.groupindex:
                 fields["pid"] = int(hit["pid"])

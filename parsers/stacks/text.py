@@ -46,7 +46,7 @@ class PySpyParser(LineParser):
         main = hit["name"] == "MainThread" or (
             hit["name"] is None and above.pid is not None and hit["id"] == str(above.pid)
         )
-        is_helper = above.is_helper or sf.is_helper_process(frames)
+        is_helper = (above.is_helper and not sf.is_spawned_rank(frames)) or sf.is_helper_process(frames)
         yield Stack(
             **above.stack_fields(line),
             thread=hit["name"],

@@ -1,5 +1,6 @@
 """Heartbeats: lines in which a rank says that it is alive, and at which step. Users write them by hand:
 ``[rank 3] Heartbeat: epoch=0 iter=50 global_step=50``, ``heartbeat rank=3 step: 50/200``, ``Rank 3 alive at step 50``.
+``nccldoctor.capture`` adds what the rank does outside the step: ``[rank 3] heartbeat: step=50 phase=checkpoint``.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nccldoctor.events import Event, Heartbeat
+from nccldoctor.events import Event, Heartbeat, Phase
 from nccldoctor.parsers.base import Line, LineParser, common, line_parser
 from nccldoctor.patterns import lazy
 
@@ -23,6 +24,8 @@ _STEPS = tuple(
 )
 _EPOCH = lazy(rf"\bepoch{_COUNT}", re.IGNORECASE)
 _RANK = lazy(r"\b(?:global[_ ])?rank\s{0,2}[=:#]?\s{0,2}(\d{1,7})\b", re.IGNORECASE)
+
+_PHASE = lazy(r"\bphase=(?P<what>checkpoint|evaluation|sampling|data|compile)\b")
 
 
 def step_of(text: str) -> int | None:
@@ -44,7 +47,7 @@ def rank_in(text: str) -> int | None:
 
 @line_parser
 class Alive(LineParser):
-    """A user's heartbeat with a step or an epoch."""
+    """A heartbeat with a step or an epoch, and the phase that it names."""
 
     sampled = True
     literals = ("eartbeat", "eart_beat", "eart beat", "EARTBEAT", "alive")
@@ -56,10 +59,11 @@ class Alive(LineParser):
         if not _SAYS.search(line.body) or _NOT.search(line.body):
             return
         step, epoch = step_of(line.body), epoch_of(line.body)
-        if step is None and epoch is None:
-            return
         rank = line.mark.rank if line.mark.rank is not None else rank_in(line.raw)
-        yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
+        if step is not None or epoch is not None:
+            yield Heartbeat(**common(line, rank=rank), step=step, epoch=epoch)
+        if (phase := _PHASE.search(line.body)) is not None:
+            yield Phase(**common(line, rank=rank), what=phase["what"], detail=phase[0])
 
 
 _TIMES = lazy(r"\btime \(ms\) \| \w")

@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
-    ("model", "patterns", "version"),
+    ("model", "patterns", "version", "capture", "rehearsal"),
     "words",
-    "events",
+    ("events", "collect"),
     "parsers",
     "discover",
     "ingest",
@@ -37,11 +37,12 @@ STAGES = (
     "dataframes",
     "incident",
     "pipeline",
+    "live",
     "cli",
     "__main__",
 )
 """The rooms of the package from the ground up, as data passes through them. A room imports itself and rooms before it;
-rooms in brackets do not know each other.
+rooms in brackets do not know each other. ``capture`` and ``rehearsal`` run inside training jobs and know nothing of the analysis.
 """
 
 STRANGERS = {

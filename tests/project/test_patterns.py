@@ -11,6 +11,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
+    "nccldoctor/collect/bundle.py": "names of files and nodes",
+    "nccldoctor/collect/on_node.py": "processes, variables and secrets of a node, before a parser sees any of it",
+    "nccldoctor/collect/reach/failures.py": "what ssh, srun and kubectl print where they fail",
+    "nccldoctor/collect/reach/slurm.py": "numbers of jobs on the command line",
+    "nccldoctor/collect/reach/way.py": "names of hosts and pods that a command line may hold",
+    "nccldoctor/capture/evidence.py": "names of its own folders",
+    "nccldoctor/capture/settings.py": "names of variables in its own environment",
+    "nccldoctor/capture/sidecar.py": "names of its own folders",
+    "nccldoctor/rehearsal/train.py": "a fault: a pattern that never ends",
     "nccldoctor/align/standing/stances.py": "functions of stack frames",
     "nccldoctor/align/stack_activity.py": "functions and files of stack frames, which parsers have already taken apart",
     "nccldoctor/discover/discover.py": "endings of file names",

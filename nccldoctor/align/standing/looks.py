@@ -182,7 +182,7 @@ def process_of(event: Stack | ProcessState) -> Hashable:
 
 
 def _helpers(case: Case) -> tuple[Stack, ...]:
-    helpers = {process_of(e): e for e in case.of(Stack) if e.helper}
+    helpers = {(process_of(e), e.pid): e for e in case.of(Stack) if e.helper}  # a rank has several
     return tuple(helpers.values())
 
 

@@ -66,6 +66,11 @@ def went_silent(who: str, call: str, *, has_exits: bool, was_asked_to_exit: bool
     return Headline(who, f"went silent before {call} {exited}")
 
 
+def is_stopped(who: str, ranks: Ranks, call: str) -> Headline:
+    """Rank 7 (node3) was stopped by a signal before ALLREDUCE #18."""
+    return Headline(who, f"stopped by a signal before {call}", be=verb(ranks, "was", "were"))
+
+
 def no_sign_of_life(who: str, ranks: Ranks, call: str) -> Headline:
     """Rank 7 shows no sign of life while its peers wait in ALLREDUCE #18, and no exit is on record."""
     shows = verb(ranks, "shows", "show")

@@ -186,7 +186,8 @@ def show_helpers(facts: Facts, culprits: Sequence[Stance]) -> list[Line]:
     """The workers of a data loader that are at work while a named rank waits for them."""
     if not any("data loader" in s.words for s in culprits):
         return []
-    busy = [h for h in facts.looks.helpers if not is_waiting(h.frames) and not _is_idle(h)]
+    ranks = {None, *(s.rank for s in culprits)}
+    busy = [h for h in facts.looks.helpers if h.rank in ranks and not is_waiting(h.frames) and not _is_idle(h)]
     return [Line(h, stacks.worker_busy(h.pid, innermost(h.frames)), observer="stack") for h in busy[:MOST]]
 
 

@@ -139,6 +139,49 @@ def test_killed_for_not_answering_sigterm_did_not_die_of_it() -> None:
     assert (ruling.cause, ruling.ranks) == ("frozen", "3"), str(ruling)
 
 
+STOPPED = "    PID STAT WCHAN COMMAND\n   4714 T do_signal_stop python train.py\n"
+
+
+def test_a_state_beside_dumps_shows_that_the_silent_rank_is_stopped() -> None:
+    log = "rank=3 pid=4714 host=node0\n" + step_line(3, 48, "09:59:59")
+    ruling = read(waiting(0, 1, 2) | {"logs/rank_3.log": log, "processes/rank_3.txt": STOPPED})
+    assert (ruling.cause, ruling.ranks, ruling.sure) == ("frozen", "3", 3), str(ruling)
+    assert "stopped by a signal" in str(ruling)
+
+
+def ended(rank: int, words: str, at: str) -> str:
+    """The last line of a rank's log, by its sidecar."""
+    line = f"process {4711 + rank} {words}, seen by nccldoctor.capture"
+    return f"2026-01-11 {at} ERROR [rank {rank}] {line}\n"
+
+
+KILLED = "was killed by signal 9 (SIGKILL)"
+
+
+def test_a_signal_that_ended_the_whole_job_is_no_ranks_own_end() -> None:
+    words = {0: KILLED, 1: "ended without a last word", 2: KILLED, 3: KILLED}
+    logs = {f"logs/rank_{r}.log": step_line(r, 48, "09:59:59") + ended(r, words[r], "10:05:00,1") for r in words}
+    ruling = read(logs)
+    assert ruling.ranks == "", str(ruling)
+
+
+def test_a_signal_that_ended_one_rank_is_its_own_end() -> None:
+    logs = {f"logs/rank_{r}.log": step_line(r, 48, "09:59:59") for r in range(4)}
+    logs["logs/rank_2.log"] += ended(2, KILLED, "10:00:00,1")
+    for rank in (0, 1, 3):
+        logs[f"logs/rank_{rank}.log"] += ended(rank, KILLED, "10:05:00,1")
+    ruling = read(logs)
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+
+
+def test_an_abort_of_which_no_stderr_was_read_may_have_another_cause() -> None:
+    logs = {f"logs/rank_{r}.log": step_line(r, 48, "09:59:59") for r in range(4)}
+    logs["logs/rank_2.log"] += ended(2, "was killed by signal 6 (SIGABRT)", "10:00:00,1")
+    ruling = read(logs)
+    assert (ruling.cause, ruling.ranks) == ("died", "2"), str(ruling)
+    assert ruling.sure < 3, "a mismatch of sizes on gloo ends so, too"
+
+
 @pytest.mark.parametrize("scenario", ["no_data", "compile_skew", "killed", "uncaught"])
 def test_a_sign_of_life_or_an_end_is_not_frozen(scenario: str) -> None:
     assert play(scenario, 3).cause != "frozen"

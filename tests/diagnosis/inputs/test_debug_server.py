@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -42,16 +43,20 @@ def stacks(*answers: str | None, why: str = SILENT) -> str:
     )
 
 
-def page(*last: int) -> str:
-    """The page ``fr_trace_json`` of ranks whose newest call has these numbers; only the highest of all is not done."""
+def recorded(*last: int) -> list[dict[str, object]]:
+    """Recorder dumps of ranks whose newest call has these numbers; only the highest of all is not done."""
     open_call = {"state": "started", "time_discovered_completed_ns": None, "retired": False}
     done = {"state": "completed", "retired": True}
-    dumps = [
+    return [
         content(*(entry(seq=n, **(open_call if n == max(last) else done)) for n in range(1, seq + 1))) for seq in last
     ]
+
+
+def page(*last: int) -> str:
+    """The page ``fr_trace_json`` of the same ranks."""
     return "".join(
         f"        <h2>Rank {rank}: {AT.format(rank, 'fr_trace_json')}</h2>\n        \n            <pre>{json.dumps(dump, indent=2)}</pre>\n"
-        for rank, dump in enumerate(dumps)
+        for rank, dump in enumerate(recorded(*last))
     )
 
 
@@ -122,3 +127,19 @@ def test_two_pages_between_which_a_rank_went_on_are_of_a_running_job(tmp_path: P
         folder.mkdir()
         told(folder, fr_trace_json=page(*last), stacks=LATE)
     assert told(tmp_path)[1] == "low"
+
+
+def stepping(rank: int, *seconds: int) -> str:
+    """Steps of a rank, at these seconds after 10:14:00."""
+    return "".join(
+        f"2026-03-04 10:14:{at:02d},000 INFO [rank {rank}] train: step {n} loss 0.5\n" for n, at in enumerate(seconds)
+    )
+
+
+@pytest.mark.parametrize(("look", "ranks"), [("101422", ""), ("101455", "2")], ids=["as usual", "long after"])
+def test_a_call_in_flight_is_a_stall_once_steps_are_overdue(look: str, ranks: str) -> None:
+    """Steps take 5 s, the last one ended at 10:14:20. Some rank is always the last of a step."""
+    logs = {f"rank_{r}.log": stepping(r, 0, 5, 10, 15, 20) for r in range(4)}
+    dumps = {f"dumps/fr_trace_{r}": pickle.dumps(one, protocol=2) for r, one in enumerate(recorded(7, 7, 6, 7))}
+    ruling = read(logs | dumps | {f"looks/stacks_20260304_{look}.txt": LATE})
+    assert ruling.ranks == ranks, str(ruling)

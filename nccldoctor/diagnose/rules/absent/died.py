@@ -212,6 +212,8 @@ def _recorded_end(facts: Facts, stall: ObservedStall, found: Sequence[Failure]) 
         doubts.append(Doubt(doubts_of.HEARTBEATS_ONLY, cause=Confidence.MEDIUM))
     elif unsaid:
         doubts.append(Doubt.at_most(Confidence.LOW, doubts_of.UNSAID_END))
+    elif isinstance(end, ProcessExit) and end.is_unexplained_abort:
+        doubts.append(Doubt(doubts_of.UNREAD_ABORT, cause=Confidence.MEDIUM))
     if not first.certain:
         doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.MAY_HAVE_FOLLOWED))
     if not ranks:
@@ -355,11 +357,14 @@ def _broken_connection(facts: Facts, stall: ObservedStall) -> Hypothesis | None:
         return None
     evidence: list[Citation] = [Line(e, ends.connection_broke(e.rank)) for e in broken[:3]]
     evidence += [Waiting(stall.call), *(e for r in silent for e in _silent_end(facts, r))]
-    logged = bool(silent & facts.liveness.logged)
+    exits = [e for r in silent for e in facts.liveness.activity(r).exits]
+    doubts = [Doubt(doubts_of.UNREAD_ABORT, cause=Confidence.MEDIUM) for e in exits[:1] if e.is_unexplained_abort]
+    if not silent & facts.liveness.logged:
+        doubts.append(Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_LINES_OF_RANK))
     return Hypothesis(
         ends.connections_broke(who(facts.case, silent), stall.what),
         evidence,
-        () if logged else (Doubt.at_most(Confidence.MEDIUM, doubts_of.NO_LINES_OF_RANK),),
+        doubts,
         ranks=silent,
         call=stall.call,
     )

@@ -23,6 +23,7 @@ from nccldoctor.diagnose.observations import ObservedStall
 from nccldoctor.diagnose.registry import rule
 from nccldoctor.diagnose.sentences import absent
 from nccldoctor.diagnose.sentences import doubts as doubts_of
+from nccldoctor.diagnose.sentences.stacks import seen
 from nccldoctor.diagnose.sentences.who import who
 from nccldoctor.diagnose.signs.silence import show_kept_connections
 from nccldoctor.diagnose.signs.where_ranks_stand import show_asked_in_vain
@@ -33,6 +34,7 @@ from nccldoctor.events import (
     OutOfMemory,
     Phase,
     ProcessExit,
+    ProcessState,
     Progress,
     SchedulerEvent,
 )
@@ -62,24 +64,25 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
     exits = _exits_of_others(facts, ranks, others)
     has_log = bool(ranks & liveness.logged)
     connected = show_kept_connections(facts, call) if has_log else []
-    citations = [*_last_signs(facts, stall, ranks), Waiting(call), *_dump_reply(facts, others), *exits, *connected]
+    stopped = _show_stopped(facts, ranks)
+    signs = _last_signs(facts, stall, ranks)
+    citations = [*stopped, *signs, Waiting(call), *_dump_reply(facts, others), *exits, *connected]
     spoke = Ranks(r for r in facts.case.world - ranks if liveness.activity(r).is_alive)
     is_cut = _is_cut_short(facts)
-    has_records = bool(exits) or has_log
+    has_records = bool(exits or stopped) or has_log
     if not has_records and (_can_be_uncollected(facts, spoke) or is_cut or not _is_only_stall(facts, call)):
         return _uncollected(facts, stall, call, ranks, citations)
     doubts = [*_doubts_of_silence(facts, stall, ranks)]
-    if not (has_records and len(spoke) >= 2 and (exits or connected)):
+    if not (has_records and len(spoke) >= 2 and (exits or connected or stopped)):
         known = Confidence.HIGH if has_log and len(spoke) >= 2 and len(ranks) == 1 else Confidence.MEDIUM
         doubts.append(Doubt(doubts_of.NO_EXIT_RECORD, known, Confidence.MEDIUM))
     was_there = all(liveness.activity(r).last_event is not None or r in facts.progress.last_row for r in ranks)
     named = who(facts.case, ranks)
+    was_asked = any(_can_have_obeyed(facts, r) for r in ranks)
+    silent = absent.went_silent(named, stall.what, has_exits=bool(exits), was_asked_to_exit=was_asked)
+    unseen = absent.no_sign_of_life(named, ranks, stall.what)
     return Hypothesis(
-        absent.went_silent(
-            named, stall.what, has_exits=bool(exits), was_asked_to_exit=any(_can_have_obeyed(facts, r) for r in ranks)
-        )
-        if was_there
-        else absent.no_sign_of_life(named, ranks, stall.what),
+        absent.is_stopped(named, ranks, stall.what) if stopped else silent if was_there else unseen,
         citations,
         doubts,
         ranks=ranks,
@@ -87,6 +90,14 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
         call=call,
         refuted_by=absent.showed_life(ranks),
     )
+
+
+def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
+    """The newest state of each of the ranks, where a signal had stopped all of them."""
+    states = {e.rank: e for e in facts.case.of(ProcessState) if e.rank in ranks}
+    if len(states) < len(ranks) or any(e.state != "stopped" for e in states.values()):
+        return []
+    return [Line(states[r], seen(f"rank {r}", "stopped"), observer=f"stack:{r}") for r in list(ranks)[:3]]
 
 
 def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iterator[Doubt]:

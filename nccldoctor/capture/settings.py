@@ -1,0 +1,93 @@
+"""The variables that capture sets before torch makes its first process group, reports, and warns about.
+
+What the user set is never changed. Names and readers: pytorch ``FlightRecorder.hpp`` and ``ProcessGroupNCCL.hpp`` of 2.2 to 2.13. From
+2.8 the recorder looks at the first name of a pair and then at the second; before, and in parts of ProcessGroupNCCL up to 2.9, only the
+second is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ENTRIES = "2000"
+"""Calls that the recorder keeps, PyTorch 2.13's own default."""
+
+_SAME_SETTING = (
+    ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"),
+    ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
+)
+DUMP_STEM = "nccl_trace_rank_"
+"""How the dumps begin that torch writes itself; it appends the global rank."""
+
+PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+_OFF = ("0", "n", "no", "f", "false", "off")
+_ON = ("1", "y", "yes", "t", "true", "on")
+
+
+def recorder_variables(environment: Mapping[str, str], dumps: Path, pipe_stem: Path) -> dict[str, str]:
+    """What to set so that every release records calls and dumps them; nothing that is set already.
+
+    A setting with two names gets the value that the user gave to either. Torch appends the
+    rank to ``pipe_stem``.
+    """
+    wanted = dict(zip(_SAME_SETTING[0], (ENTRIES, ENTRIES), strict=True))
+    wanted |= dict.fromkeys(_SAME_SETTING[1], str(dumps / DUMP_STEM))
+    wanted |= {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", PIPE: str(pipe_stem)}
+    for pair in _SAME_SETTING:
+        given = next((environment[name] for name in pair if name in environment), None)
+        if given is not None:
+            wanted |= dict.fromkeys(pair, given)
+    return {name: value for name, value in wanted.items() if name not in environment}
+
+
+_UNREAD = (
+    *("NCCL_TIMEOUT", "NCCL_TIMEOUT_MS", "TORCH_NCCL_TIMEOUT", "TORCH_DIST_TIMEOUT", "NCCL_P2P_TIMEOUT"),
+    *("GLOO_TIMEOUT", "TORCH_GLOO_TIMEOUT", "TORCH_NCCL_FLIGHT_RECORDER_ENABLED", "TORCH_NCCL_DUMP_ON_EXCEPTION"),
+)
+"""Names that neither NCCL nor PyTorch reads (no such text in the libraries of 2.13)."""
+
+
+def defeating(environment: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each setting that keeps evidence from being written, or has no effect."""
+    for name in _SAME_SETTING[0]:
+        if environment.get(name, "").strip() == "0":
+            yield f"{name}=0 turns the flight recorder off: no call is recorded"
+    if _is_one_of(environment, "TORCH_NCCL_DUMP_ON_TIMEOUT", _OFF):
+        yield "TORCH_NCCL_DUMP_ON_TIMEOUT=0 keeps the watchdog from writing a dump at a timeout"
+    if _is_one_of(environment, "TORCH_NCCL_ENABLE_MONITORING", _OFF):
+        yield "TORCH_NCCL_ENABLE_MONITORING=0 turns off the thread that writes dumps"
+    for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
+        if _is_one_of(environment, name, _ON):
+            yield f"{name}={environment[name]} turns off the watchdog and every dump it writes"
+    if _is_one_of(environment, "TORCH_INCLUDE_ONLY_ACTIVE", _ON):
+        yield "TORCH_INCLUDE_ONLY_ACTIVE leaves finished calls out of the dumps, so that ranks can't be compared"
+    for name in _UNREAD:
+        if name in environment:
+            yield f"nothing reads {name}: the timeout of a group is the argument of init_process_group and new_group"
+
+
+def _is_one_of(environment: Mapping[str, str], name: str, words: tuple[str, ...]) -> bool:
+    return environment.get(name, "").strip().lower() in words
+
+
+_SHOWN = re.compile(
+    r"(?:NCCL|TORCH_NCCL|TORCH_FR|TORCH_DIST|GLOO|UCX|FI|OFI_NCCL|SHARP_COLL|NVSHMEM)_[A-Z0-9_]{1,80}"
+    r"|TORCH_DISTRIBUTED_DEBUG|TORCHELASTIC_RESTART_COUNT|CUDA_VISIBLE_DEVICES|CUDA_LAUNCH_BLOCKING|CUDA_DEVICE_MAX_CONNECTIONS"
+    r"|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|OMP_NUM_THREADS|PYTORCH(?:_CUDA)?_ALLOC_CONF"
+    r"|TOKENIZERS_PARALLELISM"
+)
+_SECRET = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH")
+_LONGEST = 300
+
+
+def shown(environment: Mapping[str, str] | None = None) -> list[str]:
+    """``NAME=value`` of the variables that matter for collectives, by name; others, and names of secrets, are left out."""
+    taken = sorted((os.environ if environment is None else environment).items())
+    return [
+        f"{name}={' '.join(value.split())[:_LONGEST]}"
+        for name, value in taken
+        if _SHOWN.fullmatch(name) and not any(word in name for word in _SECRET)
+    ]

@@ -1,0 +1,164 @@
+"""A small process beside each rank sees what the rank cannot say: it is stopped, it died.
+
+``python -I -S sidecar.py CONFIG`` with a JSON object; it imports the standard library alone. The rank writes a byte into standard input
+each time that its watcher runs, and ``q`` when it ends by itself. The sidecar ends with the rank, whatever the rank dies of.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+SILENT_S = 3.0
+"""Seconds without a byte after which the rank counts as unable to speak; its watcher runs far more often."""
+
+POLL_S = 1.0
+"""Seconds between two looks at the rank itself, where the kernel does not tell that it ended."""
+
+LOOK = re.compile(r"\d{8}T\d{6}Z")
+
+
+class Sidecar:
+    """One watched rank: ``pid``, its ``label`` in lines, and the paths that the rank was given."""
+
+    def __init__(self, config: dict[str, object]) -> None:
+        self.pid = int(str(config["pid"]))
+        self.label = str(config["label"])
+        self.stem = str(config["stem"])
+        self.command = str(config["command"])
+        self.log, self.state, self.late = (Path(str(config[key])) for key in ("log", "state", "late"))
+        self.looks = Path(str(config["looks"]))
+        self.scratch = Path(str(config["scratch"]))
+        self.seen = set(self.known_looks())
+        self.spoke = time.monotonic()
+        self.wrote = ""
+
+    def known_looks(self) -> list[str]:
+        """The names of all looks."""
+        with suppress(OSError):
+            return sorted(path.name for path in self.looks.iterdir() if LOOK.fullmatch(path.name))
+        return []
+
+    def watch(self, listing_s: float) -> None:
+        """Look after the rank until it ends; the shared folder is read once in ``listing_s`` seconds."""
+        poll_s, listed = min(listing_s, POLL_S), -math.inf
+        end = _end_of(self.pid)
+        waiting = [0] if end is None else [0, end]
+        while True:
+            ready, _, _ = select.select(waiting, [], [], poll_s)
+            if 0 in ready:
+                told = os.read(0, 65536)
+                self.spoke = time.monotonic()
+                if b"q" in told:
+                    return
+                if not told:
+                    waiting.remove(0)
+            if (end is not None and end in ready) or (end is None and os.getppid() != self.pid):
+                self.say_how_it_ended()
+                return
+            if time.monotonic() - listed >= listing_s:
+                listed = time.monotonic()
+                with suppress(OSError):  # a full disk or a folder that went away is not the rank's trouble
+                    self.take_part()
+
+    def take_part(self) -> None:
+        """Write the state of the process for each look, and stacks where the rank cannot."""
+        is_silent = time.monotonic() - self.spoke > SILENT_S
+        letter, waits_in = process_state(self.pid)
+        fresh = set(self.known_looks()) - self.seen
+        is_stopped = letter in ("T", "t")
+        has_changed = is_stopped != (self.wrote in ("T", "t"))
+        is_alive = letter not in ("Z", "X", "?")
+        if is_alive and (fresh or (has_changed and (is_silent or not is_stopped))):
+            self.write_state(letter, waits_in)
+        self.seen |= fresh
+        if is_silent and self.seen and self.late.stat().st_size:
+            newest = self.looks / max(self.seen) / f"{self.stem}.txt"
+            if newest.parent.is_dir() and not newest.exists():
+                newest.write_bytes(self.late.read_bytes())
+
+    def write_state(self, letter: str, waits_in: str) -> None:
+        """One row as ``ps`` prints it, and the kernel's stack where this user may read it."""
+        rows = ["    PID STAT WCHAN COMMAND", f"{self.pid:>7} {letter} {waits_in or '-'} {self.command}"]
+        with suppress(OSError):
+            rows += ["", "kernel stack", Path(f"/proc/{self.pid}/stack").read_text()]
+        self.state.write_text("\n".join(rows) + "\n")
+        self.wrote = letter
+
+    def say_how_it_ended(self) -> None:
+        """The last line of the log of a rank that could not write it."""
+        status = exit_status(self.pid)
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")  # noqa: UP017  # any Python 3 may run this file
+        with suppress(OSError), self.log.open("a") as file:
+            file.write(f"{now} ERROR {self.label} process {self.pid} {ending(status)}, seen by nccldoctor.capture\n")
+
+
+def ending(status: int | None) -> str:
+    """Words for a wait status; None where nobody could read it."""
+    if status is None:
+        return "ended without a last word"
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if number:
+        return f"was killed by signal {number} ({signal.Signals(number).name})"
+    return f"ended with exit code {os.WEXITSTATUS(status)}"
+
+
+def process_state(pid: int) -> tuple[str, str]:
+    """The letter of a process's state and the kernel function that it waits in.
+
+    A question mark stands for a process that is gone.
+    """
+    letter = (stat_fields(pid) or ["?"])[0]
+    waits_in = ""
+    with suppress(OSError):
+        waits_in = Path(f"/proc/{pid}/wchan").read_text().strip("0")
+    return letter, waits_in
+
+
+def stat_fields(pid: int) -> list[str]:
+    """The fields of ``/proc/PID/stat`` behind the name, from the state on; empty where the process is gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return []
+
+
+def exit_status(pid: int) -> int | None:
+    """The wait status of a zombie; None once its parent has taken it (field 52, ``man 5 proc``)."""
+    fields = stat_fields(pid)
+    return int(fields[49]) if len(fields) > 49 and fields[0] == "Z" else None
+
+
+def _end_of(pid: int) -> int | None:
+    """A descriptor that is ready once the process has ended; None where the kernel has none (before Linux 5.3)."""
+    with suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def main() -> None:
+    """Watch the process of the configuration, and clear up after it."""
+    config = json.loads(sys.argv[1])
+    sidecar = Sidecar(config)
+    try:
+        if os.getppid() != sidecar.pid:  # it died before this began
+            sidecar.say_how_it_ended()
+        else:
+            sidecar.watch(float(config["listing_s"]))
+    finally:
+        with suppress(OSError):
+            for left in sidecar.scratch.iterdir():
+                left.unlink()
+            sidecar.scratch.rmdir()
+
+
+if __name__ == "__main__":
+    main()

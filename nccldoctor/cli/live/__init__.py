@@ -1,0 +1,1 @@
+"""The commands for jobs that still run: ``collect``, ``live`` and ``watch``."""

@@ -1,0 +1,200 @@
+"""Runs ``nccldoctor collect``: asks the nodes, shows who answers, and says what is missing and why."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nccldoctor.cli import terminal
+from nccldoctor.collect.bundle import Answer, BundleResult
+from nccldoctor.collect.gather import gather_bundle, planned_commands
+from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.on_node import NO_PROCESSES, printed
+from nccldoctor.collect.reach.kubernetes import Pods
+from nccldoctor.collect.reach.slurm import Slurm
+from nccldoctor.collect.reach.ssh import Ssh, read_hosts
+from nccldoctor.collect.reach.this_machine import ThisMachine
+from nccldoctor.collect.reach.way import Target, Way
+from nccldoctor.model.errors import InputError, OutputError
+from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.numbers import plural, size
+from nccldoctor.words.sanitize import line
+from nccldoctor.words.times import duration
+
+ALL_ANSWERED, NOTHING, SOME_ANSWERED = 0, 2, 3
+
+FEW = 16
+"""So many nodes are told one by one as they answer; of more, failures and every tenth part."""
+
+SHOWN = 12
+"""Rows of one list in the summary."""
+
+SUFFIX = ".tar.zst"
+
+
+def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) -> int:
+    """Collect, or print what would be run; the exit code.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` for options that do not fit, and where no node can be asked.
+    """
+    way, node = chosen_way(options), node_options(options)
+    if options["only_print"]:
+        terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
+        return ALL_ANSWERED
+    result = ask_nodes(way, node, bundle_path(output, force), options["python"])
+    code = exit_code_of(result)
+    if code == NOTHING:
+        result.path.unlink()
+    terminal.out("\n".join(summary(result)) + "\n")
+    return code
+
+
+def chosen_way(options: Mapping[str, Any]) -> Way:
+    """The one way that the options name. Raises :class:`InputError` for none, or several."""
+    is_here = bool(options["local"] or options["pid"])
+    named = [name for name, is_set in (("--pid or --local", is_here), *_far(options)) if is_set]
+    if len(named) != 1:
+        hint = "give one of --pid all, --slurm JOBID, --k8s -l LABEL, --ssh FILE"
+        raise InputError(
+            "choose how to reach the job" if not named else f"{' and '.join(named)} exclude each other", hint
+        )
+    if not options["k8s"] and (options["selector"] or options["namespace"] or options["container"]):
+        raise InputError("-l, -n and -c belong to --k8s", "add --k8s")
+    if options["slurm"]:
+        return Slurm(options["slurm"], alone=not options["where"])
+    if options["k8s"]:
+        return Pods(options["selector"], options["namespace"], options["container"])
+    return Ssh(read_hosts(options["ssh"])) if options["ssh"] else ThisMachine()
+
+
+def _far(options: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    return ("--slurm", bool(options["slurm"])), ("--k8s", options["k8s"]), ("--ssh", options["ssh"] is not None)
+
+
+def node_options(options: Mapping[str, Any]) -> NodeOptions:
+    """What each node is asked. Raises :class:`InputError` for process ids and variables of another form."""
+    pid = options["pid"] or "all"
+    if pid != "all" and not all(part.isdecimal() and len(part) < 9 for part in pid.split(",")):
+        raise InputError(f"--pid takes all, or process ids with commas, not {pid[:40]!r}")
+    for pair in options["where"]:
+        if not pair.partition("=")[0].isidentifier() or "=" not in pair:
+            raise InputError(f"--where takes NAME=VALUE, not {pair[:40]!r}")
+    return NodeOptions(pid, options["where"], options["twice"], options["seconds"], options["limit_mb"])
+
+
+def plan(way: Way, node: NodeOptions, python: str) -> Iterator[str]:
+    """Everything that a collection would run and read, as text."""
+    yield "# on this machine"
+    yield from planned_commands(way, node, python)
+    yield "# on each node: reads, and commands where they exist"
+    yield from (f"#   {row}" for row in printed())
+
+
+def bundle_path(output: Path | None, force: bool) -> Path:
+    """Where the bundle goes. Raises :class:`OutputError` where a file is there already, or the name is of another kind."""
+    if output is None:
+        return Path(f"nccldoctor-{datetime.now():%Y%m%d-%H%M%S}{SUFFIX}")
+    if not output.name.endswith(SUFFIX):
+        raise OutputError(f"{output} isn't named like a bundle", f"choose a name that ends in {SUFFIX}")
+    if output.exists() and not force:
+        raise OutputError(f"{output} is there already", "choose another name, or add --force")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output.parent} is no folder", "create it first")
+    return output
+
+
+def ask_nodes(way: Way, node: NodeOptions, target: Path, python: str, *, failures_only: bool = False) -> BundleResult:
+    """Ask all nodes and write the bundle, with progress on stderr."""
+    progress = _Progress(failures_only)
+    told = shlex.join(["nccldoctor", *sys.argv[1:]])
+    return gather_bundle(
+        way,
+        node,
+        target,
+        python=python,
+        told=line(told, 1000),
+        on_targets=progress.report_targets,
+        on_answer=progress.report_answer,
+    )
+
+
+class _Progress:
+    """Tells on stderr who is asked and who answered."""
+
+    def __init__(self, failures_only: bool) -> None:
+        self._failures_only = failures_only
+        self._all = self._done = 0
+
+    def report_targets(self, targets: Sequence[Target]) -> None:
+        """All targets are known."""
+        self._all = len(targets)
+        if self._failures_only:
+            return
+        click.echo(f"asking {plural(self._all, 'node')}: {_some([target.name for target in targets])}", err=True)
+
+    def report_answer(self, answer: Answer) -> None:
+        """One of them is done."""
+        self._done += 1
+        is_told = not self._failures_only and (self._all <= FEW or self._done % max(1, self._all // 10) == 0)
+        if answer.error or is_told:
+            said = answer.error or f"answered after {duration(1000 * answer.seconds)}"
+            click.echo(f"{self._done}/{self._all} {line(answer.node, 120)}: {line(said)}", err=True)
+
+
+def summary(result: BundleResult) -> Iterator[str]:
+    """Who answered, who did not, what is missing and why, and what to do next."""
+    answered = [node for node in result.nodes if node.has_answered]
+    failed = [node for node in result.nodes if node.error]
+    files = plural(sum(node.files for node in result.nodes), "file")
+    ranks = f"{plural(len(result.ranks), 'rank')}, {files} ({ranks_phrase(result.ranks)})" if result.ranks else files
+    said = f": {ranks}" if has_processes(result) else f": {files}, and no rank" if answered else ""
+    yield f"{len(answered):,} of {plural(len(result.nodes), 'node')} answered{said}."
+    if failed:
+        yield "\nNot answered, or not in full:"
+        yield from (f"  {line(node.name, 120)}: {line(node.error or '')}" for node in failed[:SHOWN])
+        if len(failed) > SHOWN:
+            yield f"  and {plural(len(failed) - SHOWN, 'more node')}"
+    missing = _missing(result)
+    if missing:
+        yield "\nMissing:"
+        yield from missing[:SHOWN]
+        if len(missing) > SHOWN:
+            yield f"  and {plural(len(missing) - SHOWN, 'more reason')}; manifest.json in the bundle has all"
+    if answered:
+        yield f"\nwrote {result.path} ({size(result.size)})"
+        yield f"next: nccldoctor analyze {shlex.quote(str(result.path))}"
+
+
+def _missing(result: BundleResult) -> list[str]:
+    """One row for each reason, whatever its numbers: the first thing that is missing by it, and how many more."""
+    by_reason: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for node in result.nodes:
+        for what, why in node.missing:
+            by_reason["".join(c for c in why if not c.isdigit())].append((f"{what} on {node.name}", why))
+    rows = sorted(by_reason.values(), key=lambda row: -len(row))
+    return [f"  {_some([line(what, 100) for what, _ in row], 1)}: {line(row[0][1], 400)}" for row in rows]
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(line(name, 120) for name in names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+
+
+def exit_code_of(result: BundleResult) -> int:
+    """0 every node answered in full, 2 none did, 3 some did, or no rank was found."""
+    if not any(node.has_answered for node in result.nodes):
+        return NOTHING
+    return SOME_ANSWERED if not has_processes(result) or any(node.error for node in result.nodes) else ALL_ANSWERED
+
+
+def has_processes(result: BundleResult) -> bool:
+    """True when a node that answered has a process of the job, with a rank or without."""
+    return any(node.has_answered and all(what != NO_PROCESSES for what, _ in node.missing) for node in result.nodes)

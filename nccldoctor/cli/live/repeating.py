@@ -1,0 +1,87 @@
+"""Runs ``nccldoctor live``: collects, analyses, reports, and with ``--watch`` says what moved since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nccldoctor import pipeline
+from nccldoctor.cli import exit_codes, report_file, terminal
+from nccldoctor.cli.live import collecting
+from nccldoctor.collect.bundle import BundleResult
+from nccldoctor.incident import Incident
+from nccldoctor.live.clock import Clock, WallClock
+from nccldoctor.live.fronts import compare_fronts, fronts
+from nccldoctor.live.remarks import MovementRemarks
+from nccldoctor.model.errors import InputError, OutputError
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One collection and its analysis; ``at`` is when it was taken, in seconds since the epoch."""
+
+    at: float
+    bundle: BundleResult
+    incident: Incident
+
+
+def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
+    """Collect and analyse, with ``--watch`` until no process of the job is left.
+
+    Returns the exit code of the last diagnosis.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where no node can be asked, or a file cannot be written.
+    """
+    clock = clock or WallClock()
+    way, node = collecting.chosen_way(options), collecting.node_options(options)
+    if options["only_print"]:
+        terminal.out("\n".join(collecting.plan(way, node, options["python"])) + "\n")
+        return 0
+    report: Path | None = options["report"]
+    if report is not None:
+        report_file.check_target(report, options["force"])
+    target = collecting.bundle_path(options["output"], options["force"])
+
+    def look(again: bool = False) -> _Round:
+        bundle = collecting.ask_nodes(way, node, target, options["python"], failures_only=again)
+        if not any(one.has_answered for one in bundle.nodes):
+            raise InputError("no node answered", next((one.error for one in bundle.nodes if one.error), "") or "")
+        return _Round(clock.now(), bundle, pipeline.analyze([target]))
+
+    newest, remarks = look(), MovementRemarks()
+    _show(newest, options, report)
+    while options["watch"] and collecting.has_processes(newest.bundle):
+        clock.sleep(options["watch"])
+        before, newest = newest, look(again=True)
+        movement = compare_fronts(fronts(before.incident), fronts(newest.incident))
+        for sentence in remarks.about(movement, before.at, newest.at):
+            terminal.out(f"{datetime.fromtimestamp(newest.at):%H:%M:%S}  {sentence}\n")
+        if not collecting.has_processes(newest.bundle):
+            terminal.out("No process of the job is left.\n")
+        elif _verdict_of(before) != _verdict_of(newest):
+            _show(newest, options, report)
+    return exit_codes.exit_code(newest.incident.diagnosis)
+
+
+def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:
+    """The whole report, and who did not answer."""
+    color, ascii_only = terminal.has_color(options["color"]), not terminal.has_unicode()
+    terminal.out(seen.incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
+    click.echo("\n".join(collecting.summary(seen.bundle)), err=True)
+    if report is not None:
+        try:
+            report_file.write_report(seen.incident, seen.incident.to_html, report)
+        except OutputError as error:
+            terminal.tell(error)
+        else:
+            click.echo(f"wrote {report}", err=True)
+
+
+def _verdict_of(seen: _Round) -> tuple[object, ...]:
+    verdict = seen.incident.verdict
+    return verdict.cause, verdict.ranks, verdict.suspects, verdict.confidence_in

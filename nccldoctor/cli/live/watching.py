@@ -1,0 +1,67 @@
+"""Runs ``nccldoctor watch``: prints what changes, and the report when the job is stuck."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from nccldoctor.cli import terminal
+from nccldoctor.live.clock import Clock, WallClock
+from nccldoctor.live.hook import hook_variables, run_hook
+from nccldoctor.live.remarks import Remarks, stuck_sentence
+from nccldoctor.live.sources import Watched, WatchedFolder, WatchedRas, ras_address
+from nccldoctor.live.watch import Observation, State, Wishes, watch_job
+
+CODES = {State.ENDED: 0, State.STUCK: 1, State.LOST: 3}
+"""How the command exits when it stops watching."""
+
+
+def watch_source(
+    source: str, *, every: float, behind: float, stall: float, hook: str | None, color: str, clock: Clock | None = None
+) -> int:
+    """Watch a folder or RAS until the job is stuck or ends; the exit code.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
+    """
+    clock = clock or WallClock()
+    wishes = Wishes(every, behind, stall)
+    remarks, last = Remarks(wishes), None
+    with ExitStack() as stack:
+        for seen in watch_job(_opened(source, stack, clock), clock, wishes):
+            for sentence in remarks.about(seen):
+                terminal.out(f"{datetime.fromtimestamp(seen.at):%H:%M:%S}  {sentence}\n")
+            last = seen
+    assert last is not None
+    _conclude(last, source, hook, color)
+    return CODES[last.state]
+
+
+def _opened(source: str, stack: ExitStack, clock: Clock) -> Watched:
+    if "://" not in source:
+        return WatchedFolder(Path(source))
+    host, port = ras_address(source)
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nccldoctor-ras-"))
+    return WatchedRas(host, port, Path(folder), clock)
+
+
+def _conclude(last: Observation, source: str, hook: str | None, color: str) -> None:
+    """The report of a job that is stuck, what to do next, and the user's command."""
+    if last.state is State.LOST:
+        terminal.out("RAS doesn't answer any more: the job ended, or its node is down.\n")
+        return
+    if last.state is State.ENDED:
+        return
+    if not last.is_verdict:
+        terminal.out(f"{stuck_sentence(last)}\n")
+    has_color, ascii_only = terminal.has_color(color), not terminal.has_unicode()
+    terminal.out("\n" + last.incident.to_text(width=terminal.width(), color=has_color, ascii_only=ascii_only))
+    if not last.is_verdict:
+        click.echo("next: nccldoctor collect --help  (stacks of all ranks show who is missing)", err=True)
+    if hook:
+        problem = run_hook(hook, hook_variables(last.incident, source, CODES[last.state]))
+        if problem:
+            click.echo(f"--exec failed: {problem}", err=True)

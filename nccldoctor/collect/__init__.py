@@ -1,0 +1,1 @@
+"""Gathers evidence of a running job from its nodes into a bundle."""

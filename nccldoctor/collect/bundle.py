@@ -1,0 +1,246 @@
+"""Writes ``bundle.tar.zst``: the files of all nodes, and a manifest that says whose they are.
+
+``manifest.json`` stands behind the files, whose folders are ``nodes/NAME/``::
+
+    {"version": 1, "tool": "nccldoctor collect", "created": TIME, "command": "nccldoctor collect --ssh hosts.txt",
+     "nodes": [{"name": "gpu-a07", "host": "gpu-a07.cluster", "answered": true, "error": null, "seconds": 4.1, "ranks": [0, 1]}],
+     "files": [{"path": "nodes/gpu-a07/rank-0/stack-1.txt", "node": "gpu-a07", "host": "gpu-a07.cluster", "kind": "stack", "rank": 0,
+                "local_rank": 0, "pid": 4711, "time": TIME, "look": 1}],
+     "missing": [{"node": "gpu-a08", "what": "node gpu-a08", "why": "ssh: connect to host gpu-a08 port 22: Connection timed out"}]}
+
+A node's answer is the stream of ``on_node.py``. Nothing in it is believed: members that are no regular files, or whose names lead out of
+their folder, are left out, and an answer of rubbish costs itself alone. Answers are read from front to back, a block at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from nccldoctor.model.errors import OutputError
+from nccldoctor.model.ranks import Ranks
+
+VERSION = 1
+"""The version of the manifest."""
+
+MOST_OF_NODE = 4 << 30
+"""Bytes taken from one answer."""
+
+MOST_OF_FILE = 80 << 20
+"""Bytes of the largest file that is taken."""
+
+MOST_MEMBERS = 20_000
+"""Files taken from one answer."""
+
+_MOST_TOLD = 16 << 20
+"""Bytes of a ``node.json`` that are read."""
+
+_BLOCK = 1 << 20
+_NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
+_TEXTS = ("kind", "time", "tool", "source", "job")
+_NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one node gave: the file with its stream, None where there is none.
+
+    ``error`` is why it failed, None where it did not; ``seconds`` is the time it took.
+    """
+
+    node: str
+    stream: Path | None
+    error: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What became of one answer; ``error`` is why it is not whole.
+
+    ``ranks`` have at least one file; ``missing`` are pairs of what could not be had, and why.
+    """
+
+    name: str
+    host: str | None
+    ranks: Ranks
+    files: int
+    missing: tuple[tuple[str, str], ...]
+    error: str | None
+    seconds: float
+
+    @property
+    def has_answered(self) -> bool:
+        """True where at least one of its files came."""
+        return self.files > 0
+
+
+@dataclass(frozen=True, slots=True)
+class BundleResult:
+    """The bundle that was written, its size in bytes, and what became of each answer."""
+
+    path: Path
+    size: int
+    nodes: tuple[NodeResult, ...]
+
+    @property
+    def ranks(self) -> Ranks:
+        """All ranks with at least one file."""
+        return Ranks(rank for node in self.nodes for rank in node.ranks)
+
+
+def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> BundleResult:
+    """Write all answers, in the order of their names, to ``target``: whole, or not at all.
+
+    Raises :class:`OutputError` where it cannot be written.
+    """
+    import zstandard
+
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    nodes: list[NodeResult] = []
+    rows: list[dict[str, Any]] = []
+    try:
+        with part.open("xb") as file, zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as out:
+            for folder, answer in _folders(answers):
+                nodes.append(_add_answer(out, folder, answer, rows))
+            _write_member(out, "manifest.json", _manifest(command, nodes, rows))
+            out.write(b"\0" * (2 * tarfile.BLOCKSIZE))
+        part.replace(target)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {target}: {error.strerror or error}", "choose another place with -o"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+    return BundleResult(target, target.stat().st_size, tuple(nodes))
+
+
+def _folders(answers: Iterable[Answer]) -> Iterator[tuple[str, Answer]]:
+    """Each answer with the name of its folder: that of the node, which may be any text."""
+    used: set[str] = set()
+    for answer in sorted(answers, key=lambda answer: answer.node):
+        plain = re.sub(r"[^\w.-]", "_", answer.node).lstrip(".")[:100] or "node"
+        name = next(n for n in (f"{plain}-{i}" if i else plain for i in count()) if n not in used)
+        used.add(name)
+        yield f"nodes/{name}", answer
+
+
+def _add_answer(out: Any, folder: str, answer: Answer, rows: list[dict[str, Any]]) -> NodeResult:
+    """Copy the files of one answer; ``rows`` gets what the manifest says of them."""
+    told: dict[str, Any] = {}
+    paths: list[str] = []
+    error = answer.error
+    if answer.stream is not None:
+        try:
+            with answer.stream.open("rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+                told = _copy(out, folder, archive, paths)
+        except (tarfile.TarError, EOFError, ValueError, OverflowError):
+            error = error or ("its answer ends early" if paths else "its answer is no tar archive")
+    if error is None and told.get("ended") is None:
+        error = "its answer ends early" if paths else "its answer is empty"
+    if told:
+        _write_member(out, f"{folder}/node.json", json.dumps(told, indent=1).encode())
+    host = told.get("host") if isinstance(told.get("host"), str) else None
+    known = {row.get("path"): row for row in _dicts(told.get("files"))}
+    mine = [_file_row(folder, path, known[path], answer.node, host) for path in paths if path in known]
+    rows.extend(mine)
+    return NodeResult(
+        name=answer.node,
+        host=host,
+        ranks=Ranks(row["rank"] for row in mine if row.get("rank") is not None),
+        files=len(paths),
+        missing=tuple(
+            (str(row.get("what", ""))[:300], str(row.get("why", ""))[:600]) for row in _dicts(told.get("missing"))
+        ),
+        error=error,
+        seconds=round(answer.seconds, 1),
+    )
+
+
+def _copy(out: Any, folder: str, archive: tarfile.TarFile, paths: list[str]) -> dict[str, Any]:
+    """Copy the members of a stream; what its last ``node.json`` says, {} without one."""
+    told: dict[str, Any] = {}
+    seen: set[str] = set()
+    left = MOST_OF_NODE
+    for member in archive:
+        left -= member.size
+        if left < 0 or len(seen) == MOST_MEMBERS:
+            break
+        file = archive.extractfile(member) if member.isreg() else None
+        if file is None:
+            continue
+        if member.name == "node.json":
+            if member.size <= _MOST_TOLD:
+                with contextlib.suppress(ValueError, RecursionError):
+                    read = json.loads(file.read())
+                    told = read if isinstance(read, dict) else told
+        elif _NAME.fullmatch(member.name) and member.name not in seen and member.size <= MOST_OF_FILE:
+            seen.add(member.name)
+            _write_member(out, f"{folder}/{member.name}", _whole(file))
+            paths.append(member.name)
+    return told
+
+
+def _whole(file: Any) -> bytes:
+    """The bytes of a member; of one that is cut, those that came."""
+    data = bytearray()
+    with contextlib.suppress(tarfile.ReadError, EOFError):
+        while block := file.read(_BLOCK):
+            data += block
+    return bytes(data)
+
+
+def _write_member(out: Any, path: str, data: bytes) -> None:
+    """Write one file of the bundle, without a time: equal answers give equal bytes."""
+    info = tarfile.TarInfo(path)
+    info.size = len(data)
+    out.write(info.tobuf(tarfile.GNU_FORMAT))
+    out.write(data)
+    out.write(b"\0" * (-len(data) % tarfile.BLOCKSIZE))
+
+
+def _file_row(folder: str, path: str, told: dict[str, Any], node: str, host: str | None) -> dict[str, Any]:
+    """One row of ``files``: what the node says of the file, as far as it has the right types."""
+    row: dict[str, Any] = {"path": f"{folder}/{path}", "node": node, "host": host}
+    row |= {key: value[:1000] for key in _TEXTS if isinstance(value := told.get(key), str)}
+    row |= {key: value for key in _NUMBERS if type(value := told.get(key)) is int and 0 <= value < 10_000_000}
+    return row
+
+
+def _dicts(value: Any) -> Iterator[dict[str, Any]]:
+    yield from (item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+
+
+def _manifest(command: str, nodes: list[NodeResult], rows: list[dict[str, Any]]) -> bytes:
+    missing = [{"node": node.name, "what": f"node {node.name}", "why": node.error} for node in nodes if node.error]
+    missing += [{"node": node.name, "what": what, "why": why} for node in nodes for what, why in node.missing]
+    document = {
+        "version": VERSION,
+        "tool": "nccldoctor collect",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "nodes": [
+            {
+                "name": node.name,
+                "host": node.host,
+                "answered": node.has_answered,
+                "error": node.error,
+                "seconds": node.seconds,
+                "ranks": list(node.ranks),
+            }
+            for node in nodes
+        ],
+        "files": rows,
+        "missing": missing,
+    }
+    return json.dumps(document, indent=1).encode()

@@ -1,0 +1,64 @@
+"""Gathers the evidence of a running job: finds its nodes, asks all of them, and writes one bundle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from nccldoctor.collect.bundle import Answer, BundleResult, write_bundle
+from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
+from nccldoctor.collect.reach.way import Command, Target, Way, command_lines
+from nccldoctor.model.errors import OutputError
+
+PYTHON = "python3"
+"""The Python of a node, by the ``PATH`` that a command finds there."""
+
+
+def python_command(options: NodeOptions, python: str = PYTHON) -> Command:
+    """What a node runs: ``-I`` keeps modules in its working directory and its variables out."""
+    return python, "-I", "-", *options.words
+
+
+def gather_bundle(
+    way: Way,
+    options: NodeOptions,
+    target: Path,
+    *,
+    python: str = PYTHON,
+    told: str = "nccldoctor collect",
+    on_targets: Callable[[Sequence[Target]], None] = lambda targets: None,
+    on_answer: Callable[[Answer], None] = lambda answer: None,
+) -> BundleResult:
+    """Ask every node that ``way`` finds, and write their answers to ``target``; ``told`` is the command that the manifest names.
+
+    ``on_targets`` is called once with all nodes, ``on_answer`` when one of them is done. Answers wait beside ``target`` until they are
+    packed.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is no node to ask, or ``target`` cannot be written.
+    """
+    targets = way.find_targets(look_up, python_command(options, python))
+    on_targets(targets)
+    limits = Limits(options.patience, (options.limit_mb + 16) << 20)
+    with ExitStack() as stack:
+        collector = stack.enter_context(as_file(files("nccldoctor.collect").joinpath("on_node.py")))
+        try:
+            waiting = tempfile.TemporaryDirectory(
+                prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+            )
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place with -o") from error
+        folder = Path(stack.enter_context(waiting))
+        return write_bundle(target, ask_all(targets, collector, folder, limits, on_answer), told)
+
+
+def planned_commands(way: Way, options: NodeOptions, python: str = PYTHON) -> list[str]:
+    """Every command that :func:`gather_bundle` would run on this machine, as lines for a shell; none is run.
+
+    ``NODE`` stands for the nodes where only the first commands list them.
+    """
+    with as_file(files("nccldoctor.collect").joinpath("on_node.py")) as collector:
+        return command_lines(way, way.planned_targets(python_command(options, python)), collector)

@@ -1,0 +1,35 @@
+"""What is asked of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PATIENCE = 30.0
+"""Seconds that a node gets on top of its own limit to end its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What is asked of a node: ``pid`` is ``all`` or process ids with commas.
+
+    ``where`` are variables (NAME=VALUE) that a process must have.
+    ``twice`` is the number of seconds between two looks, 0 for one look; ``seconds`` and ``limit_mb`` bound the whole answer.
+    """
+
+    pid: str = "all"
+    where: tuple[str, ...] = ()
+    twice: float = 0.0
+    seconds: float = 90.0
+    limit_mb: int = 512
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options as words of a command line, behind ``python3 -``."""
+        more = [word for pair in self.where for word in ("--where", pair)]
+        limits = ("--seconds", f"{self.seconds:g}", "--limit-mb", str(self.limit_mb))
+        return ("--pid", self.pid, *more, *(("--twice", f"{self.twice:g}") if self.twice else ()), *limits)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a node that has not ended its answer is given up."""
+        return self.seconds + self.twice + PATIENCE

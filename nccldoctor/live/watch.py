@@ -1,0 +1,168 @@
+"""Watches a job: analyses what is new, says who falls behind, and tells when it is stuck.
+
+A stall is called by the analysis, or by the pace: where no rank reports a step, or launches a collective that RAS counts, for longer
+than the limit, and for longer than twice the longest pause that ended so far. Both come before the watchdog where its timeout is longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+
+from nccldoctor import pipeline
+from nccldoctor.align.lateness.pace import Pace, measure_pace
+from nccldoctor.align.liveness import Liveness, collect_liveness
+from nccldoctor.events import Event
+from nccldoctor.identify.case import Case
+from nccldoctor.incident import Incident
+from nccldoctor.live.clock import Clock
+from nccldoctor.live.sources import Watched
+from nccldoctor.model import CauseClass, Confidence, Diagnosis
+from nccldoctor.model.steps import JobState
+from nccldoctor.parsers.event_details import wording_of
+
+GONE_STALE = 2.0
+"""A pause is a stall where it is longer than the longest that ended so far, times this."""
+
+
+COLLECTIVE = "collective"
+"""What a pace counts where RAS shows it."""
+
+
+class State(StrEnum):
+    """What is known of the job at one moment."""
+
+    RUNNING = "running"
+    STUCK = "stuck"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for, in seconds.
+
+    ``every``: between two looks; ``behind``: from when on a rank is named; ``stall``: without a step, until the job counts as stuck.
+    """
+
+    every: float = 10.0
+    behind: float = 30.0
+    stall: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look: the newest analysis, whether it is new, and the pace at the time ``at`` (seconds since the epoch).
+
+    ``is_verdict``: the analysis itself says that the job is stuck or failed.
+    """
+
+    at: float
+    state: State
+    incident: Incident
+    is_new: bool
+    pace: Pace
+    is_verdict: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was first seen when: lines without a time, and counts of launched collectives.
+
+    ``longest`` is the longest time without a new collective that ended while the job was watched; NaN before the first.
+    """
+
+    at: dict[tuple[int | None, str, int, int], float] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    changed: float = math.nan
+    longest: float = math.nan
+
+    def launches(self, case: Case, now: float) -> Pace:
+        """The pace by the collectives that NCCL counts; NaN in all where it reports none."""
+        counts = {one.comm: one.totals for one in case.nccl_counters if one.observer == "ras"}
+        if counts and counts != self.counts:
+            if self.counts:
+                self.longest = max(now - self.changed, 0.0 if math.isnan(self.longest) else self.longest)
+            self.counts, self.changed = counts, now
+        return Pace(quiet=now - self.changed, longest=self.longest, of=COLLECTIVE)
+
+    def moments(self, liveness: Liveness, now: float) -> Callable[[Event], float]:
+        """A clock for the lines of one analysis."""
+
+        def moment(event: Event) -> float:
+            printed = liveness.time(event)
+            if not math.isnan(printed):
+                return printed
+            count = (getattr(event, "epoch", None) or 0, getattr(event, "step", None) or 0)
+            return self.at.setdefault((event.rank, wording_of(event), *count), now)
+
+        return moment
+
+
+def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observation]:
+    """One observation at each look, until the job is stuck, has ended, or answers no more.
+
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
+    """
+    seen, newest = _Seen(), None
+    while True:
+        begin = clock.now()
+        is_new = watched.has_grown() or newest is None
+        incident = pipeline.analyze(watched.inputs()) if is_new or newest is None else newest.incident
+        newest = _observed(incident, clock.now(), watched, seen, wishes)
+        yield replace(newest, is_new=is_new)
+        if newest.state is not State.RUNNING:
+            return
+        clock.sleep(max(wishes.every, clock.now() - begin))
+
+
+def _observed(incident: Incident, now: float, watched: Watched, seen: _Seen, wishes: Wishes) -> Observation:
+    """What the newest analysis says at this moment."""
+    liveness = collect_liveness(incident.case)
+    on_job_clock = _job_time(incident.case, liveness, now - watched.last_written(), now)
+    pace = measure_pace(liveness.by_rank, seen.moments(liveness, on_job_clock), on_job_clock)
+    if math.isnan(pace.quiet):
+        pace = seen.launches(incident.case, now)
+    is_verdict = _is_verdict(incident.diagnosis)
+    state = State.RUNNING
+    if is_verdict or _is_standing(pace, wishes):
+        state = State.STUCK
+    elif _has_ended_well(incident.diagnosis, liveness):
+        state = State.ENDED
+    elif watched.has_ended:
+        state = State.LOST
+    return Observation(now, state, incident, False, pace, is_verdict)
+
+
+def _job_time(case: Case, liveness: Liveness, unwritten: float, now: float) -> float:
+    """The present on the clock of the step lines: their newest time, and what passed since the last write.
+
+    Where no step line has a time, the clock of this machine dates them.
+    """
+    has_times = any(not math.isnan(liveness.time(line)) for own in liveness.by_rank.values() for line in own.steps)
+    return float(np.nanmax(case.seconds)) + max(0.0, unwritten) if has_times else now
+
+
+def _is_verdict(diagnosis: Diagnosis) -> bool:
+    """True when the analysis names what is wrong with some confidence. A straggler is late, and goes on."""
+    verdict = diagnosis.verdict
+    is_cause = verdict.cause not in (CauseClass.NONE, CauseClass.UNDETERMINED, CauseClass.STRAGGLER)
+    return is_cause and verdict.confidence not in (Confidence.LOW, Confidence.CANNOT_TELL)
+
+
+def _is_standing(pace: Pace, wishes: Wishes) -> bool:
+    """True when nothing moved for too long. Counts of collectives must have moved before: those of a CUDA graph may never do."""
+    if math.isnan(pace.longest):
+        return pace.of != COLLECTIVE and pace.quiet > wishes.stall
+    return pace.quiet > max(wishes.stall, GONE_STALE * pace.longest)
+
+
+def _has_ended_well(diagnosis: Diagnosis, liveness: Liveness) -> bool:
+    """True when the analysis proves that the job is well, and every rank finished or its end is recorded."""
+    own = liveness.by_rank.values()
+    has_ended = diagnosis.job_end.state is JobState.ENDED or all(rank.has_finished or rank.exits for rank in own)
+    return diagnosis.verdict.cause is CauseClass.NONE and has_ended

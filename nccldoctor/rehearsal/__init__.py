@@ -1,0 +1,1 @@
+"""Real gloo jobs with one fault each, for ``nccldoctor demo --live``."""

@@ -1,0 +1,110 @@
+"""What a script calls, and ``python -m nccldoctor.capture``: real processes without torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def python(*command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RANK": "3", "WORLD_SIZE": "8"} | variables
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def captured(tmp_path: Path, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "train.py").write_text(script)
+    return python("-m", "nccldoctor.capture", "--to", "run", "train.py", *arguments, folder=tmp_path, **variables)
+
+
+def log(tmp_path: Path) -> str:
+    return (tmp_path / "run" / "rank_3.log").read_text()
+
+
+def test_importing_capture_imports_neither_torch_nor_the_analysis(tmp_path: Path) -> None:
+    code = (
+        "import sys; from nccldoctor import capture; capture.start('run'); "
+        "print(sorted({'torch', 'numpy', 'click', 'nccldoctor.model', 'nccldoctor.parsers'} & set(sys.modules)))"
+    )
+    done = python("-c", code, folder=tmp_path)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_script_runs_as_it_would_alone(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("WORD = 'found'\n")
+    script = (
+        "import atexit, pickle, sys, beside\n"
+        "class Thing: pass\n"
+        "atexit.register(lambda: print('at the end', Thing.__name__))\n"
+        "print(__name__, sys.argv, beside.WORD, type(pickle.loads(pickle.dumps(Thing()))).__name__, __file__)\n"
+    )
+    done = captured(tmp_path, script, "--lr", "0.1")
+    assert done.stdout == "__main__ ['train.py', '--lr', '0.1'] found Thing train.py\nat the end Thing\n", done.stderr
+    assert done.returncode == 0
+    assert "[rank 3] exiting normally" in log(tmp_path)
+
+
+def test_a_module_runs_as_it_would_alone(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
+    done = python("-m", "nccldoctor.capture", "--to", "run", "-m", "package.train", "-x", folder=tmp_path)
+    assert done.stdout == "__main__ ['-x']\n", done.stderr
+
+
+@pytest.mark.parametrize(("line", "code"), [("sys.exit(7)", 7), ("sys.exit('no data')", 1), ("sys.exit()", 0)])
+def test_the_exit_status_is_the_scripts(tmp_path: Path, line: str, code: int) -> None:
+    done = captured(tmp_path, f"import sys\n{line}\n")
+    assert done.returncode == code
+    assert ("exiting normally" in log(tmp_path)) == (code == 0)
+
+
+def test_an_exception_is_printed_and_kept(tmp_path: Path) -> None:
+    done = captured(tmp_path, "def load():\n    raise ValueError('bad shard')\nload()\n")
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("ValueError: bad shard")
+    text = log(tmp_path)
+    assert text.count("ValueError: bad shard") == 1
+    assert 'File "train.py", line 2, in load' in text
+    assert "__main__.py" not in text, "frames of capture are no frames of the job"
+
+
+def test_the_last_step_stands_before_the_exception(tmp_path: Path) -> None:
+    """A step behind it would look as if the process had caught the exception and trained on."""
+    script = "from nccldoctor import capture\nfor n in range(5):\n    capture.step(n)\nraise ValueError('bad shard')\n"
+    captured(tmp_path, script)
+    text = log(tmp_path)
+    assert 0 < text.index("heartbeat: step=4") < text.index("ValueError")
+    assert text.count("step=4") == 1
+
+
+def test_capture_that_cannot_write_says_so_once_and_the_job_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file, not a folder")
+    done = captured(tmp_path, "print('trained')\n")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert done.stderr.count("\n") == 1
+    assert "nccldoctor.capture [rank 3] nothing is captured" in done.stderr
+
+
+def test_a_setting_that_defeats_capture_is_named(tmp_path: Path) -> None:
+    done = captured(tmp_path, "import os; print(os.environ['TORCH_FR_BUFFER_SIZE'])", TORCH_NCCL_TRACE_BUFFER_SIZE="0")
+    assert done.stdout == "0\n"
+    assert "TORCH_NCCL_TRACE_BUFFER_SIZE=0 turns the flight recorder off" in done.stderr
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    code = (
+        "from nccldoctor import capture\ncapture.start('run')\n"
+        "from nccldoctor.capture.control import _RUNNING\nprint(_RUNNING[0]._beside.pid, _RUNNING[0]._scratch.top)\n"
+    )
+    done = python("-c", code, folder=tmp_path)
+    pid, scratch = done.stdout.split()
+    assert not Path("/proc", pid).exists()
+    assert not Path(scratch).exists()
+    assert "the interpreter exits" in log(tmp_path)

@@ -1,0 +1,58 @@
+"""What capture sets, warns about and shows of the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nccldoctor.capture.settings import defeating, recorder_variables, shown
+
+DUMPS, PIPES = Path("/run/dumps"), Path("/tmp/x/pipe_rank_")
+
+
+def test_the_recorder_is_on_under_both_names_of_each_setting() -> None:
+    wanted = recorder_variables({}, DUMPS, PIPES)
+    assert wanted["TORCH_FR_BUFFER_SIZE"] == wanted["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
+    assert (
+        wanted["TORCH_FR_DUMP_TEMP_FILE"] == wanted["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == "/run/dumps/nccl_trace_rank_"
+    )
+    assert wanted["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+    assert wanted["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] == "/tmp/x/pipe_rank_"
+
+
+def test_what_the_user_set_stays_and_counts_for_the_other_name() -> None:
+    environment = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "500", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
+    wanted = recorder_variables(environment, DUMPS, PIPES)
+    assert wanted["TORCH_FR_BUFFER_SIZE"] == "500"
+    assert not wanted.keys() & environment.keys()
+
+
+def test_settings_that_defeat_it_are_named() -> None:
+    told = "\n".join(
+        defeating(
+            {
+                "TORCH_NCCL_TRACE_BUFFER_SIZE": "0",
+                "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+                "NCCL_BLOCKING_WAIT": "1",
+                "NCCL_TIMEOUT": "3600",
+            }
+        )
+    )
+    assert len(told.splitlines()) == 4
+    for name in ("TRACE_BUFFER_SIZE=0", "DUMP_ON_TIMEOUT=0", "NCCL_BLOCKING_WAIT=1", "nothing reads NCCL_TIMEOUT"):
+        assert name in told
+
+
+def test_settings_that_are_fine_are_not_mentioned() -> None:
+    assert not list(defeating({"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_BLOCKING_WAIT": "0", "NCCL_DEBUG": "INFO"}))
+
+
+def test_only_variables_of_collectives_are_shown_and_no_secrets() -> None:
+    environment = {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_API_TOKEN": "s3cret",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "HOME": "/home/me",
+        "RANK": "3",
+        "NCCL_TOPO_FILE": "a\nb",
+    }
+    assert shown(environment) == ["NCCL_DEBUG=INFO", "NCCL_TOPO_FILE=a b", "RANK=3"]

@@ -1,0 +1,90 @@
+"""``nccldoctor live``: a collection, its analysis, and what moved by the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import shims
+from builders.clocks import FakeClock
+from click.testing import CliRunner
+
+from nccldoctor.cli.app import cli
+from nccldoctor.cli.live.repeating import run_live
+from nccldoctor.collect import gather
+
+RANKS = """
+import io, json, sys, tarfile
+step = int(open({state!r}).read())
+described = {{"version": 1, "host": "gpu", "started": "2026-01-11T10:05:00+00:00", "ended": "2026-01-11T10:05:01+00:00",
+             "files": [], "processes": [], "missing": []}}
+rows = []
+if step == 99:
+    described["missing"].append({{"what": "training processes", "why": "no Python process has RANK"}})
+for rank in range(4 if step < 99 else 0):
+    at = step if rank != 2 else min(step, 12)
+    lines = "".join(f"2026-01-11 10:{{n // 60:02}}:{{n % 60:02}} [rank {{rank}}] step {{n}} loss=2.5\\n" for n in range(at))
+    rows.append((f"rank-{{rank}}/logs/train.log", lines.encode()))
+    described["files"].append({{"path": rows[-1][0], "kind": "log", "rank": rank, "local_rank": rank, "pid": 11 + rank,
+                               "time": "2026-01-11T10:05:00+00:00", "look": 1}})
+rows.append(("node/machine.txt", b"load: 1\\n"))
+rows.append(("node.json", json.dumps(described).encode()))
+with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
+    for name, data in rows:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+"""
+"""A collector that sends the logs of four ranks up to the step in a file; rank 2 ends at step 11, and at 99 no rank is left."""
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    cluster = shims.Cluster(tmp_path / "bin", monkeypatch)
+    cluster.answers("squeue", "4711|4711|RUNNING|gpu\n")
+    cluster.answers("scontrol", "gpu\n")
+    folder = tmp_path / "collector"
+    folder.mkdir()
+    (tmp_path / "step").write_text("12")
+    (folder / "on_node.py").write_text(RANKS.format(state=str(tmp_path / "step")))
+    monkeypatch.setattr(gather, "files", lambda package: folder)
+    return tmp_path / "step"
+
+
+OPTIONS: dict[str, Any] = {
+    "pid": None, "local": False, "slurm": "4711", "k8s": False, "selector": "", "namespace": "", "container": "", "ssh": None,
+    "where": (), "twice": 0.0, "seconds": 90.0, "limit_mb": 64, "python": "python3", "only_print": False, "force": False,
+    "report": None, "watch": None, "color": "never",
+}  # fmt: skip
+
+
+def test_one_look_is_analysed_and_reported(state: Path, tmp_path: Path) -> None:
+    bundle, report = tmp_path / "b.tar.zst", tmp_path / "r.html"
+    result = CliRunner().invoke(cli, ["live", "--slurm", "4711", "-o", str(bundle), "--report", str(report)])
+    assert result.exit_code == 3, result.output
+    assert "1 of 1 node answered" in result.stderr
+    assert result.stdout.startswith(("warning", "error", "note", "undetermined")) or "[undetermined]" in result.stdout
+    assert bundle.exists() and report.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_what_moves_is_told_until_no_rank_is_left(
+    state: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    steps = iter(["15", "18", "99"])
+    clock = FakeClock(on_sleep=lambda now: (state.write_text(next(steps)), None)[1])
+    run_live({**OPTIONS, "output": tmp_path / "b.tar.zst", "watch": 30.0}, clock)
+    printed = capsysbinary.readouterr().out.decode()
+    assert clock.slept == [30.0] * 3
+    assert printed.count("Ranks 0-1, 3 moved on within 30 s.") == 1
+    assert printed.count("Ranks 0-1, 3 moved on within 60 s.") == 1
+    assert printed.count("Rank 2 didn't move for 60 s.") == 1
+    assert "No process of the job is left." in printed
+
+
+def test_no_answer_is_an_error_and_no_verdict(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin" / "gpu.sh").write_text("exit 1")
+    result = CliRunner().invoke(cli, ["live", "--slurm", "4711", "-o", str(tmp_path / "b.tar.zst")])
+    assert result.exit_code == 2
+    assert "no node answered" in result.stderr
+    assert result.stdout == ""

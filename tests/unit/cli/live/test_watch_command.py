@@ -1,0 +1,85 @@
+"""``nccldoctor watch``: what it prints, how it ends, and the command that it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from builders.ras_server import RasServer, Report
+from click.testing import CliRunner
+
+import nccldoctor
+from nccldoctor.cli import demo
+from nccldoctor.cli.app import cli
+from nccldoctor.live.hook import hook_variables, run_hook
+
+
+def test_a_stuck_job_ends_the_watch_with_its_report(tmp_path: Path) -> None:
+    demo.write("late-rank-three-groups", tmp_path / "logs")
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path / "logs")])
+    assert result.exit_code == 1
+    assert "Rank 1" in result.stdout.splitlines()[0]
+    assert "error[not-arrived]" in result.stdout
+
+
+def test_a_job_that_just_stops_is_stuck_without_a_cause(tmp_path: Path) -> None:
+    """Its last step is of long ago when the watch begins."""
+    log = tmp_path / "rank_0.log"
+    log.write_text("".join(f"2026-01-11 10:05:0{n} [rank 0] step {n} loss=2.5\n" for n in range(9)))
+    os.utime(log, (1_700_000_000, 1_700_000_000))
+    result = CliRunner().invoke(cli, ["watch", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "The job counts as stuck. No rank has reported a step for" in result.stdout
+    assert "nccldoctor collect" in result.stderr
+
+
+def test_a_healthy_job_that_ended_is_zero(tmp_path: Path) -> None:
+    demo.write("healthy", tmp_path / "logs")
+    assert CliRunner().invoke(cli, ["watch", str(tmp_path / "logs")]).exit_code == 0
+
+
+def test_the_command_gets_the_verdict_as_variables(tmp_path: Path) -> None:
+    demo.write("late-rank-three-groups", tmp_path / "logs")
+    told = tmp_path / "told"
+    hook = (
+        f'printf "%s|%s|%s|%s" "$NCCLDOCTOR_CLASS" "$NCCLDOCTOR_RANKS" "$NCCLDOCTOR_EXIT" "$NCCLDOCTOR_PATH" > {told}'
+    )
+    assert CliRunner().invoke(cli, ["watch", str(tmp_path / "logs"), "--exec", hook]).exit_code == 1
+    assert told.read_text() == f"not-arrived|1|1|{tmp_path / 'logs'}"
+
+
+def test_the_text_of_a_log_is_never_part_of_a_shell_line(tmp_path: Path) -> None:
+    """The exception of a rank is in the headline, and is data."""
+    (tmp_path / "logs").mkdir()
+    trap = tmp_path / "trap"
+    for rank in range(2):
+        (tmp_path / "logs" / f"rank_{rank}.log").write_text(
+            f"[rank {rank}] step 1 loss=2\n"
+            + ('Traceback (most recent call last):\n  File "train.py", line 9, in load\n    x()\n' if rank else "")
+            + (f"ValueError: $(touch {trap}); `touch {trap}`; '; touch {trap} #\n" if rank else "")
+        )
+    incident = nccldoctor.analyze(tmp_path / "logs")
+    variables = hook_variables(incident, "logs", 1)
+    assert str(trap) in variables["NCCLDOCTOR_HEADLINE"]
+    assert run_hook('test -n "$NCCLDOCTOR_HEADLINE"', variables) == ""
+    assert not trap.exists()
+
+
+def test_a_command_that_fails_or_hangs_is_told(tmp_path: Path) -> None:
+    assert run_hook("exit 4", {}) == "exit code 4"
+    assert run_hook("sleep 600", {}, patience=0.1) == "it didn't end in 0 s"
+
+
+@pytest.mark.parametrize(("source", "says"), [("nowhere", "no such file"), ("http://a", "names no RAS service")])
+def test_nothing_to_watch_is_two(source: str, says: str) -> None:
+    result = CliRunner().invoke(cli, ["watch", source])
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_dead_rank_of_ras_is_one() -> None:
+    with RasServer([Report((45,) * 8, dead=(5,))]) as server:
+        result = CliRunner().invoke(cli, ["watch", f"ras://localhost:{server.port}"])
+    assert result.exit_code == 1, result.output
+    assert "ank 5" in result.stdout
