@@ -62,7 +62,7 @@ def test_the_rank_that_never_joins_is_named_while_the_job_hangs(hung: Ranks, tmp
     assert (incident.verdict.cause, str(incident.verdict.ranks)) == ("not-arrived", "1"), incident.to_full_markdown()
     assert f"pid {hung.processes[1].pid}" in incident.verdict.headline
     assert "wait_for_shard" in incident.verdict.headline
-    assert [state(process.pid) for process in hung.processes] == ["S", "S", "S"], "nobody was harmed"
+    assert {state(process.pid) for process in hung.processes} <= {"S", "R", "D"}, "nobody was harmed"
 
 
 def test_a_stopped_rank_is_frozen(hung: Ranks, tmp_path: Path) -> None:
