@@ -214,7 +214,7 @@ def test_the_command_of_a_store_out_of_reach_holds_its_address() -> None:
     remedy = read({"train.log": REFUSED.format(r=3)}).document["remedies"][0]
     assert remedy["id"] == "firewall-ports" and "nc -vz node0 29500" in remedy["confirm"][0]
     unknown = read({"train.log": REFUSED.format(r=3).replace(" to (node0, 29500)", "")}).document["remedies"][0]
-    assert "nc -vz <unreached host> <unreached port>" in unknown["confirm"][0]
+    assert "nc -vz UNREACHED_HOST UNREACHED_PORT" in unknown["confirm"][0]
 
 
 def test_a_store_that_was_lost_is_named_with_its_address() -> None:
