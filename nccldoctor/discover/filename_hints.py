@@ -167,12 +167,15 @@ def _plain(name: str, clues: dict[str, tuple[int | str, str]]) -> None:
         clues["host"] = host, "host in the name"
     elif folders and _pattern("tool_folder").search(folders[-1]) and _pattern("host").match(_SUFFIX.sub("", base)):
         clues["host"] = _SUFFIX.sub("", base), "host in the name"
+    is_of_host = "host" in clues  # of launcher_gpu-04.log the number is a part of the host's name
     for folder in reversed(folders):
         bare = _PACKED.sub("", folder)
         if "host" not in clues and _pattern("host").match(bare):
             clues["host"] = bare, "host folder" if bare == folder else "host in the archive's name"
     for part in [base, *reversed(folders)]:
         local = _pattern("local").search(part)
+        if local is not None and local[2] and part is base and is_of_host:
+            local = None
         if local is not None and "local_rank" not in clues and "rank" not in clues:
             clues["local_rank"] = int(local[1] or local[2]), "local rank in the name"
         rest = _pattern("not_rank").sub("", part)

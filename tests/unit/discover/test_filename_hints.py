@@ -161,3 +161,18 @@ def test_no_name_makes_the_hints_raise(names: list[str]):
 def test_an_archive_may_be_named_for_a_host_and_is_none_itself(name: str, host: str | None) -> None:
     (hint,) = hints([name], [False])
     assert hint.host == host
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "local"),
+    [
+        ("logs/launcher_gpu-04.log", "gpu-04", None),
+        ("agent/gpu-04.log", "gpu-04", None),
+        ("torchrun_gpu-12.out", "gpu-12", None),
+        ("gpu_3.log", None, 3),
+        ("node1/gpu_3.log", "node1", 3),
+    ],
+)
+def test_the_number_of_a_host_is_no_local_rank(name: str, host: str | None, local: int | None) -> None:
+    (hint,) = hints([name], [False])
+    assert (hint.host, hint.local_rank) == (host, local)
