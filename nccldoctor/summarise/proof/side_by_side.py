@@ -16,8 +16,8 @@ from nccldoctor.model.operations import op_type
 from nccldoctor.model.ranks import Ranks
 from nccldoctor.words import names
 
-BEFORE_STALL = 2
-"""Calls before the stalled one that a table of calls shows."""
+BEFORE_STALL = 1
+"""Calls before the stalled one that a table of calls shows: one is enough to see that both sides agreed."""
 
 BOTH = (Part.PEER, Part.CULPRIT)
 
