@@ -25,6 +25,8 @@ from nccldoctor.collect.reach.way import Command, Target
 from nccldoctor.model.errors import InputError
 from nccldoctor.words.numbers import size
 
+AWAKE_S = 0.2
+"""Seconds between two moments at which the loop sees a signal for sure."""
 LOOK_UP_S = 30.0
 """Seconds that a command may take to list the nodes."""
 
@@ -96,9 +98,19 @@ def ask_all(
     async def ask_together() -> list[Answer]:
         gate = asyncio.Semaphore(limits.at_once)
         asked = (_ask(t, collector, folder / f"{n:05}.tar", limits, gate, on_answer) for n, t in enumerate(targets))
-        return await asyncio.gather(*asked)
+        awake = asyncio.create_task(_stay_awake())
+        try:
+            return await asyncio.gather(*asked)
+        finally:
+            awake.cancel()
 
     return tuple(asyncio.run(ask_together()))
+
+
+async def _stay_awake() -> None:
+    """Wakes the loop now and then: it sleeps through a Ctrl-C that comes in the instant before it waits."""
+    while True:
+        await asyncio.sleep(AWAKE_S)
 
 
 async def _ask(
