@@ -14,6 +14,7 @@ from nccldoctor.events import KINDS, Event
 from nccldoctor.model import CauseClass
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.words.lists import or_list
+from nccldoctor.words.sentences import capitalized
 
 NEAR = 0.75
 """How close a spelling must be to be suggested (0 to 1)."""
@@ -78,41 +79,43 @@ def _with_paragraphs(text: str) -> str:
 
 
 OBSERVATIONS = {
-    "alive": "alive during the hang",
-    "gave-up": "timed out",
-    "others": "its peers",
-    "position": "its place",
-    "device": "its GPU",
-    "exit": "its exit",
-    "end": "its end",
-    "stack": "its stack",
-    "phase": "its phase",
-    "link": "its link",
-    "exception": "an exception",
+    "alive=yes": "it left a line, a dump or a stack after the stall began",
+    "alive=no": "it left no sign of life after the stall began",
+    "gave-up=yes": "its own watchdog timed out",
+    "gave-up=no": "its own log shows no timeout",
+    "others=in-the-call": "all its peers are in the call",
+    "others=open": "some of its peers may have skipped the call too",
+    "position=before": "it never entered the call",
+    "position=in": "it is in the call",
+    "position=past": "it is past the call",
+    "device=failed": "the driver reports an error of its GPU",
+    "device=fine": "the kernel log of its host shows no GPU error",
+    "link=failed": "a link or a network card of its host failed",
+    "end=failed": "its process, its node or its pod failed",
+    "exit=none": "others exited, and no exit of it is recorded",
+    "exit=ok": "it exited with code 0",
+    "exit=failed": "it exited with an error or by a signal",
+    "exit=closed": "its launcher closed it",
+    "stack=elsewhere": "its stack is outside the collectives",
+    "stack=in-a-wait": "its stack waits for a peer",
+    "phase=busy": "its log ends in work such as an evaluation or a checkpoint",
+    "exception=own": "it raised an exception first",
+    "exception=none": "its log shows no exception",
 }
-"""Observations of a rank in words, by their name in the table of causes."""
+"""Observations of a rank in words, as the table of causes names them."""
 
 
 def _cause_row(cause: CauseClass) -> Iterator[str]:
     """What speaks for a class and against it, the strongest first, and what it may be instead."""
     row = cause_table()[cause]
     weights = sorted(row.weights.items(), key=lambda item: -abs(item[1]))
-    for title, sign in (("Speaks for it", 1), ("Speaks against it", -1)):
-        shown = [f"- {_observed(name)} ({weight:+.1f})" for name, weight in weights if weight * sign > 0]
+    for title, sign in (("What speaks for it, the strongest first", 1), ("What speaks against it", -1)):
+        shown = [f"- {capitalized(OBSERVATIONS[name])}." for name, weight in weights if weight * sign > 0]
         if shown:
             yield "\n".join((f"## {title}", "", *shown))
     if row.siblings:
-        others = (
-            f"- `{other}`. To tell them apart: {text.format(ranks='the rank').rstrip('.')}."
-            for other, text in row.siblings.items()
-        )
+        others = (f"- `{other}`. {text.format(ranks='the rank').rstrip('.')}." for other, text in row.siblings.items())
         yield "\n".join(("## What else it could be", "", *others))
-
-
-def _observed(name: str) -> str:
-    """``alive during the hang: no`` of ``alive=no``."""
-    what, _, value = name.partition("=")
-    return f"{OBSERVATIONS.get(what, what)}: {value.replace('-', ' ')}"
 
 
 def _explain_kind(name: str) -> str:

@@ -1,38 +1,32 @@
-"""Conditions of remedies in words: the first sentence of the predicate, with whom and what it asks about."""
+"""Conditions of remedies in words: what each predicate asks where nothing is known yet."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
 
+from nccldoctor.identify.identify import identify
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import CauseClass, Confidence, ConfidenceIn, Evidence, Finding
+from nccldoctor.model.recorded_calls import Batch
 from nccldoctor.prescribe.catalogue.remedy import Clause
-from nccldoctor.prescribe.conditions import PREDICATES
-from nccldoctor.prescribe.conditions.base import catalogue_name
-from nccldoctor.words.lists import or_list
-from nccldoctor.words.sentences import capitalized
-
-_WHO = {
-    "culprit": "the culprit",
-    "suspects": "a suspect",
-    "victims": "a waiting rank",
-    "culprit-host": "the culprit's host",
-    "anyone": "any rank",
-    "named-culprit": "the named culprit",
-    "possible-culprit": "a possible culprit",
-}
+from nccldoctor.prescribe.conditions.base import Context, ask
+from nccldoctor.prescribe.conditions.survey import survey_case
+from nccldoctor.words.sentences import sentence
 
 
 def condition_sentence(clause: Clause) -> str:
-    """``A stack of the culprit shows one of these functions: next_data or get_data.``"""
-    said = PREDICATES[clause.name].doc.replace("``", "").partition(". ")[0].rstrip(".")
-    who = _WHO.get(str(clause.arguments.get("of", "culprit")), "the culprit")
-    for noun in ("such a rank", "such a host or rank"):
-        said = said.replace(noun, who).replace(capitalized(noun), capitalized(who))
-    given = {name: value for name, value in clause.arguments.items() if not (name == "of" and value in _WHO)}
-    values = [
-        _value(value) if len(given) == 1 else f"{catalogue_name(n)} {_value(value)}" for n, value in given.items()
-    ]
-    return f"{said}{' - ' if ': ' in said and values else ': ' if values else ''}{'; '.join(values)}."
+    """``A stack of the rank at fault shows _next_data or get_data.``"""
+    return sentence(ask(_nothing_known(), clause.name, clause.arguments).asked)
 
 
-def _value(value: Any) -> str:
-    return or_list([str(item) for item in value]) if isinstance(value, tuple) else str(value)
+@cache
+def _nothing_known() -> Context:
+    """A finding about an empty input: predicates then speak of *the rank at fault*."""
+    nothing = Finding(
+        id="F0",
+        cause=CauseClass.UNDETERMINED,
+        confidence_in=ConfidenceIn.same(Confidence.CANNOT_TELL),
+        headline="the input is empty",
+        evidence=(Evidence(None, "", "the input is empty"),),
+    )
+    return Context(nothing, survey_case(identify(Ingested((), Batch.empty(), ()))))

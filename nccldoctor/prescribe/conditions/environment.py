@@ -50,7 +50,7 @@ def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] =
     """One of these variables or options is set, to one of these values where values are given.
     ``eth*`` is any that begins so. Being set is asked, not taking effect.
     """
-    asked = f"{listed(name)} is set" + (f" to {listed(value)}" if value else "")
+    asked = f"the job sets {listed(name)}" + (f" to {listed(v or 'nothing' for v in value)}" if value else "")
     settings = context.survey.events_of(Setting)
     if not settings:
         return NotCheckable(asked, "the job's environment (NCCL INFO lines, the launch script or the output of env)")
@@ -63,7 +63,7 @@ def setting(context: Context, *, name: tuple[str, ...], value: tuple[str, ...] =
 @predicate(weight=0.85)
 def setting_differs(context: Context, *, name: tuple[str, ...]) -> Answer:
     """Two ranks show different values of one of these variables, by the last value that each shows."""
-    asked = f"{listed(name)} differs between ranks"
+    asked = f"ranks differ in {listed(name)}"
     last: dict[tuple[str, int], Setting] = {}
     for surveyed in context.survey.surveyed(Setting):
         assigned = surveyed.event

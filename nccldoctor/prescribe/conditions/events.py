@@ -233,7 +233,9 @@ def ended_silently(context: Context, *, of: Who = "culprit") -> Answer:
 @predicate(weight=0.9)
 def gpu_error(context: Context, *, of: Who = "culprit-host", xid: tuple[int, ...] = (), sxid: bool = False) -> Answer:
     """The driver reported one of these Xid numbers (or any SXid) for a GPU of such a host or rank."""
-    asked = f"Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
+    asked = (
+        f"the kernel log shows Xid {listed(map(str, xid), 12)}{' or an SXid' if sxid else ''} on {context.in_words(of)}"
+    )
     for fault in _matching(context, GpuError, of):
         if fault.xid in xid if fault.xid is not None else sxid and fault.sxid is not None:
             return Met(asked, quoted(fault), str(fault.place))
@@ -271,7 +273,7 @@ def phase(context: Context, *, what: tuple[str, ...], of: Who = "culprit") -> An
     They are checkpoint, evaluation, sampling, data, compile, epoch-end, finished. A line without a rank counts for rank
     0, which prints for all in most jobs.
     """
-    asked = f"the last log line of {context.in_words(of)} begins {listed(what)}"
+    asked = f"the last log line of {context.in_words(of)} begins a phase ({listed(what)})"
     activity = _last_activity(context, of)
     if not activity:
         return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")
@@ -288,7 +290,7 @@ def phase_over(context: Context, *, what: tuple[str, ...], of: Who = "culprit") 
     """The last log line of such a rank before the first timeout ends one of these phases. It has gone on while
     others are still in it. A line without a rank counts for rank 0.
     """
-    asked = f"the last log line of {context.in_words(of)} ends {listed(what)}"
+    asked = f"the last log line of {context.in_words(of)} ends a phase ({listed(what)})"
     activity = _last_activity(context, of)
     if not activity:
         return NotCheckable(asked, f"a log of {context.in_words(of)} that names its phases")

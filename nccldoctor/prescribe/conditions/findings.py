@@ -62,7 +62,7 @@ def stalled_call(
 ) -> Answer:
     """The call that the waiting ranks are in has this operation, number of input elements or kind (``collective``, ``p2p``)."""
     size = f" of {listed(_NUMEL[n][2] for n in numel)}" if numel else ""
-    asked = f"the waiting ranks are in {listed(map(op_name, op)) or 'a call'}{size}" + (
+    asked = f"the waiting ranks are in {listed(dict.fromkeys(map(op_name, op))) or 'a call'}{size}" + (
         f", {listed(kind)}" if kind else ""
     )
     call = context.finding.stalled

@@ -80,6 +80,12 @@ _SAYS = {
     Motion.UNKNOWN: "no two looks at it, and no state of its thread",
 }
 
+_ASKED = {
+    Motion.COMPUTING: "computed",
+    Motion.BLOCKED: "made no progress",
+    Motion.UNKNOWN: "may have computed or been blocked",
+}
+
 
 @predicate(weight=0.4)
 def motion(context: Context, *, is_: tuple[Annotated[str, OneOf(tuple(Motion))], ...], of: Who = "culprit") -> Answer:
@@ -87,7 +93,7 @@ def motion(context: Context, *, is_: tuple[Annotated[str, OneOf(tuple(Motion))],
 
     Two looks at its stack, or the state of its thread or process, tell.
     """
-    asked = f"{context.in_words(of)} is {listed(is_)}"
+    asked = f"{context.in_words(of)} {listed(_ASKED[Motion(each)] for each in is_)}"
     seen = motion_of(context.ranks_of(of), context.survey)
     if seen in is_:
         return Met(asked, _SAYS[seen])

@@ -94,14 +94,24 @@ def phase_of_bar(bar: Progress) -> str | None:
     return next((what for what, words in _BARS.items() if any(word in label for word in words)), None)
 
 
+_ASKED = {
+    "checkpoint": "wrote a checkpoint",
+    "evaluation": "evaluated",
+    "sampling": "generated samples",
+    "data": "prepared data",
+    "compile": "compiled",
+    "other": "did other work",
+    "too-long": "worked longer than the timeout",
+    UNKNOWN_WORK: "did unknown work",
+}
+
+
 @predicate(weight=0.8)
-def work(
-    context: Context, *, what: tuple[Annotated[str, OneOf((*PHASES, "other", "too-long", UNKNOWN_WORK))], ...]
-) -> Answer:
+def work(context: Context, *, what: tuple[Annotated[str, OneOf(tuple(_ASKED))], ...]) -> Answer:
     """The culprit did one of these while its peers waited, by its stack or its log.
     They are checkpoint, evaluation, sampling, data, compile, other; too-long is any that took longer than the timeout.
     """
-    asked = f"{context.in_words('culprit')} did {listed(what)}"
+    asked = f"{context.in_words('culprit')} {listed(_ASKED[each] for each in what)}"
     done = work_of(context.finding, context.survey)
     if done is None:
         missing = f"a stack of {context.in_words('culprit')}, or a log that names its phases"
