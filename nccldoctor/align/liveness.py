@@ -22,6 +22,7 @@ from nccldoctor.events import (
     NcclError,
     Phase,
     ProcessExit,
+    ProcessState,
     Progress,
     Stack,
     StoreError,
@@ -40,8 +41,9 @@ class RankActivity:
     ``dump`` is ``good`` (entries or counters), ``empty`` (written while the recorder was off) or ``none``. ``logged`` is true when
     the rank wrote any line or file. ``alarms`` are its complaints about calls, ``dump_replies`` its answers to the dump signal,
     ``own_exceptions`` what its own work raised, ``secondary_errors`` what followed from the trouble of others, and ``exits`` what
-    launchers report of its end. ``steps`` are its lines about training steps and ``step`` is the newest step number. ``first`` and
-    ``last`` are the times of its first and last line in seconds on the job's clock (NaN: no line has a time).
+    launchers report of its end. ``stopped`` is the newest state of its process, where a signal had stopped it. ``steps`` are its
+    lines about training steps and ``step`` is the newest step number. ``first`` and ``last`` are the times of its first and last
+    line in seconds on the job's clock (NaN: no line has a time).
     """
 
     rank: int
@@ -53,6 +55,7 @@ class RankActivity:
     secondary_errors: tuple[Event, ...] = ()
     exits: tuple[ProcessExit, ...] = ()
     stacks: tuple[Stack, ...] = ()
+    stopped: ProcessState | None = None
     phases: tuple[Phase, ...] = ()
     teardown: tuple[TearDown, ...] = ()
     steps: tuple[Event, ...] = ()
@@ -65,7 +68,12 @@ class RankActivity:
     @property
     def is_alive(self) -> bool:
         """True when it answered while others complained: by a dump, a reply, an alarm of its own or a stack."""
-        return self.dump != "none" or bool(self.dump_replies or self.alarms or self.stacks)
+        return self.dump != "none" or bool(self.dump_replies or self.alarms or self.stack_of_life)
+
+    @property
+    def stack_of_life(self) -> Stack | None:
+        """A stack of a process that ran, the main thread's first. Tools read the memory of a stopped one as well."""
+        return min(self.stacks, key=lambda s: not s.main, default=None) if self.stopped is None else None
 
     @property
     def has_finished(self) -> bool:
@@ -223,6 +231,7 @@ def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: M
         secondary_errors=tuple(e for e in events if _is_secondary(e)),
         exits=tuple(e for e in events if isinstance(e, ProcessExit)),
         stacks=tuple(e for e in events if isinstance(e, Stack)),
+        stopped=_stopped([e for e in events if isinstance(e, ProcessState)], when),
         phases=tuple(e for e in events if isinstance(e, Phase)),
         teardown=tuple(e for e in events if isinstance(e, TearDown)),
         steps=tuple(steps),
@@ -232,3 +241,9 @@ def _activity(rank: int, events: list[Event], dump: str, has_file: bool, when: M
         first=min(times, default=math.nan),
         last=max(times, default=math.nan),
     )
+
+
+def _stopped(states: list[ProcessState], when: Mapping[int, float]) -> ProcessState | None:
+    """The newest state, where it is *stopped*; one without a time is older than all that have one."""
+    newest = max(reversed(states), key=lambda e: -math.inf if math.isnan(when[id(e)]) else when[id(e)], default=None)
+    return newest if newest is not None and newest.state == "stopped" else None

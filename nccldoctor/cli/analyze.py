@@ -11,8 +11,7 @@ import click
 from nccldoctor import pipeline
 from nccldoctor.cli import exit_codes, report_file, terminal
 from nccldoctor.incident import Incident
-from nccldoctor.model.errors import NccldoctorError, OutputError
-from nccldoctor.reports import json_document
+from nccldoctor.model.errors import OutputError
 from nccldoctor.reports.parts import redact
 from nccldoctor.words.sanitize import line
 
@@ -47,7 +46,7 @@ class Options:
 def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     """Analyse ``paths``, print the result and write the report; the exit code.
 
-    Raises :class:`NccldoctorError` where nothing can be analysed or the report cannot be written.
+    Raises :class:`~nccldoctor.model.errors.NccldoctorError` where nothing can be analysed or the report cannot be written.
     """
     redacted = redact.wanted(options.redact or "")
     if options.interactive and (options.output is None or options.output.suffix.lower() not in PAGES):
@@ -70,20 +69,14 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
 
 def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
     """The incident; with ``--format json`` a failure is printed as a document before it is raised."""
-    try:
-        with terminal.Waiting(options.quiet) as waiting:
-            return pipeline.analyze(
-                paths,
-                rank_from=options.rank_from,
-                workers=options.workers,
-                catalogue=options.catalogue,
-                on_progress=waiting,
-            )
-    except Exception as error:
-        if options.form == "json":
-            hint = error.hint if isinstance(error, NccldoctorError) else ""
-            terminal.out(json_document.to_json(exit_codes.failed(str(error), hint)), encoding="utf-8")
-        raise
+    with exit_codes.failures_as(options.form), terminal.Waiting(options.quiet) as waiting:
+        return pipeline.analyze(
+            paths,
+            rank_from=options.rank_from,
+            workers=options.workers,
+            catalogue=options.catalogue,
+            on_progress=waiting,
+        )
 
 
 def _print(incident: Incident, options: Options) -> None:

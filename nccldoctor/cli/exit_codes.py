@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from nccldoctor.cli import terminal
 from nccldoctor.model import (
     Action,
     CauseClass,
@@ -18,8 +20,9 @@ from nccldoctor.model import (
     SourceKind,
     SourceRole,
 )
-from nccldoctor.model.errors import InputError
+from nccldoctor.model.errors import InputError, NccldoctorError
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.reports import json_document
 
 NOTHING_WRONG = 0
 DIAGNOSED = 1
@@ -80,3 +83,15 @@ def failed(message: str, hint: str = "") -> Diagnosis:
         action=Action("unknown", hint or "Nothing was read."),
         ranks=(),
     )
+
+
+@contextmanager
+def failures_as(form: str) -> Iterator[None]:
+    """Print a failure as a document where ``form`` is ``json``, before it is raised."""
+    try:
+        yield
+    except Exception as error:
+        if form == "json":
+            hint = error.hint if isinstance(error, NccldoctorError) else ""
+            terminal.out(json_document.to_json(failed(str(error), hint)), encoding="utf-8")
+        raise

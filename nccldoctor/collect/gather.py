@@ -9,7 +9,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from nccldoctor.collect.bundle import Answer, BundleResult, write_bundle
-from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
 from nccldoctor.collect.reach.way import Command, Target, Way, command_lines
 from nccldoctor.model.errors import OutputError

@@ -11,6 +11,7 @@ from nccldoctor.align.stack_activity import user_frame, user_frames
 from nccldoctor.events import ExceptionRaised, Stack
 from nccldoctor.model import CauseClass, Family, Finding
 from nccldoctor.model.stack_frames import parse_frame
+from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 
 _NAMED = 8
@@ -34,6 +35,8 @@ def culprit_frame(finding: Finding, survey: Survey) -> CulpritFrame | None:
     Of an exception that is where it was raised, of a call that differs where it was made, of any other culprit where its newest stack is.
     """
     ranks = tuple(finding.ranks or finding.suspects)[:_NAMED]
+    if finding.cause is CauseClass.FROZEN and is_stopped(ranks, survey):
+        return None  # a signal comes at any line
     if finding.cause is CauseClass.RAISED:
         found = _raised_in(ranks, survey)
     elif finding.cause in DIFFERS_AT_CALL:

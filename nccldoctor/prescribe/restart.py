@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import cast
 
 from nccldoctor.events import (
     ExceptionRaised,
@@ -22,7 +21,6 @@ from nccldoctor.events import (
     Note,
     OutOfMemory,
     ProcessExit,
-    ProcessState,
     SchedulerEvent,
     SocketError,
     StoreError,
@@ -32,6 +30,7 @@ from nccldoctor.model.hosts import host_key
 from nccldoctor.model.steps import JobState
 from nccldoctor.parsers.event_details import was_evicted_for_node, was_evicted_for_usage
 from nccldoctor.prescribe.catalogue.words import SHOWS_NODE, fill_in_words
+from nccldoctor.prescribe.conditions.motion import is_stopped
 from nccldoctor.prescribe.conditions.survey import Survey
 from nccldoctor.prescribe.conditions.work import work_of
 from nccldoctor.prescribe.culprit_frame import culprit_frame, frame_of_rank
@@ -264,10 +263,7 @@ def _has_chosen_to_exit(finding: Finding, survey: Survey) -> bool:
 
 
 def _is_stopped(finding: Finding, survey: Survey) -> bool:
-    states = survey.surveyed(ProcessState)
-    return any(
-        s.rank in finding.ranks and cast(ProcessState, s.event).state == "stopped" for s in states if s.rank is not None
-    )
+    return is_stopped(finding.ranks, survey)
 
 
 def _has_known_host(finding: Finding, survey: Survey) -> bool:

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nccldoctor.collect.gather import gather_bundle
-from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.reach.slurm import Slurm
 
 PATIENCE_S = 60

@@ -17,7 +17,7 @@ from pathlib import Path
 import nccldoctor
 from nccldoctor.cli.live.rehearsing import COLLECT_S, PATIENCE_S
 from nccldoctor.collect.gather import gather_bundle
-from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.rehearsal.faults import FAULTS, Fault

@@ -15,7 +15,7 @@ import click
 from nccldoctor.cli import terminal
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
-from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.on_node import NO_PROCESSES, printed
 from nccldoctor.collect.reach.kubernetes import Pods
 from nccldoctor.collect.reach.slurm import Slurm

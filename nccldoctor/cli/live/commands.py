@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from nccldoctor.cli.live.reach_options import output_option, reach_options
-from nccldoctor.cli.options import choice_option
+from nccldoctor.cli.options import choice_option, format_option
 
 COLLECT_CODES = """\b
 Exit codes:
@@ -58,6 +58,7 @@ def collect_command(output: Path | None, force: bool, **options: Any) -> None:
 
 @click.command("live", epilog=LIVE_CODES)
 @reach_options
+@format_option("text", "json", help="What goes to stdout: the summary, or JSON.")
 @output_option("Keep the bundle (default: nccldoctor-TIME.tar.zst here).")
 @click.option("--force", is_flag=True, help="Replace the files named by -o and --report.")
 @click.option(
@@ -75,6 +76,7 @@ def live_command(**options: Any) -> None:
       nccldoctor live --pid all --twice 10
       nccldoctor live --slurm 4711 --report report.html
       nccldoctor live --ssh hosts.txt --watch 30
+      nccldoctor live --pid all --format json | jq .verdict
     """
     from nccldoctor.cli.live.repeating import run_live
 

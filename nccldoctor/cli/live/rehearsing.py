@@ -11,7 +11,7 @@ import click
 
 from nccldoctor.cli.report_file import is_report
 from nccldoctor.collect.gather import gather_bundle
-from nccldoctor.collect.local import NodeOptions
+from nccldoctor.collect.node_options import NodeOptions
 from nccldoctor.collect.reach.this_machine import ThisMachine
 from nccldoctor.model.errors import InputError, NccldoctorError, OutputError
 from nccldoctor.rehearsal.faults import FAULTS, WORLD, Fault, fault_named

@@ -42,6 +42,8 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
     if options["only_print"]:
         terminal.out("\n".join(collecting.plan(way, node, options["python"])) + "\n")
         return 0
+    if options["watch"] and options["form"] != "text":
+        raise InputError("--watch tells what moves in sentences", "leave out --format, or --watch")
     report: Path | None = options["report"]
     if report is not None:
         report_file.check_target(report, options["force"])
@@ -53,7 +55,8 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
             raise InputError("no node answered", next((one.error for one in bundle.nodes if one.error), "") or "")
         return _Round(clock.now(), bundle, pipeline.analyze([target]))
 
-    newest, remarks = look(), MovementRemarks()
+    with exit_codes.failures_as(options["form"]):
+        newest, remarks = look(), MovementRemarks()
     _show(newest, options, report)
     while options["watch"] and collecting.has_processes(newest.bundle):
         clock.sleep(options["watch"])
@@ -70,8 +73,11 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
 
 def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:
     """The whole report, and who did not answer."""
-    color, ascii_only = terminal.has_color(options["color"]), not terminal.has_unicode()
-    terminal.out(seen.incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
+    if options["form"] == "json":
+        terminal.out(seen.incident.to_json(), encoding="utf-8")
+    else:
+        color, ascii_only = terminal.has_color(options["color"]), not terminal.has_unicode()
+        terminal.out(seen.incident.to_text(width=terminal.width(), color=color, ascii_only=ascii_only))
     click.echo("\n".join(collecting.summary(seen.bundle)), err=True)
     if report is not None:
         try:

@@ -120,8 +120,8 @@ def show_alive(facts: Facts, rank: int) -> list[Citation]:
     citations += answered_ras(facts, rank)
     prompt = show_open_prompt(facts, rank)
     citations += [prompt] if prompt is not None else []
-    stack = next((s for s in activity.stacks if s.main), None)
-    if stack is not None:
+    stack = activity.stack_of_life
+    if stack is not None and stack.main:
         citations.append(Line(stack, absent.stack_taken(rank), observer=f"stack:{rank}"))
     last = activity.last_event
     if not citations and last is not None and activity.last >= min(liveness.alarm, liveness.began + WELL_INTO):

@@ -61,6 +61,13 @@ def motion_of(ranks: Iterable[int], survey: Survey) -> Motion:
     return Motion.UNKNOWN
 
 
+def is_stopped(ranks: Iterable[int], survey: Survey) -> bool:
+    """True where a signal had stopped the process of such a rank, wherever it stood in its program."""
+    states = {s.rank: s.event for s in survey.surveyed(ProcessState)}
+    own = [states[rank] for rank in ranks if rank in states]
+    return any(isinstance(state, ProcessState) and state.state == "stopped" for state in own)
+
+
 def _python_frames(stack: Stack) -> tuple[str, ...]:
     """The Python frames of a stack, which another tool or option shows as well."""
     return tuple(frame for frame in stack.frames if ".py:" in frame)

@@ -149,6 +149,20 @@ def test_a_state_beside_dumps_shows_that_the_silent_rank_is_stopped() -> None:
     assert "stopped by a signal" in str(ruling)
 
 
+def test_a_stack_read_from_a_stopped_process_is_no_sign_of_life() -> None:
+    """py-spy --nonblocking reads the memory of a process that a signal had stopped."""
+    log = "rank=3 pid=4714 host=node0\n" + step_line(3, 48, "09:59:59")
+    stack = (
+        'Process 4714: python train.py\nPython v3.11.7\n\nThread 4714 (idle): "MainThread"\n    forward (train.py:74)\n'
+    )
+    files = waiting(0, 1, 2) | {"logs/rank_3.log": log, "stacks/rank_3.txt": stack}
+    running = read(files | {"processes/rank_3.txt": STOPPED.replace("T do_signal_stop", "S futex_do_wait")})
+    stopped = read(files | {"processes/rank_3.txt": STOPPED})
+    assert (running.cause, running.ranks) == ("not-arrived", "3"), str(running)
+    assert (stopped.cause, stopped.ranks) == ("frozen", "3"), str(stopped)
+    assert "stopped by a signal" in str(stopped)
+
+
 def ended(rank: int, words: str, at: str) -> str:
     """The last line of a rank's log, by its sidecar."""
     line = f"process {4711 + rank} {words}, seen by nccldoctor.capture"

@@ -34,7 +34,6 @@ from nccldoctor.events import (
     OutOfMemory,
     Phase,
     ProcessExit,
-    ProcessState,
     Progress,
     SchedulerEvent,
 )
@@ -94,10 +93,9 @@ def _without_life(facts: Facts, stall: ObservedStall, call: StuckCall, ranks: Ra
 
 def _show_stopped(facts: Facts, ranks: Ranks) -> list[Line]:
     """The newest state of each of the ranks, where a signal had stopped all of them."""
-    states = {e.rank: e for e in facts.case.of(ProcessState) if e.rank in ranks}
-    if len(states) < len(ranks) or any(e.state != "stopped" for e in states.values()):
-        return []
-    return [Line(states[r], seen(f"rank {r}", "stopped"), observer=f"stack:{r}") for r in list(ranks)[:3]]
+    states = [(rank, facts.liveness.activity(rank).stopped) for rank in ranks]
+    shown = [Line(state, seen(f"rank {rank}", "stopped"), observer=f"stack:{rank}") for rank, state in states if state]
+    return shown[:3] if len(shown) == len(ranks) else []
 
 
 def _doubts_of_silence(facts: Facts, stall: ObservedStall, ranks: Ranks) -> Iterator[Doubt]:

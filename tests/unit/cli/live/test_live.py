@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 OPTIONS: dict[str, Any] = {
     "pid": None, "local": False, "slurm": "4711", "k8s": False, "selector": "", "namespace": "", "container": "", "ssh": None,
     "where": (), "twice": 0.0, "seconds": 90.0, "limit_mb": 64, "python": "python3", "only_print": False, "force": False,
-    "report": None, "watch": None, "color": "never",
+    "report": None, "watch": None, "color": "never", "form": "text",
 }  # fmt: skip
 
 
@@ -88,3 +89,20 @@ def test_no_answer_is_an_error_and_no_verdict(state: Path, tmp_path: Path) -> No
     assert result.exit_code == 2
     assert "no node answered" in result.stderr
     assert result.stdout == ""
+
+
+def test_json_is_one_document_also_where_nothing_answers(state: Path, tmp_path: Path) -> None:
+    words = ["live", "--slurm", "4711", "--format", "json", "--force", "-o", str(tmp_path / "b.tar.zst")]
+    result = CliRunner().invoke(cli, words)
+    assert (result.exit_code, json.loads(result.stdout)["verdict"]["class"]) == (3, "undetermined")
+    (tmp_path / "bin" / "gpu.sh").write_text("exit 1")
+    result = CliRunner().invoke(cli, words)
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["verdict"]["confidence"]) == (2, "cannot-tell")
+    assert "no node answered" in document["verdict"]["headline"]
+
+
+def test_a_document_is_not_mixed_with_sentences(state: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["live", "--slurm", "4711", "--format", "json", "--watch", "30"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not list(tmp_path.glob("*.tar.zst"))
