@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import threading
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
@@ -25,8 +26,6 @@ from nccldoctor.collect.reach.way import Command, Target
 from nccldoctor.model.errors import InputError
 from nccldoctor.words.numbers import size
 
-AWAKE_S = 0.2
-"""Seconds between two moments at which the loop sees a signal for sure."""
 LOOK_UP_S = 30.0
 """Seconds that a command may take to list the nodes."""
 
@@ -92,25 +91,34 @@ def ask_all(
     """The answers of all targets, in their order; their streams are files in ``folder``.
 
     ``collector`` is sent to the standard input of each command. ``on_answer`` is called for each answer when it is complete. Nothing
-    runs any more when this returns or raises.
+    runs any more when this returns or raises, KeyboardInterrupt on Ctrl-C.
     """
 
     async def ask_together() -> list[Answer]:
+        _cancel_on_ctrl_c()
         gate = asyncio.Semaphore(limits.at_once)
         asked = (_ask(t, collector, folder / f"{n:05}.tar", limits, gate, on_answer) for n, t in enumerate(targets))
-        awake = asyncio.create_task(_stay_awake())
-        try:
-            return await asyncio.gather(*asked)
-        finally:
-            awake.cancel()
+        return await asyncio.gather(*asked)
 
-    return tuple(asyncio.run(ask_together()))
+    try:
+        return tuple(asyncio.run(ask_together()))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
-async def _stay_awake() -> None:
-    """Wakes the loop now and then: it sleeps through a Ctrl-C that comes in the instant before it waits."""
-    while True:
-        await asyncio.sleep(AWAKE_S)
+def _cancel_on_ctrl_c() -> None:
+    """Let the first Ctrl-C cancel the current task, through the loop.
+
+    An exception raised wherever the interpreter happens to be could be lost; what ends the commands is not interrupted by a second one.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def cancel_once() -> None:
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    if threading.current_thread() is threading.main_thread():
+        loop.add_signal_handler(signal.SIGINT, cancel_once)
 
 
 async def _ask(

@@ -6,8 +6,9 @@ import asyncio
 import io
 import os
 import signal
+import subprocess
+import sys
 import tarfile
-import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -153,23 +154,30 @@ def test_text_of_a_host_cannot_draw_on_the_terminal(cluster: shims.Cluster, coll
     assert "\x1b" not in str(answer.error)
 
 
+ASKING = """
+import sys
+from pathlib import Path
+from nccldoctor.collect.reach.ask import Limits, ask_all
+from nccldoctor.collect.reach.ssh import Ssh
+from nccldoctor.collect.reach.ask import look_up
+targets = Ssh(("n0",)).find_targets(look_up, ("python3", "-"))
+try:
+    ask_all(targets, Path(sys.argv[1]), Path(sys.argv[2]), Limits(seconds=3000.0, size=1 << 20, silence=3000.0))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
 def test_ctrl_c_leaves_nothing_running(cluster: shims.Cluster, collector: Path, tmp_path: Path) -> None:
     """The interrupt comes when the silent host has said its process id, through a pipe that blocks until then."""
     fifo = tmp_path / "started"
     os.mkfifo(fifo)
     cluster.misbehave("n0", f"echo $$ > {fifo}; exec sleep 3600")
-    pids: list[int] = []
-
-    def interrupt() -> None:
-        pids.append(int(fifo.read_text()))
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        ask_all(over_ssh("n0"), collector, tmp_path, PATIENT)
-    thread.join()
-    assert shims.has_ended(pids[0])
+    asking = subprocess.Popen([sys.executable, "-c", ASKING, str(collector), str(tmp_path)])
+    pid = int(fifo.read_text())
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait() == 130
+    assert shims.has_ended(pid)
 
 
 def test_a_look_up_that_fails_says_what_it_printed(cluster: shims.Cluster, tmp_path: Path) -> None:
