@@ -8,8 +8,9 @@
                 "local_rank": 0, "pid": 4711, "time": TIME, "look": 1}],
      "missing": [{"node": "gpu-a08", "what": "node gpu-a08", "why": "ssh: connect to host gpu-a08 port 22: Connection timed out"}]}
 
-A node's answer is the stream of ``on_node.py``. Nothing in it is believed: members that are no regular files, or whose names lead out of
-their folder, are left out, and an answer of rubbish costs itself alone. Answers are read from front to back, a block at a time.
+A node's answer is the stream of :mod:`nccldoctor.collect.on_node`. Nothing in it is believed: members that are no regular files, or
+whose names lead out of their folder, are left out, and an answer of rubbish costs itself alone. Answers are read from front to back,
+a block at a time.
 """
 
 from __future__ import annotations

@@ -5,14 +5,17 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from nccldoctor.collect.bundle import Answer, BundleResult, write_bundle
 from nccldoctor.collect.node_options import NodeOptions
+from nccldoctor.collect.one_file import collector_source
 from nccldoctor.collect.reach.ask import Limits, ask_all, look_up
 from nccldoctor.collect.reach.way import Command, Target, Way, command_lines
 from nccldoctor.model.errors import OutputError
+
+COLLECTOR = "on_node.py"
+"""The name of the file that is sent to nodes."""
 
 PYTHON = "python3"
 """The Python of a node, by the ``PATH`` that a command finds there."""
@@ -44,14 +47,15 @@ def gather_bundle(
     on_targets(targets)
     limits = Limits(options.patience, (options.limit_mb + 16) << 20)
     with ExitStack() as stack:
-        collector = stack.enter_context(as_file(files("nccldoctor.collect").joinpath("on_node.py")))
         try:
             waiting = tempfile.TemporaryDirectory(
                 prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
             )
+            folder = Path(stack.enter_context(waiting))
+            collector = folder / COLLECTOR
+            collector.write_text(collector_source(), encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place with -o") from error
-        folder = Path(stack.enter_context(waiting))
         return write_bundle(target, ask_all(targets, collector, folder, limits, on_answer), told)
 
 
@@ -60,5 +64,5 @@ def planned_commands(way: Way, options: NodeOptions, python: str = PYTHON) -> li
 
     ``NODE`` stands for the nodes where only the first commands list them.
     """
-    with as_file(files("nccldoctor.collect").joinpath("on_node.py")) as collector:
-        return command_lines(way, way.planned_targets(python_command(options, python)), collector)
+    written = f"nccldoctor collect --print-collector > {COLLECTOR}"
+    return [written, *command_lines(way, way.planned_targets(python_command(options, python)), Path(COLLECTOR))]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from nccldoctor.collect.on_node import ask_ras
+from nccldoctor.collect.on_node.network import ask_ras
 from nccldoctor.live.clock import Clock
 from nccldoctor.model.errors import InputError
 

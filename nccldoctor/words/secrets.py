@@ -1,8 +1,10 @@
 """Masks passwords, tokens and keys in a text: by the name before a value, or by its shape.
 
-Names count in any case and in any form of assignment: ``HF_TOKEN=…``, ``"password": "…"``, ``--api-key …``, ``?token=…``, and
-``name: HF_TOKEN, value: …`` of Kubernetes. Shapes are the prefixes by which services mark what they issue, so that scanners find it.
+Names count in any case and in any form of assignment: ``HF_TOKEN=...``, ``"password": "..."``, ``--api-key ...``, ``?token=...``, and
+``name: HF_TOKEN, value: ...`` of Kubernetes. Shapes are the prefixes by which services mark what they issue, so that scanners find it.
 Words of language models (``max_tokens``, ``pad_token``) and keys of a rendezvous store are no secrets.
+
+It is a part of the collector too, which runs on a node's Python 3.8 (:mod:`nccldoctor.collect.one_file`).
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ SHAPES: Mapping[str, str] = {
 """What the services of machine learning, clouds and code hosts issue; each has a prefix that nothing else has."""
 
 _SHAPED = lazy(r"(?<![A-Za-z0-9])(?:" + "|".join(SHAPES.values()) + r")(?![A-Za-z0-9])")
+_LINE_END = lazy(r"\n(?!\s{0,40}[\"']?value[\"']?\s{0,4}[:=])")
 _LONG_WORD = lazy(r"[\w.:/+=-]{14}")
 
 _PEM = lazy(
@@ -111,6 +114,11 @@ _OPTION = lazy(
 )
 """``--hf-token x`` of a command line, and ``login x password y`` of a ``.netrc``."""
 _NAME_BEFORE = lazy(r"[\w.-]{0,60}$")
+
+_NAME_ALONE = lazy(
+    r"(?i)(?:^-*|[_-])key$|passw|(?<!old)(?<!^)pwd$|cookie|(?<![a-z])o?auth(?:entication|orization)?$|signature$|bearer$|jwt$"
+)
+"""Further names of variables and options that hold a secret; a sentence may hold these words without one."""
 
 _OF_LANGUAGE = lazy(
     r"(?i)(?:^|.*[_.-])(?:max|min|num|n|pad|eos|bos|unk|mask|sep|cls|special|image|audio|video|next|stop|start|end|new|additional|prompt|seen"
@@ -154,6 +162,8 @@ _PLAIN = frozenset(
     ]
 )
 """Values that say that there is no secret, or what is wrong with it."""
+_SOURCE_FILE = lazy(r"\.(?:pyx?|cc?|cpp|cuh?|h|hpp|go|rs|java)$")
+"""``credentials.py:557`` of a stack is a place in a file."""
 _SHORTEST_TOKEN = 6
 
 
@@ -172,9 +182,19 @@ def masked(text: str) -> str:
     return _NAMED.sub(_without_value, _OPTION.sub(_without_value, text))
 
 
+def masked_lines(text: str) -> str:
+    """:func:`masked` for a long text such as a log, in a third of the time.
+
+    A secret that stands on two lines is found where the second begins with ``value:``, and in a private key.
+    """
+    if "PRIVATE KEY" in text:
+        text = _PEM.sub(f"-----PRIVATE KEY {MASK}-----", text)
+    return "\n".join(map(masked, _LINE_END.split(text)))
+
+
 def is_secret(name: str) -> bool:
     """True for the name of a variable, option or field that holds a secret: ``HF_TOKEN``, ``db-password``."""
-    return masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"
+    return _NAME_ALONE.search(name) is not None or masked(f"{name}=abcdefgh") != f"{name}=abcdefgh"
 
 
 def _without_value(found: re.Match[str]) -> str:
@@ -191,6 +211,8 @@ def _without_value(found: re.Match[str]) -> str:
 def _is_telling(name: str, value: str) -> bool:
     """True where a name marks a secret, and the value is more than a word like ``None``."""
     if not value or value.lower() in _PLAIN or value.startswith(MASK):
+        return False
+    if _SOURCE_FILE.search(name) and value[0].isdigit():
         return False
     lower = name.lower()
     if "token" in lower:

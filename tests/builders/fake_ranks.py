@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ON_NODE = Path(__file__).resolve().parents[2] / "nccldoctor" / "collect" / "on_node.py"
+from nccldoctor.collect.one_file import collector_source
+
+SOURCE = collector_source()
+"""The collector, as nodes get it."""
 
 MARK = "NCCLDOCTOR_TEST"
 """The variable by which the collector finds the processes of one test alone."""
@@ -29,6 +32,11 @@ PARENT = (
     " env={env})\nprint(child.stdout.readline().decode().strip(), child.pid, flush=True)\nchild.wait()\n"
 )
 """A process that starts ``script`` and passes on its first line, with its pid."""
+
+
+PYSPY = ("if [ \"$1\" = dump ]; then echo \"Process $3: python train.py\"; echo; echo \"Thread $3 (idle): \\\"MainThread\\\"\";"
+         " echo \"    wait_for_peer (train.py:3)\"; fi",)  # fmt: skip
+"""The lines of a py-spy that answers for every process."""
 
 
 @dataclass
@@ -74,11 +82,11 @@ class Ranks:
         os.kill(pid, signal.SIGSTOP)
         os.waitpid(pid, os.WUNTRACED)
 
-    def collect(self, *options: str, source: str | None = None, **env: str) -> Stream:
+    def collect(self, *options: str, source: str | None = None, python: str = sys.executable, **env: str) -> Stream:
         """What the collector writes about the processes of this test."""
         done = subprocess.run(
-            [sys.executable, "-I", "-", "--where", f"{MARK}={self.mark}", *options],
-            input=(source or ON_NODE.read_text()).encode(),
+            [python, "-I", "-", "--where", f"{MARK}={self.mark}", *options],
+            input=(source or SOURCE).encode(),
             capture_output=True,
             env={**os.environ, **env},
             check=False,
@@ -105,6 +113,16 @@ class Stream:
     def why(self, what: str) -> str:
         """Why things whose name holds ``what`` are missing."""
         return " | ".join(row["why"] for row in self.told()["missing"] if what in row["what"])
+
+
+def changed(**values: object) -> str:
+    """The collector with other constants."""
+    source = SOURCE
+    for name, value in values.items():
+        before = source
+        source = source.replace(f"\n{name} = ", f"\n{name} = {value!r}  # ", 1)
+        assert source != before, name
+    return source
 
 
 @contextmanager

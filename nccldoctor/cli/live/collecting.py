@@ -16,7 +16,8 @@ from nccldoctor.cli import terminal
 from nccldoctor.collect.bundle import Answer, BundleResult
 from nccldoctor.collect.gather import gather_bundle, planned_commands
 from nccldoctor.collect.node_options import NodeOptions
-from nccldoctor.collect.on_node import NO_PROCESSES, printed
+from nccldoctor.collect.on_node.main import NO_PROCESSES, printed
+from nccldoctor.collect.one_file import collector_source
 from nccldoctor.collect.reach.kubernetes import Pods
 from nccldoctor.collect.reach.slurm import Slurm
 from nccldoctor.collect.reach.ssh import Ssh, read_hosts
@@ -44,6 +45,9 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for options that do not fit, and where no node can be asked.
     """
+    if options["print_collector"]:
+        terminal.out(collector_source())
+        return ALL_ANSWERED
     way, node = chosen_way(options), node_options(options)
     if options["only_print"]:
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")

@@ -38,6 +38,7 @@ Exit codes:
 @reach_options
 @output_option("Where the bundle goes (default: nccldoctor-TIME.tar.zst here).")
 @click.option("--force", is_flag=True, help="Replace the file named by -o.")
+@click.option("--print-collector", is_flag=True, help="Print the file that nodes run; ask none.")
 def collect_command(output: Path | None, force: bool, **options: Any) -> None:
     """Gather stacks, dumps, logs and states of a running job into one file.
 

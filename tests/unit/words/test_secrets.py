@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.words.sanitize import sanitize, text
-from nccldoctor.words.secrets import MASK, SHAPES, is_secret, masked
+from nccldoctor.words.secrets import MASK, SHAPES, is_secret, masked, masked_lines
 
 VALUE = "q7Zx0Vb2LkW9"
 
@@ -68,6 +68,12 @@ def test_what_stands_around_a_secret_stays(form: str) -> None:
     shown = masked(f"rank 5: {form.format(VALUE)}\nNCCL error")
     assert shown.startswith("rank 5: ")
     assert shown.endswith("\nNCCL error")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_long_text_is_masked_like_each_part_of_it(form: str) -> None:
+    text = f"step 1\n{form.format(VALUE)}\nstep 2\n" * 3
+    assert masked_lines(text) == masked(text)
 
 
 TOKENS = [
@@ -161,6 +167,8 @@ INNOCENT = [
     "tcp://10.0.0.1:29500 ssh://git@host/repo s3://bucket/key file:///a@b",
     "ncclUniqueId 0x7f2a commHash 9f3ae1c02b7d44aa opCount 1f",
     "sha256:" + "0123456789abcdef" * 4,
+    "    refresh (botocore/credentials.py:557)",
+    "error: tests/test_secrets.py:181:141: line too long",
     'File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 83 in wrapper',
 ]
 
@@ -171,14 +179,41 @@ def test_what_is_no_secret_stays(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "db-password", "AWS_SECRET_ACCESS_KEY", "apiKey", "WANDB_API_KEY", "MY_KEY"]
+    "name",
+    [
+        "HF_TOKEN",
+        "db-password",
+        "AWS_SECRET_ACCESS_KEY",
+        "apiKey",
+        "WANDB_API_KEY",
+        "MY_KEY",
+        "SLURM_JWT",
+        "COOKIE",
+        "HTTP_AUTH",
+        "DB_PWD",
+        "--key",
+        "GH_PAT",
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
 
 
 @pytest.mark.parametrize(
-    "name", ["NCCL_DEBUG", "MAX_TOKENS", "RANK", "NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM", "HOSTNAME"]
+    "name",
+    [
+        "NCCL_DEBUG",
+        "MAX_TOKENS",
+        "RANK",
+        "NCCL_IB_PKEY",
+        "TOKENIZERS_PARALLELISM",
+        "HOSTNAME",
+        "XAUTHORITY",
+        "GIT_AUTHOR_NAME",
+        "PWD",
+        "--eos_token",
+        "--key-dim",
+    ],
 )
 def test_names_of_settings(name: str) -> None:
     assert not is_secret(name)

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from nccldoctor.cli.app import cli
 from nccldoctor.collect import gather
+from nccldoctor.collect.one_file import collector_source
 
 
 def run(*args: object) -> Result:
@@ -30,12 +31,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> shims.Cluster:
 
 
 @pytest.fixture
-def small_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     """A collector that sends one log at once, in place of the real one."""
-    folder = tmp_path / "collector"
-    folder.mkdir()
-    (folder / "on_node.py").write_text(shims.COLLECTOR)
-    monkeypatch.setattr(gather, "files", lambda package: folder)
+    monkeypatch.setattr(gather, "collector_source", lambda: shims.COLLECTOR)
 
 
 def manifest(bundle: Path) -> dict[str, Any]:
@@ -176,3 +174,15 @@ def test_the_real_collector_finds_a_rank_of_this_machine(rank: subprocess.Popen[
     assert told["nodes"][0]["ranks"] == [3]
     assert {row["pid"] for row in told["files"] if row.get("rank") == 3} == {rank.pid}
     assert rank.poll() is None
+
+
+def test_the_collector_can_be_printed_for_other_machines() -> None:
+    result = run("collect", "--print-collector")
+    assert result.exit_code == 0
+    assert result.stdout == collector_source()
+
+
+def test_the_plan_begins_with_the_command_that_writes_its_file() -> None:
+    lines = run("collect", "--local", "--print").stdout.splitlines()
+    assert lines[1] == "nccldoctor collect --print-collector > on_node.py"
+    assert lines[2].endswith(" < on_node.py")

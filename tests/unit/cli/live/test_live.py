@@ -45,11 +45,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cluster = shims.Cluster(tmp_path / "bin", monkeypatch)
     cluster.answers("squeue", "4711|4711|RUNNING|gpu\n")
     cluster.answers("scontrol", "gpu\n")
-    folder = tmp_path / "collector"
-    folder.mkdir()
     (tmp_path / "step").write_text("12")
-    (folder / "on_node.py").write_text(RANKS.format(state=str(tmp_path / "step")))
-    monkeypatch.setattr(gather, "files", lambda package: folder)
+    monkeypatch.setattr(gather, "collector_source", lambda: RANKS.format(state=str(tmp_path / "step")))
     return tmp_path / "step"
 
 

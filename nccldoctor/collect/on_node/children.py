@@ -1,0 +1,184 @@
+"""Runs what may block in a child process, with a time and a size of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+MOST_OUTPUT = 4 << 20
+"""Bytes taken of what one command prints."""
+
+READ_SECONDS, TOOL_SECONDS = 5.0, 15.0
+"""Seconds that a read, and a command, may take."""
+
+
+MOST_REPORT = 64 << 20
+"""Bytes taken of one recorder dump, and of one report from the network."""
+
+AT_ONCE = 4
+"""Stack tools that run side by side: each stops one process for a moment."""
+
+
+class Work(Protocol):
+    """What a forked reader does: it passes bytes on by ``write``."""
+
+    def __call__(self, write: Callable[[bytes], None], /) -> None:
+        """Read, and write what was read."""
+
+
+class Child:
+    """A command or a forked reader; ``data`` grows until it ends, is late, or has printed too much."""
+
+    def __init__(self, pid: int, pipe: int, seconds: float, limit: int = MOST_OUTPUT) -> None:
+        self.pid = pid
+        self.pipe = pipe
+        self.until = time.monotonic() + seconds
+        self.limit = limit
+        self.data = bytearray()
+        self.late = False
+        self.status: int | None = None
+        self.then: Callable[[Child], None] = lambda child: None
+
+    def has_more(self) -> bool:
+        """Take what is there; False at the end."""
+        block = os.read(self.pipe, 1 << 16)
+        self.data += block[: max(0, self.limit - len(self.data))]
+        return bool(block) and len(self.data) < self.limit
+
+    def end(self, patience: float = 2.0) -> None:
+        """Close the pipe; a child that does not go by itself is ended. Only children of this program get signals."""
+        os.close(self.pipe)
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            until = time.monotonic() + (patience if not self.late or number else 0)
+            if number:
+                send_signal(self.pid, number)
+            while True:
+                done, status = os.waitpid(self.pid, os.WNOHANG)
+                if done:
+                    self.status = status
+                    return
+                if time.monotonic() >= until:
+                    break
+                time.sleep(0.01)
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone already."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def command(words: list[str], seconds: float, limit: int = MOST_OUTPUT) -> Child:
+    """Start a command without a shell. Raises :class:`OSError` where it cannot be started."""
+    env = {
+        **{key: value for key, value in os.environ.items() if key in ("PATH", "LD_LIBRARY_PATH", "HOME", "TZ")},
+        "LC_ALL": "C",
+    }
+    got, put = os.pipe()
+    try:
+        started = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=put, stderr=subprocess.STDOUT, env=env, cwd="/"
+        )
+    except BaseException:
+        os.close(got)
+        raise
+    finally:
+        os.close(put)
+    started.returncode = 0  # this program waits for it by itself
+    return Child(started.pid, got, seconds, limit)
+
+
+def reader(work: Work, seconds: float, limit: int = MOST_OUTPUT) -> Child:
+    """Run ``work(write)`` in a fork: a file system that hangs then hangs the fork alone."""
+    got, put = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(put)
+        return Child(pid, got, seconds, limit)
+    try:
+        os.close(got)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+        def write(data: bytes) -> None:
+            view = memoryview(data)
+            while len(view):
+                view = view[os.write(put, view) :]
+
+        work(write)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def run_all(starters: Iterable[Callable[[], Child | None]], at_once: int = AT_ONCE) -> None:
+    """Run children side by side to their end; each starter returns the next child, or None."""
+    waiting, running = deque(starters), selectors.DefaultSelector()
+
+    def conclude(child: Child) -> None:
+        running.unregister(child.pipe)
+        child.end()
+        child.then(child)
+
+    while waiting or running.get_map():
+        while waiting and len(running.get_map()) < at_once:
+            child = waiting.popleft()()
+            if child is not None:
+                running.register(child.pipe, selectors.EVENT_READ, child)
+        if not running.get_map():
+            continue
+        first = min(key.data.until for key in running.get_map().values())
+        for key, _ in running.select(max(0.0, first - time.monotonic())):
+            if not key.data.has_more():
+                conclude(key.data)
+        for key in list(running.get_map().values()):
+            if key.data.until <= time.monotonic():
+                key.data.late = True
+                conclude(key.data)
+    running.close()
+
+
+def each(items: list[Any], look: Callable[[Any], Any], seconds: float = READ_SECONDS) -> Iterator[tuple[Any, Any]]:
+    """Pairs of an item and ``look(item)``, made in a fork.
+
+    None stands for an item at which the fork hung: it costs only itself.
+    """
+    at = 0
+    while at < len(items):
+        for seen in _looks_until_one_hangs(items[at:], look, seconds):
+            yield items[at], seen
+            at += 1
+        if at < len(items):
+            yield items[at], None
+            at += 1
+
+
+def _looks_until_one_hangs(items: list[Any], look: Callable[[Any], Any], seconds: float) -> Iterator[Any]:
+    """``look`` of each item, from one fork; it ends where the fork is silent for so many seconds."""
+
+    def work(write: Callable[[bytes], None], /) -> None:
+        for item in items:
+            write(json.dumps(look(item)).encode() + b"\n")
+
+    child = reader(work, seconds)
+    polling = selectors.DefaultSelector()
+    polling.register(child.pipe, selectors.EVENT_READ)
+    line = b""
+    while polling.select(seconds):
+        block = os.read(child.pipe, 1 << 16)
+        if not block:
+            break
+        *whole, line = (line + block).split(b"\n")
+        for text in whole:
+            yield json.loads(text)
+    else:
+        child.late = True
+    polling.close()
+    child.end()

@@ -1,0 +1,45 @@
+"""Masks secrets in commands, and in bytes that leave the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nccldoctor.words.secrets import MASK, is_secret, masked, masked_lines
+
+SHORTEST_SECRET = 6
+"""Characters of a value that is masked wherever it occurs; shorter ones occur by chance."""
+
+
+def hide_secrets(data: bytes) -> bytes:
+    """The text without values that look like secrets: keys, tokens, passwords."""
+    return masked_lines(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def secrets_in(words: Iterable[str], pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Values of options and variables that are named like secrets: they are masked wherever else they occur."""
+    found = {value for name, value in pairs if is_secret(name)}
+    option = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and is_secret(name):
+            found.add(value)
+        elif is_secret(option) and not word.startswith("-"):
+            found.add(word)
+        option = word if word.startswith("-") and not equals else ""
+    return {value for value in found if len(value) >= SHORTEST_SECRET and value[0] not in "/.~" and not value.isdigit()}
+
+
+def masked_command(words: Iterable[str]) -> str:
+    """A command line without secrets: ``--hub-token abc`` and ``KEY=abc`` lose their values."""
+    out: list[str] = []
+    follows = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if follows and not word.startswith("-"):
+            word = MASK
+        elif equals and is_secret(name):
+            word = f"{name}={MASK}"
+        follows = not equals and word.startswith("-") and is_secret(word)
+        out.append(word)
+    text = masked(" ".join(out)).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return " ".join(text.split())[:1000]

@@ -1,0 +1,153 @@
+"""Takes the flight recorder dumps of this run, and asks PyTorch for new ones."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from nccldoctor.collect.on_node.children import MOST_REPORT, READ_SECONDS, Child, each, reader, run_all
+from nccldoctor.collect.on_node.proc_files import inside
+from nccldoctor.collect.on_node.process import Process
+from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
+from nccldoctor.collect.on_node.tar_answer import TarAnswer
+
+DUMP_SECONDS = 8.0
+"""Seconds until a dump that was asked for must be there."""
+
+
+def dump_paths(rank: Process) -> list[str]:
+    """Where PyTorch writes the recorder dump of a rank: by its variables, else in its default places.
+
+    Source: pytorch ``torch/csrc/distributed/c10d/FlightRecorder.cpp`` 2.2 to 2.13, ``DebugInfoWriter::getWriter``.
+    """
+    named = [rank.env.get(name, "") for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")]
+    caches = [rank.env.get("XDG_CACHE_HOME") or "", os.path.join(rank.env.get("HOME") or "/nowhere", ".cache")]
+    usual = [
+        os.path.join(cache, "torch", name)
+        for cache in caches
+        if cache
+        for name in ("comm_lib_trace_rank_", "nccl_trace_rank_")
+    ]
+    prefixes = [prefix for prefix in (*named, *usual, "/tmp/nccl_trace_rank_") if os.path.isabs(prefix)]
+    return [f"{prefix}{rank.rank}" for prefix in OrderedDict.fromkeys(prefixes)]
+
+
+def pipe_paths(rank: Process) -> list[str]:
+    """The pipe that makes PyTorch write a dump (``ProcessGroupNCCL.hpp``, ``DumpPipe``; XCCL has its own name for it)."""
+    names = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DEBUG_INFO_PIPE_FILE")
+    return [f"{rank.env[name]}{rank.rank}.pipe" for name in names if os.path.isabs(rank.env.get(name, ""))]
+
+
+def _read_dumps(pid: int, paths: list[str], since: float, write: Callable[[bytes], None], /) -> None:
+    """Write the first good dump. For each: path, NUL, why it is left out, NUL; behind those of the good one its bytes."""
+    for path in paths:
+        try:
+            descriptor = os.open(inside(pid, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or not found.st_size:
+                continue
+            name = path.encode("utf-8", "surrogateescape")
+            if found.st_mtime < since:
+                write(name + b"\0older than the process: of another run\0")
+            elif found.st_size > MOST_REPORT:
+                write(name + b"\0larger than 64 MB\0")
+            else:
+                write(name + b"\0\0")
+                for block in iter(lambda: file.read(1 << 16), b""):
+                    write(block)
+                return
+
+
+def _told_dumps(data: bytes) -> tuple[list[tuple[str, str]], str, bytes]:
+    """What :func:`_read_dumps` wrote: paths that were left out and why, and the dump with its path, "" without one."""
+    left_out: list[tuple[str, str]] = []
+    while data:
+        path, _, data = data.partition(b"\0")
+        why, _, data = data.partition(b"\0")
+        source = path.decode("utf-8", "backslashreplace")
+        if not why:
+            return left_out, source, data
+        left_out.append((source, why.decode()))
+    return left_out, "", b""
+
+
+def add_dumps(answer: TarAnswer, tree: ProcessTree, name: str, since: dict[int, float] | None = None) -> set[int]:
+    """Recorder dumps that exist, of this run only; the pids that have one. ``since`` asks for dumps written after a moment."""
+    have: set[int] = set()
+    ranks = [rank for rank in tree.ranks if rank.rank is not None and (since is None or rank.pid in since)]
+
+    def start(rank: Process) -> Child:
+        begin = rank.started if since is None else since[rank.pid]
+        read = partial(_read_dumps, rank.pid, dump_paths(rank), begin)
+        child = reader(read, min(READ_SECONDS, answer.seconds_left), MOST_REPORT + 4096)
+        child.then = lambda child: end(child, rank)
+        return child
+
+    def end(child: Child, rank: Process) -> None:
+        left_out, source, dump = _told_dumps(bytes(child.data))
+        for path, why in left_out if since is None else ():
+            answer.lacks(f"flight recorder dump {path} of {rank.name}", why)
+        if source:
+            answer.add(f"{folder(rank, tree)}/{name}_{rank.rank}", "dump", dump, rank, source=source)
+            have.add(rank.pid)
+
+    run_all([partial(start, rank) for rank in ranks], 1)
+    return have
+
+
+def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
+    """Ask each rank that has a pipe for a dump; the pids that were asked, and when."""
+    ranks = {rank.pid: rank for rank in tree.ranks if rank.rank is not None and pipe_paths(rank)}
+    asked: dict[int, float] = {}
+    for pid, why in each([*ranks], lambda pid: _why_not_asked(pid, pipe_paths(ranks[pid]))):
+        if why == "":
+            asked[pid] = time.time() - 1.0
+        else:
+            answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
+    if not ranks and tree.ranks:
+        answer.lacks(
+            "new flight recorder dumps",
+            "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)",
+        )
+    return asked
+
+
+def _why_not_asked(pid: int, paths: list[str]) -> str:
+    """Write a byte into the first pipe of a rank; why that was not possible, or ""."""
+    for path in paths:
+        try:
+            descriptor = os.open(inside(pid, path), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError as error:
+            return "no rank reads its pipe" if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
+        try:
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                os.write(descriptor, b"1\n")
+                return ""
+        finally:
+            os.close(descriptor)
+    return "its pipe is no pipe"
+
+
+def add_triggered_dumps(answer: TarAnswer, tree: ProcessTree, asked: dict[int, float]) -> None:
+    """Wait for the dumps that were asked for; PyTorch looks at its pipe once a second."""
+    until = time.monotonic() + min(DUMP_SECONDS, answer.seconds_left)
+    while asked:
+        for pid in add_dumps(answer, tree, "dump-1-triggered", asked):
+            del asked[pid]
+        if not asked or time.monotonic() >= until:
+            break
+        time.sleep(0.5)
+    for rank in tree.ranks:
+        if rank.pid in asked:
+            answer.lacks(
+                f"a new flight recorder dump of {rank.name}",
+                f"none was written within {DUMP_SECONDS:.0f} s after the byte in its pipe",
+            )

@@ -1,0 +1,109 @@
+"""Gathers everything in the order of its worth, and reads the options."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+
+from nccldoctor.collect.on_node.dumps import add_dumps, add_triggered_dumps, trigger_dumps
+from nccldoctor.collect.on_node.logs import LOG_TAIL, add_logs
+from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
+from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
+from nccldoctor.collect.on_node.process_tree import ProcessTree, tell_missing_ranks
+from nccldoctor.collect.on_node.stack_tools import STACK_TOOLS, stack_command
+from nccldoctor.collect.on_node.stacks import STACK_SECONDS, StackLook
+from nccldoctor.collect.on_node.states import add_environments, look_at_states
+from nccldoctor.collect.on_node.tar_answer import TarAnswer
+
+NO_PROCESSES = "training processes"
+"""What is missing on a node without a process of the job."""
+
+
+def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], twice: float) -> None:
+    """What shows most comes first: a stream that is cut has it."""
+    tree = ProcessTree(answer, wanted, where)
+    answer.processes = [*tree.ranks, *tree.workers]
+    if not tree.ranks:
+        answer.lacks(
+            NO_PROCESSES,
+            "no Python process has RANK and WORLD_SIZE, or a launcher's like, in its environment; name them with --pid",
+        )
+    tell_missing_ranks(answer, tree)
+    look_at_states(answer, tree, 1)
+    answer.tell()
+    StackLook(answer, tree, 1).look_at_all()
+    began = time.monotonic()
+    answer.tell()
+    add_environments(answer, tree)
+    add_dumps(answer, tree, "dump-2-existing")
+    asked = trigger_dumps(answer, tree)
+    add_network_reports(answer, tree)
+    add_node(answer, tree)
+    add_triggered_dumps(answer, tree, asked)
+    answer.tell()
+    if twice:
+        time.sleep(max(0.0, min(twice - (time.monotonic() - began), answer.seconds_left - STACK_SECONDS)))
+        look_at_states(answer, tree, 2)
+        StackLook(answer, tree, 2).look_at_all()
+    add_logs(answer, tree)
+
+
+def printed() -> list[str]:
+    """Every command and read of :func:`gather`; PID stands for each process of the job."""
+    proc = "stat, environ (allowed variables only), cmdline, exe, maps, status, fd, fdinfo, net/tcp, task/*/stat, task/*/wchan, stack"
+    tools = [" ".join(stack_command(name, name, "PID", False, False) or []) for name in STACK_TOOLS]
+    return [
+        f"read /proc/PID/: {proc}",
+        *(f"{'or ' if number else ''}{line}" for number, line in enumerate(tools)),
+        "read $TORCH_FR_DUMP_TEMP_FILE<rank>, $TORCH_NCCL_DEBUG_INFO_TEMP_FILE<rank>, ~/.cache/torch/*_trace_rank_<rank>, "
+        "/tmp/nccl_trace_rank_<rank>",
+        "write one byte to $TORCH_NCCL_DEBUG_INFO_PIPE_FILE<rank>.pipe, where the job has it: PyTorch then writes a dump",
+        "connect to $NCCL_RAS_ADDR or localhost:28028: VERBOSE STATUS",
+        f"GET http://localhost:{DEBUG_SERVER_PORT}/fr_trace_json, where rank 0 listens there",
+        *(" ".join(words) for _, _, words in NODE_COMMANDS),
+        "read /proc/self/mounts, /proc/loadavg, /proc/meminfo; names of *.dist-info beside the mapped torch",
+        f"read the last {LOG_TAIL // 1_000_000} MB of each log that a process of the job has open for writing: /proc/PID/fd/N",
+    ]
+
+
+def pid_list(text: str) -> set[int] | None:
+    """``all`` or numbers with commas."""
+    if text == "all":
+        return None
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise argparse.ArgumentTypeError("all, or process ids with commas")
+    return {int(pid) for pid in text.split(",")}
+
+
+def main() -> int:
+    """Parse the options, gather, and end the stream."""
+    parser = argparse.ArgumentParser(
+        description="Writes what shows why a training job on this node stands as a tar stream."
+    )
+    parser.add_argument("--pid", type=pid_list, default=None, help="all training processes, or these")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="NAME=VALUE", help="only processes with this variable"
+    )
+    parser.add_argument("--twice", type=float, default=0.0, metavar="SECONDS", help="look again after so many seconds")
+    parser.add_argument("--limit-mb", type=int, default=512, help="most MB that are written")
+    parser.add_argument("--seconds", type=float, default=90.0, help="most seconds for all of it")
+    parser.add_argument("--print", action="store_true", dest="only_print", help="print what would be run and read")
+    options = parser.parse_args()
+    if options.only_print:
+        print("\n".join(printed()))
+        return 0
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    answer = TarAnswer(sys.stdout.buffer, options.limit_mb << 20, options.seconds + options.twice)
+    try:
+        gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
+    except Exception as error:
+        answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
+    answer.conclude()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Reads ``/proc``: what the kernel says of processes, their threads and their variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from typing import Any
+
+from nccldoctor.collect.on_node.commands import secrets_in
+from nccldoctor.collect.on_node.variables import ALLOWED, USED
+
+
+def proc_text(path: str, limit: int = 1 << 20) -> str:
+    """A small file of ``/proc``; "" where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit).decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""
+
+
+def state_of(pid: int) -> str:
+    """R, S, D, T, Z and so on; "" where the process is gone."""
+    return proc_text(f"/proc/{pid}/stat").rpartition(")")[2].strip()[:1]
+
+
+def look_at_process(pid: int) -> dict[str, Any] | None:
+    """What ``/proc`` says of a process; the states come first, since the rest may hang."""
+    head, _, tail = proc_text(f"/proc/{pid}/stat").rpartition(")")
+    fields = tail.split()
+    if len(fields) < 20:
+        return None
+    pairs = _variables_of(pid)
+    words = [word for word in proc_text(f"/proc/{pid}/cmdline", 1 << 16).split("\0") if word]
+    try:
+        exe = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        exe = ""
+    return {
+        "pid": pid,
+        "parent": int(fields[1]),
+        "state": fields[0],
+        "started": boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK"),
+        "comm": head.partition("(")[2],
+        "words": words,
+        "exe": exe,
+        "env": {name: value for name, value in pairs or () if name in USED or ALLOWED.fullmatch(name)},
+        "secrets": sorted(secrets_in(words, pairs or ())),
+        "is_readable": pairs is not None,
+    }
+
+
+def _variables_of(pid: int) -> list[tuple[str, str]] | None:
+    """The variables of a process as they were at its start; None without the right to read them."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            items = file.read(1 << 20).split(b"\0")
+    except OSError:
+        return None
+    pairs = (item.decode("utf-8", "backslashreplace").partition("=") for item in items)
+    return [(name, value) for name, _, value in pairs]
+
+
+@lru_cache(maxsize=1)
+def boot_time() -> float:
+    """When the machine started, in seconds since the epoch."""
+    hit = re.search(r"^btime (\d+)", proc_text("/proc/stat"), re.MULTILINE)
+    return float(hit.group(1)) if hit else 0.0
+
+
+def has_torch_mapped(pid: int) -> bool:
+    """True where a process has PyTorch's or NCCL's libraries in its memory."""
+    return re.search(r"/lib(?:torch|nccl)[\w.+-]*\.so", proc_text(f"/proc/{pid}/maps", 16 << 20)) is not None
+
+
+def threads_of(pid: int) -> dict[str, Any]:
+    """State and wait channel of each thread of a process.
+
+    Root also gets the kernel's stack of the main thread.
+    """
+    rows = []
+    try:
+        names = sorted((name for name in os.listdir(f"/proc/{pid}/task")), key=int)
+    except OSError:
+        names = []
+    for name in names[:1024]:
+        task = f"/proc/{pid}/task/{name}"
+        head, _, tail = proc_text(f"{task}/stat").rpartition(")")
+        if tail:
+            rows.append([int(name), tail.split()[0], proc_text(f"{task}/wchan").strip() or "-", head.partition("(")[2]])
+    return {"threads": rows, "kernel": proc_text(f"/proc/{pid}/stack")}
+
+
+def inside(pid: int, path: str) -> str:
+    """A path as the process sees it, also where it lives in a container."""
+    return f"/proc/{pid}/root{path}"

@@ -1,0 +1,152 @@
+"""Finds the processes of the job among all of the node: its ranks, their workers and launchers."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from nccldoctor.collect.on_node.children import each
+from nccldoctor.collect.on_node.proc_files import has_torch_mapped, look_at_process, state_of
+from nccldoctor.collect.on_node.process import Process
+from nccldoctor.collect.on_node.tar_answer import TarAnswer
+from nccldoctor.collect.on_node.variables import number_in
+
+MOST_PROCESSES = 256
+"""Ranks of one node."""
+
+
+class ProcessTree:
+    """All processes of the node, and which of them are of the job."""
+
+    def __init__(self, answer: TarAnswer, wanted: set[int] | None, where: dict[str, str]) -> None:
+        self.all: OrderedDict[int, Process] = OrderedDict()
+        hidden = 0
+        secrets: set[str] = set()
+        pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
+        for pid, seen in each(pids, look_at_process):
+            if seen is None:
+                if state_of(pid) == "D":
+                    answer.lacks(f"pid {pid}", "reading its /proc files hangs; it is blocked in the kernel")
+                continue
+            process = self.all[pid] = Process(seen)
+            secrets.update(process.secrets)
+            hidden += not seen["is_readable"] and process.is_python and process.state not in "ZX"
+        answer.secrets = sorted((s.encode("utf-8", "backslashreplace") for s in secrets), key=len, reverse=True)
+        if hidden:
+            answer.lacks(
+                f"the environment of {hidden} Python processes",
+                "no permission to read /proc/PID/environ: run the collector as root or as the user of the job",
+            )
+        self.children: dict[int, list[Process]] = {}
+        for process in self.all.values():
+            self.children.setdefault(process.parent, []).append(process)
+        self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where)
+        if not self.ranks and wanted is None and not where:
+            self.ranks = self._unnamed()
+        self.workers = [worker for rank in self.ranks for worker in self._workers(rank)]
+
+    def below(self, process: Process) -> Iterator[Process]:
+        """All descendants."""
+        for child in self.children.get(process.pid, ()):
+            yield child
+            yield from self.below(child)
+
+    def above(self, process: Process) -> Iterator[Process]:
+        """Its ancestors without the first process of the machine."""
+        seen = set()
+        while process.parent > 1 and process.parent in self.all and process.parent not in seen:
+            process = self.all[process.parent]
+            seen.add(process.pid)
+            yield process
+
+    def _ranks(self, where: dict[str, str]) -> list[Process]:
+        """Processes with a rank in their environment that neither start other ranks nor are workers of one."""
+        named = [
+            p
+            for p in self.all.values()
+            if p.rank is not None and p.is_python and not p.is_launcher and not p.is_collector and p.state not in "ZX"
+        ]
+        keys = {p.pid: p.identity for p in named}
+        starters = {p.pid for p in named if any(keys.get(c.pid, p.identity) != p.identity for c in self.below(p))}
+        named = [
+            p for p in named if p.pid not in starters and all(p.env.get(name) == value for name, value in where.items())
+        ]
+        pids = {p.pid for p in named}
+        ranks = [p for p in named if not any(a.pid in pids for a in self.above(p))]
+        return sorted(ranks, key=lambda p: (p.rank, p.pid))[:MOST_PROCESSES]
+
+    def _unnamed(self) -> list[Process]:
+        """Without any rank in an environment: the processes that have PyTorch's libraries in their memory."""
+        python = [p for p in self.all.values() if p.is_python and not p.is_launcher and p.state not in "ZX"]
+        loaded = [self.all[pid] for pid, has in each([p.pid for p in python], has_torch_mapped) if has]
+        pids = {p.pid for p in loaded}
+        leaves = [
+            p
+            for p in loaded
+            if not any(
+                c.pid in pids and "multiprocessing" in " ".join(c.words) and "spawn" in " ".join(c.words)
+                for c in self.below(p)
+            )
+        ]
+        kept = {p.pid for p in leaves}
+        return [p for p in leaves if not any(a.pid in kept for a in self.above(p))][:MOST_PROCESSES]
+
+    def _wanted(self, wanted: set[int], answer: TarAnswer) -> list[Process]:
+        for pid in sorted(wanted - set(self.all)):
+            answer.lacks(f"pid {pid}", "no such process on this node")
+        return [self.all[pid] for pid in sorted(wanted & set(self.all))]
+
+    def _workers(self, rank: Process) -> list[Process]:
+        """Processes that a rank has started; compilers and shells are none."""
+        out = [p for p in self.below(rank) if p.is_python and "resource_tracker" not in " ".join(p.words)]
+        for worker in out:
+            worker.job = rank.job
+            worker.of, worker.rank, worker.local_rank, worker.world_size = (
+                rank.pid,
+                rank.rank,
+                rank.local_rank,
+                rank.world_size,
+            )
+        return out
+
+    def launchers(self) -> list[Process]:
+        """What stands above the ranks up to the highest launcher, without one the parents alone."""
+        out: OrderedDict[int, Process] = OrderedDict()
+        for rank in self.ranks:
+            above = list(self.above(rank))
+            highest = max((at for at, process in enumerate(above) if process.is_launcher), default=0)
+            for process in above[: highest + 1]:
+                if process.pid not in out:
+                    process.job = rank.job
+                    out[process.pid] = process
+        return list(out.values())
+
+
+def folder(process: Process, tree: ProcessTree) -> str:
+    """``rank-3``; two processes that say they are rank 3 get their pids too."""
+    rank = process.pid if process.of is None else process.of
+    if process.rank is None:
+        return f"pid-{rank}"
+    is_only = sum(other.rank == process.rank for other in tree.ranks) == 1
+    return f"rank-{process.rank}" if is_only else f"rank-{process.rank}-pid-{rank}"
+
+
+def tell_missing_ranks(answer: TarAnswer, tree: ProcessTree) -> None:
+    """Local ranks that should run here and do not, and ranks that are there twice."""
+    counts: dict[int, list[int]] = {}
+    for rank in tree.ranks:
+        if rank.rank is not None:
+            counts.setdefault(rank.rank, []).append(rank.pid)
+    for number, pids in counts.items():
+        if len(pids) > 1:
+            answer.lacks(
+                f"which process is rank {number}",
+                f"pids {', '.join(map(str, pids))} all say so: two jobs run here; name one with --pid or --where",
+            )
+    sizes = {rank.env.get("LOCAL_WORLD_SIZE", "") for rank in tree.ranks}
+    size = number_in(sizes.pop()) if len(sizes) == 1 else None
+    here = {rank.local_rank for rank in tree.ranks}
+    for number in range(min(size or 0, MOST_PROCESSES)):
+        if number not in here:
+            answer.lacks(f"the process with local rank {number}", f"it does not run here; LOCAL_WORLD_SIZE is {size}")

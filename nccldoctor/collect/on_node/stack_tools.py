@@ -1,0 +1,95 @@
+"""Finds the tools that show stacks, and says how each is called."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from nccldoctor.collect.on_node.proc_files import proc_text
+from nccldoctor.collect.on_node.process import Process
+
+STACK_TOOLS = ("py-spy", "pystack", "eu-stack", "gdb")
+"""The best first. py-spy reads a process without stopping it where it must: one that is stopped or blocked already."""
+
+
+def stack_command(tool: str, path: str, pid: str, standing: bool, native: bool) -> list[str] | None:
+    """The command of a tool; ``standing`` is a process that cannot be stopped, for which only two tools will do."""
+    if tool == "py-spy":
+        return [path, "dump", "--pid", pid, *(["--nonblocking"] if standing else ["--native"] if native else [])]
+    if tool == "pystack":
+        return [path, "remote", *(["--no-block"] if standing else ["--native"] if native else []), pid]
+    if standing:
+        return None
+    if tool == "eu-stack":
+        return [path, "-p", pid]
+    quiet = ["-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-ex", "set pagination off"]
+    return [path, "-nx", "-batch", *quiet, "-p", pid, "-ex", "thread apply all bt 64"]
+
+
+def find_tool(name: str, processes: Iterable[Process]) -> str | None:
+    """Where a tool is: on the path of this program, or on that of the job.
+
+    A file that another user could have put there is never run.
+    """
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), os.path.dirname(sys.executable)]
+    folders += ["/usr/local/bin", "/opt/conda/bin"]
+    for process in processes:
+        if is_same_place(process.pid):
+            folders += [
+                os.path.join(process.env.get("VIRTUAL_ENV") or "/nowhere", "bin"),
+                os.path.dirname(process.words[0] if process.words else ""),
+            ]
+            folders += process.env.get("PATH", "").split(os.pathsep)
+    for place in OrderedDict.fromkeys(folders):
+        path = os.path.join(place, name)
+        if os.path.isabs(path) and os.access(path, os.X_OK) and _is_trusted(path):
+            return path
+    return None
+
+
+def _is_trusted(path: str) -> bool:
+    """True for a file of root or of this user that nobody else can write."""
+    for place in (os.path.realpath(path), os.path.dirname(os.path.realpath(path))):
+        found = os.stat(place)
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+            return False
+    return stat.S_ISREG(os.stat(path).st_mode)
+
+
+def is_same_place(pid: int) -> bool:
+    """True where a process sees the same files as this program."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return False
+
+
+def why_no_stacks(pid: int) -> str:
+    """What to change where the kernel refuses to show a process."""
+    advice = []
+    powers = re.search(r"^CapEff:\s*([0-9a-f]+)", proc_text("/proc/self/status"), re.MULTILINE)
+    if powers and not int(powers.group(1), 16) >> 19 & 1:
+        advice.append(
+            "this program lacks SYS_PTRACE: run it as root, or give the pod securityContext.capabilities.add: [SYS_PTRACE], "
+            "or the container --cap-add=SYS_PTRACE"
+        )
+    scope = proc_text("/proc/sys/kernel/yama/ptrace_scope").strip()
+    if scope not in ("", "0"):
+        advice.append(
+            f"kernel.yama.ptrace_scope is {scope}; 0 lets a user look at own processes (sysctl -w kernel.yama.ptrace_scope=0)"
+        )
+    tracer = re.search(r"^TracerPid:\s*([1-9]\d*)", proc_text(f"/proc/{pid}/status"), re.MULTILINE)
+    if tracer:
+        advice.append(f"process {tracer.group(1)} already traces it")
+    return "; ".join(advice)
+
+
+def last_line_of(data: bytes | bytearray) -> str:
+    """What a command printed last, or its last errors; "" of nothing."""
+    lines = [line.strip() for line in bytes(data).decode("utf-8", "backslashreplace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"rror|denied|ailed|permitted", line)]
+    return " / ".join(OrderedDict.fromkeys((errors or lines)[-3:]))[:300]

@@ -1,0 +1,122 @@
+"""Writes the answer: a tar stream, and what ``node.json`` says of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import tarfile
+import time
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+from nccldoctor.collect.on_node.commands import hide_secrets
+from nccldoctor.collect.on_node.process import Process
+from nccldoctor.words.secrets import MASK
+
+KINDS = ("stack", "threads", "processes", "environment", "log", "dump", "ras", "kernel log", "gpu", "versions", "node")
+"""What a file is."""
+
+
+def now() -> str:
+    """The time with the offset of this node's clock, as logs of this node print it."""
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="milliseconds")
+
+
+class TarAnswer:
+    """The stream, and what ``node.json`` says of it. Each member is out as soon as it is written."""
+
+    def __init__(self, out: Any, limit: int, seconds: float) -> None:
+        self.out = out
+        self.left = limit
+        self.until = time.monotonic() + seconds
+        self.started = now()
+        self.files: list[dict[str, Any]] = []
+        self.processes: list[Process] = []
+        self.missing: list[dict[str, str]] = []
+        self.secrets: list[bytes] = []
+
+    def without_secrets(self, data: bytes) -> bytes:
+        """The text without the values that processes of this node hold under names of secrets."""
+        for secret in self.secrets:
+            data = data.replace(secret, MASK.encode())
+        return data
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the whole time."""
+        return max(0.0, self.until - time.monotonic())
+
+    def lacks(self, what: str, why: str) -> None:
+        """Say once what could not be had."""
+        row = {"what": what[:300], "why": hide_secrets(why.encode("utf-8", "backslashreplace")).decode("utf-8")[:600]}
+        if row not in self.missing and len(self.missing) < 2000:
+            self.missing.append(row)
+
+    def add(
+        self,
+        path: str,
+        kind: str,
+        data: bytes,
+        process: Process | None = None,
+        look: int | None = None,
+        **more: Any,
+    ) -> None:
+        """Write one file; ``more`` goes to its row in ``node.json``."""
+        if kind != "dump":
+            data = hide_secrets(self.without_secrets(data))
+        if len(data) > self.left:
+            self.lacks(path, "over the limit of this answer (--limit-mb)")
+            return
+        self.left -= len(data)
+        row: dict[str, Any] = {
+            "path": path,
+            "kind": kind,
+            "rank": None,
+            "local_rank": None,
+            "pid": None,
+            "time": now(),
+            "look": look,
+        }
+        if process is not None:
+            row.update(rank=process.rank, local_rank=process.local_rank, pid=process.pid, job=process.job)
+            if process.of is not None:
+                row["of"] = process.of
+        row.update(more)
+        self.files.append(row)
+        self._member(path, data)
+
+    def _member(self, path: str, data: bytes) -> None:
+        info = tarfile.TarInfo(path)
+        info.size, info.mtime, info.mode = len(data), int(time.time()), 0o644
+        self.out.write(info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape"))
+        self.out.write(data)
+        self.out.write(b"\0" * (-len(data) % tarfile.BLOCKSIZE))
+        self.out.flush()
+
+    def tell(self, over: bool = False) -> None:
+        """Write ``node.json`` as it is now."""
+        document = {
+            "version": 1,
+            "tool": "nccldoctor on_node",
+            "host": socket.gethostname(),
+            "started": self.started,
+            "ended": now() if over else None,
+            "python": sys.version.split()[0],
+            "files": self.files,
+            "processes": [process.row() for process in self.processes],
+            "missing": self.missing,
+        }
+        self._member("node.json", self.without_secrets(json.dumps(document, indent=1).encode("ascii")))
+
+    def conclude(self) -> None:
+        """Write the last ``node.json`` and the end of the archive."""
+        self.tell(over=True)
+        self.out.write(b"\0" * (2 * tarfile.BLOCKSIZE))
+        self.out.flush()
+
+
+def text_of(lines: Iterable[str]) -> bytes:
+    """The bytes of a text file with these lines."""
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")

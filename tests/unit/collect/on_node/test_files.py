@@ -1,0 +1,66 @@
+"""Logs and recorder dumps that processes write."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from builders.fake_ranks import WAIT, Ranks, changed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def test_logs_are_found_by_their_descriptors_and_cut_at_their_end(ranks: Ranks, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_bytes(b"step 0\n" + b"x" * 99 + b"\n" + b"step 1\n" * 100)
+    (tmp_path / "data.bin").write_bytes(b"weights")
+    script = (
+        "import socket; files = [open('train.log', 'a'), open('data.bin', 'ab'), open('/dev/null', 'w'), socket.socket()]\n"
+        + WAIT
+    )
+    ranks.start(3, script=script)
+    stream = ranks.collect(source=changed(LOG_TAIL=750))
+    files = stream.files()
+    assert [path for path in files if path.startswith("rank-3/logs/")] == ["rank-3/logs/train.log"]
+    assert files["rank-3/logs/train.log"] == b"step 1\n" * 100
+    assert "only the end of a log" in stream.why("train.log")
+
+
+def test_a_log_that_all_ranks_write_is_of_no_rank(ranks: Ranks) -> None:
+    script = "log = open('all.log', 'a'); log.write('step 1\\n'); log.flush()\n" + WAIT
+    for rank in (0, 1):
+        ranks.start(rank, script=script)
+    rows = [row for row in ranks.collect().told()["files"] if row["kind"] == "log"]
+    assert [(row["path"], row["rank"]) for row in rows if "all" in row["path"]] == [("node/logs/all.log", None)]
+
+
+def test_dumps_of_this_run_are_taken_and_older_ones_named(ranks: Ranks, tmp_path: Path) -> None:
+    (tmp_path / "fr_0").write_bytes(b"old")
+    os.utime(tmp_path / "fr_0", (1, 1))
+    script = "import os\nif os.environ['RANK'] == '1': open('fr_1', 'wb').write(b'new')\n" + WAIT
+    for rank in (0, 1):
+        ranks.start(rank, script=script, TORCH_FR_DUMP_TEMP_FILE=str(tmp_path / "fr_"))
+    stream = ranks.collect()
+    assert {path: data for path, data in stream.files().items() if "/dump" in path} == {
+        "rank-1/dump-2-existing_1": b"new"
+    }
+    assert "of another run" in stream.why("of rank 0")
+
+
+def test_a_byte_in_the_pipe_brings_a_dump(ranks: Ranks, tmp_path: Path) -> None:
+    prefix = str(tmp_path / "fr_")
+    script = (
+        "import os\nos.mkfifo('pipe_0.pipe'); pipe = os.open('pipe_0.pipe', os.O_RDWR)\nprint('ready', flush=True)\n"
+        "os.read(pipe, 128)\nopen('fr_0', 'wb').write(b'triggered')\nimport sys; sys.stdin.read()\n"
+    )
+    ranks.start(
+        0, script=script, TORCH_FR_DUMP_TEMP_FILE=prefix, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "pipe_")
+    )
+    assert ranks.collect().files()["rank-0/dump-1-triggered_0"] == b"triggered"
+
+
+def test_a_pipe_that_nobody_reads_holds_nobody_up(ranks: Ranks, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe_0.pipe")
+    ranks.start(0, TORCH_NCCL_DEBUG_INFO_PIPE_FILE=str(tmp_path / "pipe_"))
+    assert ranks.collect().why("a new flight recorder dump") == "no rank reads its pipe"

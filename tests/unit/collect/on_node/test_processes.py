@@ -1,0 +1,77 @@
+"""Which processes are ranks, which are workers, and what of them is missing."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from builders.fake_ranks import PARENT, WAIT, Ranks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def test_every_rank_has_its_stack_state_and_environment(ranks: Ranks, pyspy: str) -> None:
+    pids = [ranks.start(rank, NCCL_DEBUG="INFO", WANDB_MODE="offline")[0] for rank in (0, 1)]
+    stream = ranks.collect(PATH=pyspy)
+    told, files = stream.told(), stream.files()
+    assert [(p["rank"], p["world_size"], p["pid"], p["state"], p["of"]) for p in told["processes"]] == [
+        (0, 2, pids[0], "S", None),
+        (1, 2, pids[1], "S", None),
+    ]
+    assert b"wait_for_peer" in files["rank-1/stack-1.txt"]
+    assert b"NCCL_DEBUG=INFO\n" in files["rank-0/environment.txt"]
+    assert b"WANDB_MODE" not in files["rank-0/environment.txt"], "no variable that is not allowed is copied"
+    row = next(row for row in told["files"] if row["path"] == "rank-1/stack-1.txt")
+    assert (row["kind"], row["rank"], row["pid"], row["look"]) == ("stack", 1, pids[1], 1)
+    assert told["ended"] is not None
+
+
+def test_two_looks_are_told_apart(ranks: Ranks, pyspy: str) -> None:
+    ranks.start(0)
+    stream = ranks.collect("--twice", "0.1", PATH=pyspy)
+    assert {row["look"] for row in stream.told()["files"] if row["kind"] == "stack"} == {1, 2}
+    assert [look["look"] for look in stream.told()["processes"][0]["looks"]] == [1, 2]
+
+
+def test_the_launcher_is_no_rank_and_the_loader_is_a_worker(ranks: Ranks, pyspy: str) -> None:
+    same = PARENT.format(script=WAIT, env=None)
+    other = PARENT.format(
+        script=same, env="{**__import__('os').environ, 'RANK': '5', 'LOCAL_RANK': '1', 'WORLD_SIZE': '8'}"
+    )
+    launcher, line = ranks.start(0, world=1, script=other)
+    worker, rank = map(int, line.split()[1:])
+    told = ranks.collect(PATH=pyspy).told()
+    assert [(p["pid"], p["rank"], p["of"]) for p in told["processes"]] == [(rank, 5, None), (worker, 5, rank)]
+    assert f"rank-5/worker-{worker}-stack-1.txt" in {row["path"] for row in told["files"]}
+    assert launcher not in {p["pid"] for p in told["processes"]}
+
+
+def test_a_process_that_is_gone_is_told(ranks: Ranks) -> None:
+    pid, _ = ranks.start(0)
+    ranks.processes[0].kill()
+    ranks.processes[0].wait()
+    assert ranks.collect("--pid", str(pid)).why(f"pid {pid}") == "no such process on this node"
+
+
+def test_a_local_rank_that_does_not_run_is_told(ranks: Ranks) -> None:
+    ranks.start(0, LOCAL_WORLD_SIZE="2")
+    assert "LOCAL_WORLD_SIZE is 2" in ranks.collect().why("local rank 1")
+
+
+def test_two_jobs_are_not_mixed(ranks: Ranks, pyspy: str) -> None:
+    pids = [ranks.start(0)[0], ranks.start(0)[0]]
+    stream = ranks.collect(PATH=pyspy)
+    assert {f"rank-0-pid-{pid}/stack-1.txt" for pid in pids} <= set(stream.files())
+    assert "two jobs" in stream.why("rank 0")
+
+
+def test_the_files_of_two_jobs_are_told_apart(ranks: Ranks, pyspy: str) -> None:
+    pids = {port: ranks.start(0, MASTER_PORT=port)[0] for port in ("29500", "29501")}
+    stream = ranks.collect(PATH=pyspy)
+    jobs = {row["job"]: row["pid"] for row in stream.told()["files"] if row["kind"] == "stack"}
+    assert jobs == {f"MASTER_PORT={port} WORLD_SIZE=2": pid for port, pid in pids.items()}
+    tables = {row["job"]: stream.files()[row["path"]] for row in stream.told()["files"] if row["kind"] == "processes"}
+    for job, pid in jobs.items():
+        assert [str(other).encode() in tables[job] for other in jobs.values()] == [
+            other == pid for other in jobs.values()
+        ]

@@ -1,0 +1,84 @@
+"""Stacks: which tool is run, and what becomes of a process that one has stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from builders.fake_ranks import PYSPY, SOURCE, Ranks, changed, state, tool
+
+from nccldoctor.collect.on_node import stack_tools
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def test_a_stopped_process_is_seen_without_being_stopped_again(ranks: Ranks, tmp_path: Path) -> None:
+    waits, stopped = ranks.start(0)[0], ranks.start(1)[0]
+    ranks.stop(stopped)
+    path = tool(tmp_path / "bin", "py-spy", ('echo "$@" >> asked', *PYSPY))
+    source = SOURCE.replace('cwd="/"', f"cwd={str(tmp_path)!r}")
+    stream = ranks.collect(source=source, PATH=f"{path}:{os.environ['PATH']}")
+    assert {p["rank"]: p["state"] for p in stream.told()["processes"]} == {0: "S", 1: "T"}
+    assert stream.told()["processes"][1]["wchan"] in ("do_signal_stop", "0", None)
+    assert f" {stopped} --nonblocking" in (tmp_path / "asked").read_text()
+    assert f" {waits} --nonblocking" not in (tmp_path / "asked").read_text()
+    assert (state(stopped), state(waits)) == ("T", "S")
+
+
+def test_without_any_stack_tool_the_wait_channels_remain(ranks: Ranks) -> None:
+    pid, _ = ranks.start(0)
+    stream = ranks.collect(source=changed(STACK_TOOLS=("no-such-tool",)))
+    assert "no-such-tool" in stream.why("stacks")
+    assert str(pid).encode() in stream.files()["rank-0/threads-1.txt"]
+    assert str(pid).encode() in stream.files()["node/processes-1.txt"]
+
+
+def test_a_refused_tool_leaves_its_words_and_advice(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.start(0)
+    path = tool(
+        tmp_path / "bin",
+        "py-spy",
+        ("echo 'Error: Permission Denied: Try running again with elevated permissions'", "exit 1"),
+    )
+    stream = ranks.collect(source=changed(STACK_TOOLS=("py-spy",)), PATH=f"{path}:{os.environ['PATH']}")
+    assert b"Permission Denied" in stream.files()["rank-0/stack-1.txt"]
+    assert "py-spy: Error: Permission Denied" in stream.why("rank 0")
+
+
+def test_the_next_tool_is_tried(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.start(0)
+    tool(tmp_path / "bin", "py-spy", ("exit 1",))
+    path = tool(
+        tmp_path / "bin",
+        "pystack",
+        (
+            "echo 'Traceback for thread 1 (python) [] (most recent call last):'",
+            "echo '    (Python) File \"/a.py\", line 3, in f'",
+        ),
+    )
+    files = ranks.collect(PATH=f"{path}:{os.environ['PATH']}").files()
+    assert b'File "/a.py"' in files["rank-0/stack-1.txt"]
+
+
+def test_a_tool_that_hangs_costs_one_stack_and_leaves_no_process_stopped(ranks: Ranks, tmp_path: Path) -> None:
+    hangs, fine = ranks.start(0)[0], ranks.start(1)[0]
+    lines = (f'if [ "$3" = {hangs} ]; then kill -STOP $3; exec sleep 1000; fi', *PYSPY)
+    path = tool(tmp_path / "bin", "py-spy", lines)
+    source = changed(STACK_TOOLS=("py-spy",)).replace(
+        "STACK_SECONDS, TOOL_SECONDS", "STACK_SECONDS, TOOL_SECONDS = 0.5, 5.0\n_, _"
+    )
+    stream = ranks.collect(source=source, PATH=f"{path}:{os.environ['PATH']}")
+    assert b"wait_for_peer" in stream.files()["rank-1/stack-1.txt"]
+    assert "did not answer in time" in stream.why(f"rank 0 (pid {hangs})")
+    assert "SIGCONT" in stream.why(f"rank 0 (pid {hangs})")
+    assert (state(hangs), state(fine)) == ("S", "S")
+
+
+def test_a_tool_that_others_can_write_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tool(tmp_path / "bin", "py-spy", PYSPY) / "py-spy"
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert stack_tools.find_tool("py-spy", ()) == str(script)
+    script.chmod(0o777)
+    assert stack_tools.find_tool("py-spy", ()) != str(script)
