@@ -1,7 +1,8 @@
 """Joins the modules of the collector into the one file that is sent to nodes.
 
-A node needs Python 3.8 and its standard library alone. The parts are :mod:`nccldoctor.collect.on_node.main` and all modules of nccldoctor that it needs. Each stands behind those that it
-imports; imports of each other are dropped, and those of the standard library stand once, at the top. Equal modules give equal text.
+A node needs Python 3.8 and its standard library alone. The parts are :mod:`nccldoctor.collect.on_node.main` and all modules of
+nccldoctor that it needs. Each stands behind those that it imports; imports of each other are dropped, and those of the standard library
+stand once, at the top. Equal modules give equal text.
 """
 
 from __future__ import annotations
