@@ -246,6 +246,10 @@ class Sampler:
                 about = (line.mark.stream, event.kind, str(event.rank), str(getattr(event, "label", "")))
                 self._found.append(_Found(number, len(self._found), about, event))
 
+    def sampled_lines(self) -> set[int | None]:
+        """The lines on which something was found so far."""
+        return {found.line for found in self._found}
+
     def sampled_events(self) -> list[Event]:
         """The events in the order of their lines; beyond :data:`MOST_EVENTS` some are left out."""
         sampled = sorted(self._found)

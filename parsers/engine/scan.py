@@ -22,6 +22,7 @@ from nccldoctor.parsers.broken_lines import rejoin
 from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
+from nccldoctor.parsers.engine.retention import ROOM, Retention
 from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
@@ -40,11 +41,12 @@ def scan(
     parsers: Sequence[LineParser] | None = None,
     sampled: int = MOST_LINES,
     outer: Outer | None = None,
+    room: int = ROOM,
 ) -> Parsed:
     """Read ``stream`` to its end and hand back what ``parsers`` (default: every line parser) recognise in it.
 
-    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``). ``outer`` says what the record around
-    a line tells of its writer.
+    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``), ``room`` the other events that are
+    kept (see ``retention.py``). ``outer`` says what the record around a line tells of its writer.
     Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
     parser that fails on a line costs that line only and is told as a Gap.
     """
@@ -54,10 +56,11 @@ def scan(
     whole = parsers is None and len(content) <= rejoin.LARGEST
     mended = without_breaks(source, content) if whole else None
     if mended is None:
-        return _scan_content(source, content, chosen, sampled, reader, outer=outer)
+        return _scan_content(source, content, chosen, sampled, reader, outer=outer, room=room)
     numbers = mended.lines
     around = None if outer is None else (lambda line: outer(int(numbers[min(line, len(numbers)) - 1])))
-    return _with_original_lines(_scan_content(source, mended.content, chosen, sampled, outer=around), mended)
+    parsed = _scan_content(source, mended.content, chosen, sampled, outer=around, room=room)
+    return _with_original_lines(parsed, mended)
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
@@ -103,12 +106,13 @@ def _scan_content(
     rest: Reader | None = None,
     is_labelled: bool | None = None,
     outer: Outer | None = None,
+    room: int = ROOM,
 ) -> Parsed:
     """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
     ``is_labelled`` says of a piece of a file that the whole file carries labels, or none.
     """
-    state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK))
+    state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK), room)
     state.is_labelled = is_labelled
     state.buffer.outer = outer
     try:
@@ -133,14 +137,14 @@ def _fill(buffer: Buffer, reader: Reader) -> None:
 class _Scan:
     """One pass over a stream: the buffer, the parsers, and the events so far."""
 
-    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int) -> None:
+    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int, room: int) -> None:
         self.source = source
         self.is_labelled: bool | None = None  # None: the beginning tells
         self.literals, others = _sampled_apart(parsers)
         self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
         self.labels = Labels()
         self.buffer = Buffer(source, size)
-        self.events: list[Event] = []
+        self.events = Retention(room)
         self.gaps: dict[str, Gap] = {}
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
         self.not_understood = 0
@@ -182,9 +186,9 @@ class _Scan:
         start = buffer.data.rfind(b"\n", max(buffer.low, end - REACH), end) + 1
         number = self.number - buffer.data.count(b"\n", end, buffer.high)
         for line in list(buffer.lines(max(start, buffer.low), end, number))[-1:]:
-            has_event = any(e.place.line == number for e in self.events[-4:])
+            has_event = any(e.place.line == number for e in self.events.kept[-4:])
             if (line.mark.time or line.mark.collected) is not None and not has_event and line.body.strip():
-                self.events.append(Note(**common(line), what="last-line", detail=line.body.strip()[:200]))
+                self.events.retain([Note(**common(line), what="last-line", detail=line.body.strip()[:200])])
 
     def close(self) -> None:
         """Break the circle of buffer and lines: the garbage collector is off while files are read."""
@@ -240,7 +244,7 @@ class _Scan:
             if not events and len(lines) > 1 and not self.literals.owners(line.body):
                 continue  # a progress bar in front of the line that matters
             if events:
-                self.events.extend(events)
+                self._keep(events)
                 self.sampler.note_events(self.buffer, start, number, events)
                 continue
             if is_no_message(line):
@@ -250,6 +254,13 @@ class _Scan:
                 self.unknown = self.unknown or line
             if is_failure_like(line):
                 self.failure_like.append(line)
+
+    def _keep(self, events: list[Event]) -> None:
+        """Keep the events of a line; the labels of lines whose events were dropped go too."""
+        self.events.retain(events)
+        if len(self.labels) > 8 * self.events.room:
+            lines = {event.place.line for event in self.events.kept}
+            self.labels.forget_others(lines | self.sampler.sampled_lines())
 
     def offer(self, line: Line, owners: Sequence[LineParser]) -> list[Event]:
         """The events that these parsers find on a line, each once."""
@@ -264,19 +275,20 @@ class _Scan:
                 )
                 continue
             found += events if len(events) < 2 else [e for i, e in enumerate(events) if e not in events[:i]]
-        self.labels.note(line)
+        self.labels.note(line, found)
         return found
 
     def _result(self, lines: int) -> Parsed:
-        scanned = [*self.events, *self.sampler.sampled_events()]
+        sampled = self.sampler.sampled_events()
+        scanned = [*self.events.kept, *sampled]
         order = sorted(range(len(scanned)), key=lambda i: (scanned[i].place.line or 0, i))
         events = with_groups(without_repetitions(self.labels.resolved([scanned[i] for i in order])))
-        understood = len({event.place.line for event in scanned})
+        understood = self.events.lines_with(sampled)
         unknown: Place | None = self.unknown.place if self.unknown else None
         return Parsed(
             self.source,
             events=tuple(events),
-            gaps=tuple(self.gaps[name] for name in sorted(self.gaps)),
+            gaps=(*(self.gaps[name] for name in sorted(self.gaps)), *self.events.gaps(self.source)),
             lines=lines,
             candidates=understood + self.not_understood,
             understood=understood,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -65,12 +65,21 @@ class Labels:
         self._locals: dict[int, set[int]] = defaultdict(set)
         self._pids: dict[int, set[int]] = defaultdict(set)
 
-    def note(self, line: Line) -> None:
-        """Remember the label of a line that parsers were offered, and what the line says about it."""
-        self._local_ranks.note(line)
+    def note(self, line: Line, events: Collection[Event]) -> None:
+        """Learn from the label of a line that parsers were offered, and remember it for the events that they found."""
+        self._local_ranks.note(line, events)
         if line.mark.task is not None and line.place.line is not None:
-            self._task[line.place.line] = line.mark.task
+            if events:
+                self._task[line.place.line] = line.mark.task
             self._learn(line.mark)
+
+    def __len__(self) -> int:
+        return len(self._task) + len(self._local_ranks.local)
+
+    def forget_others(self, lines: Collection[int | None]) -> None:
+        """Forget the labels of all lines but these; what they taught stays."""
+        self._task = {line: task for line, task in self._task.items() if line in lines}
+        self._local_ranks.local = {line: who for line, who in self._local_ranks.local.items() if line in lines}
 
     def study(self, head: bytes) -> None:
         """Learn from the beginning of a labelled file what its labels mean."""
@@ -122,25 +131,26 @@ class _LocalRanks:
     """
 
     def __init__(self) -> None:
-        self._local: dict[int, tuple[_Launcher, int]] = {}  # by the number of the line
+        self.local: dict[int, tuple[_Launcher, int]] = {}  # by the number of the line
         self._known: dict[_Launcher, set[tuple[int, int]]] = defaultdict(set)  # local rank and rank
 
-    def note(self, line: Line) -> None:
-        """Remember the local rank in front of a line, and the rank if the line names one too."""
+    def note(self, line: Line, events: Collection[Event]) -> None:
+        """Remember the local rank in front of a line with events, and the rank if the line names one too."""
         mark = line.mark
         if mark.local_rank is None or line.place.line is None:
             return
         launcher = f"task{mark.task}" if mark.task is not None else mark.host
-        self._local[line.place.line] = (launcher, mark.local_rank)
+        if events:
+            self.local[line.place.line] = (launcher, mark.local_rank)
         if mark.rank is not None:
             self._known[launcher].add((mark.local_rank, mark.rank))
 
     def resolved(self, events: Iterable[Event]) -> list[Event]:
         """The events, with the rank of the process that wrote them where its local rank tells it."""
         rows = list(events)
-        first = {launcher: self._first_rank(launcher, rows) for launcher in {who for who, _ in self._local.values()}}
+        first = {launcher: self._first_rank(launcher, rows) for launcher in {who for who, _ in self.local.values()}}
         for i, event in enumerate(rows):
-            launcher, local = self._local.get(event.place.line or 0, (None, None))
+            launcher, local = self.local.get(event.place.line or 0, (None, None))
             base = first.get(launcher)
             if event.rank is None and event.written_by is Writer.RANK and local is not None and base is not None:
                 rows[i] = replace(event, rank=base + local)
