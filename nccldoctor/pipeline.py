@@ -8,27 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nccldoctor.align.facts import Facts, align
-from nccldoctor.diagnose.decide import Judgement
-from nccldoctor.diagnose.diagnose import diagnose
-from nccldoctor.diagnose.headlines import with_headline
-from nccldoctor.diagnose.jackknife import doubted_by_damage
-from nccldoctor.discover.discover import discover
-from nccldoctor.identify.case import Case
-from nccldoctor.identify.identify import identify
-from nccldoctor.identify.runs.separate_jobs import one_job
-from nccldoctor.identify.runs.stale_dumps import newest_case
+from nccldoctor.attempts import Attempts, Broken
+from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
-from nccldoctor.model import Diagnosis, Finding
+from nccldoctor.judging import Judged, identify_all, judge
+from nccldoctor.model import Diagnosis
 from nccldoctor.summarise.broken_link import broken_link
 from nccldoctor.summarise.call_diff import call_diff
 from nccldoctor.summarise.call_strip import call_strip
-from nccldoctor.summarise.coverage import coverage, left_out, ruled_out
+from nccldoctor.summarise.coverage import broken_parts, coverage, left_out, ruled_out
 from nccldoctor.summarise.event_sequence import event_sequence
 from nccldoctor.summarise.field_diff import field_diff
 from nccldoctor.summarise.last_lines import silences
 from nccldoctor.summarise.lateness import lateness
-from nccldoctor.summarise.proof.exhibits import prove
+from nccldoctor.summarise.proof.exhibits import Proof, prove
 from nccldoctor.summarise.quotations import Quotations
 from nccldoctor.summarise.rank_table import alarm, job, notices, rank_table
 from nccldoctor.summarise.snapshots import snapshots
@@ -37,8 +30,10 @@ from nccldoctor.summarise.standings import standings
 from nccldoctor.summarise.timeline import timeline
 
 if TYPE_CHECKING:
+    from nccldoctor.identify.case import Case
     from nccldoctor.incident import Incident
     from nccldoctor.prescribe.catalogue.load import Collected
+    from nccldoctor.prescribe.prescribe import Prescription
 
 _LOG = logging.getLogger("nccldoctor")
 _LOG.addHandler(logging.NullHandler())
@@ -59,7 +54,7 @@ def read(
 
     Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
-    return identify(ingest(discover(paths, rank_from), workers, on_progress))
+    return identify_all(ingest(discover(paths, rank_from), workers, on_progress))
 
 
 @collector_off()
@@ -78,62 +73,80 @@ def analyze(
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """
-    from nccldoctor.incident import Incident
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    read = one_job(ingest(inputs, workers, on_progress))
-    case = newest_case(read)
-    facts = align(case)
+    return incident_of(ingest(inputs, workers, on_progress), inputs, in_use(catalogue))
+
+
+def incident_of(read: Ingested, inputs: Discovered, known: Collected) -> Incident:
+    """The incident in what was read. What breaks in it is left out, and named in the coverage.
+
+    ``inputs`` are opened again where a report quotes lines.
+    """
+    from nccldoctor.incident import Incident
+
+    judged = judge(read)
+    case = judged.facts.case
     _LOG.debug("%d files, %d events, %d recorded calls", len(case.sources), len(case.events), len(case.calls))
-    judged = diagnose(facts)
-    verdict = doubted_by_damage(judged.findings[0], case, read, _judged_again)
-    judged = replace(judged, findings=with_headline((verdict, *judged.findings[1:]), case))
     for finding in judged.findings:
         _LOG.debug("%s (%s): %s", finding.cause.value, finding.confidence.value, finding.headline)
-    return Incident(_diagnosis(facts, judged, in_use(catalogue)), case, inputs, Quotations(silences(facts, verdict)))
+    attempts = Attempts()
+    quiet = attempts.get("the choice of last lines", lambda: silences(judged.facts, judged.findings[0]), ())
+    diagnosis = _diagnosis(judged, known, attempts)
+    return Incident(_with_broken_parts(diagnosis, (*judged.broken, *attempts.broken)), case, inputs, Quotations(quiet))
 
 
-def _judged_again(read: Ingested) -> Finding:
-    return diagnose(align(newest_case(read))).findings[0]
-
-
-def _diagnosis(facts: Facts, judged: Judgement, known: Collected) -> Diagnosis:
+def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosis:
     """The findings with what to do about them, and what reports draw; no line is quoted yet."""
-    from nccldoctor.prescribe.prescribe import prescribe
-
-    findings = judged.findings
-    prescription = prescribe(findings, facts.case, known.catalogue)
-    rows = rank_table(facts, findings)
-    diff = call_diff(facts, findings)
-    proof = prove(facts, findings[0], diff)
-    fields = field_diff(facts, findings[0])
+    facts, findings = judged.facts, judged.findings
+    verdict, draw = findings[0], attempts.get
+    advice = _prescription(judged, known, attempts)
+    rows = draw("the table of ranks", lambda: rank_table(facts, findings), ())
+    roles = {row.rank: row.role for row in rows}
+    diff = draw("the calls side by side", lambda: call_diff(facts, findings), None)
+    proof = draw("the proof", lambda: prove(facts, verdict, diff), Proof((), ()))
+    fields = draw("the fields that differ", lambda: field_diff(facts, verdict), None)
     return Diagnosis(
         findings=findings,
-        remedies=prescription.remedies,
-        avoid=prescription.avoid,
+        remedies=advice.remedies,
+        avoid=advice.avoid,
         job=job(facts),
-        coverage=(*coverage(facts), *left_out(known.mistakes)),
-        action=prescription.action,
+        coverage=(*draw("the coverage", lambda: coverage(facts), ()), *left_out(known.mistakes)),
+        action=advice.action,
         ranks=rows,
         sources=facts.case.sources,
-        ruled_out=ruled_out(facts, findings[0]),
-        capture=prescription.capture,
-        job_end=prescription.job_end,
-        alarm=alarm(facts),
+        ruled_out=draw("what is ruled out", lambda: ruled_out(facts, verdict), ()),
+        capture=advice.capture,
+        job_end=advice.job_end,
+        alarm=draw("the first complaint", lambda: alarm(facts), None),
         catalogue=f"{len(known.catalogue.entries)} remedies",
-        run_up=lateness(facts, findings),
-        timeline=timeline(facts, findings),
-        stacks=stack_diff(facts, findings),
+        run_up=draw("the lateness", lambda: lateness(facts, findings), None),
+        timeline=draw("the timeline", lambda: timeline(facts, findings), None),
+        stacks=draw("the stacks side by side", lambda: stack_diff(facts, findings), None),
         streams=diff,
-        story=event_sequence(facts, findings),
+        story=draw("the events in order", lambda: event_sequence(facts, findings), ()),
         notices=notices(facts),
         proposals=judged.proposals,
-        standings=standings(facts, findings, {row.rank: row.role for row in rows}),
+        standings=draw("where ranks stand", lambda: standings(facts, findings, roles), ()),
         proof=proof.exhibits,
         unshown=proof.unshown,
         fields=fields,
-        link=broken_link(facts, findings[0]),
-        snapshots=snapshots(facts, findings[0]),
-        strip=call_strip(facts, findings[0], fields) if fields is not None else None,
+        link=draw("the broken link", lambda: broken_link(facts, verdict), None),
+        snapshots=draw("the snapshots", lambda: snapshots(facts, verdict), None),
+        strip=draw("the strip of calls", lambda: call_strip(facts, verdict, fields), None) if fields else None,
     )
+
+
+def _prescription(judged: Judged, known: Collected, attempts: Attempts) -> Prescription:
+    from nccldoctor.prescribe.prescribe import NO_ADVICE, prescribe
+
+    given = attempts.get(
+        "the advice", lambda: prescribe(judged.findings, judged.facts.case, known.catalogue), NO_ADVICE
+    )
+    attempts.note(given.broken)
+    return given
+
+
+def _with_broken_parts(diagnosis: Diagnosis, broken: Sequence[Broken]) -> Diagnosis:
+    return replace(diagnosis, coverage=(*diagnosis.coverage, *broken_parts(broken))) if broken else diagnosis

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None, derandomize=True)  # a busy machine is no defect of the code
 settings.register_profile("search", deadline=None)  # pytest --hypothesis-profile=search looks for what is not known yet
 settings.load_profile("patient")
+
+BREAKS = "breaks"
+"""Marks a test in which a part of the analysis breaks on purpose."""
 
 MUST_RUN = ("live", "browser", "notebook")
 
@@ -39,3 +45,26 @@ def pytest_make_collect_report(collector: pytest.Collector):  # type: ignore[no-
         report.outcome = "failed"
         report.longrepr = f"must run, but skipped: {report.longrepr}"
     return report
+
+
+class _BrokenParts(logging.Handler):
+    """The parts of the analysis that broke while a test ran."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.module == "attempts":
+            self.seen.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_breaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A part that breaks costs only itself, so that a test could miss it: it fails here, unless it is marked."""
+    handler, logger = _BrokenParts(), logging.getLogger("nccldoctor")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+    if not request.node.get_closest_marker(BREAKS):
+        assert not handler.seen, handler.seen[0]

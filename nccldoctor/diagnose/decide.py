@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nccldoctor.align.descriptions import describe, op_of, stalled_of
 from nccldoctor.align.facts import Facts
+from nccldoctor.attempts import Broken
 from nccldoctor.diagnose.confidence import strongest_first
 from nccldoctor.diagnose.hypothesis import MOST_QUOTES, Conclusion
 from nccldoctor.diagnose.propose import Proposals
@@ -40,10 +41,11 @@ NO_CAUSE = frozenset({CauseClass.UNDETERMINED, CauseClass.NONE, CauseClass.UNFIN
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The findings, the verdict first, and every hypothesis that was weighed for them."""
+    """The findings, the verdict first, every hypothesis that was weighed for them, and the rules that failed."""
 
     findings: tuple[Finding, ...]
     proposals: tuple[Proposal, ...]
+    broken: tuple[Broken, ...] = ()
 
 
 def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
@@ -54,7 +56,8 @@ def decide(facts: Facts, proposals: Sequence[Proposals]) -> Judgement:
     ordered = [verdict, *(c for c in kept if c is not verdict)] if len(kept) > 1 else [verdict]
     rivals = _rivals(verdict, proposals)
     findings = tuple(_finding(facts, c, i, rivals if c is verdict else ()) for i, c in enumerate(ordered, 1))
-    return Judgement(findings, tuple(_fates(facts, proposals, ordered)))
+    broken = dict.fromkeys(each for p in proposals for each in p.broken)
+    return Judgement(findings, tuple(_fates(facts, proposals, ordered)), tuple(broken))
 
 
 def _rivals(verdict: Conclusion, proposals: Sequence[Proposals]) -> tuple[Conclusion, ...]:

@@ -8,27 +8,36 @@ size), that before absence that is shown, and that before absence that is inferr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from nccldoctor.align.descriptions import describe
 from nccldoctor.align.facts import Facts
 from nccldoctor.align.stalls import Stall
-from nccldoctor.diagnose.confidence import weighed
+from nccldoctor.attempts import Broken, attempt
+from nccldoctor.diagnose.confidence import strongest_first, weighed
 from nccldoctor.diagnose.hypothesis import Conclusion
 from nccldoctor.diagnose.nccl_counters_check import check_counters
 from nccldoctor.diagnose.observations import ObservedStall
+from nccldoctor.diagnose.registry import Rule
 from nccldoctor.diagnose.rules import load
+from nccldoctor.diagnose.sentences.doubts import not_checked
+from nccldoctor.model import CauseClass, Confidence, Doubt
 
 _LOG = logging.getLogger("nccldoctor")
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """All hypotheses about one stall that hold, the best first. There is always one: *undetermined* holds everywhere."""
+    """All hypotheses about one stall that hold, the best first. There is always one: *undetermined* holds everywhere.
+
+    ``broken`` are the rules that failed.
+    """
 
     stall: Stall
     ranked: tuple[Conclusion, ...]
+    broken: tuple[Broken, ...] = ()
 
     @property
     def best(self) -> Conclusion:
@@ -51,16 +60,31 @@ def propose(facts: Facts, stall: Stall) -> Proposals:
     """What all rules propose for one stall."""
     about = f"stall ({stall.kind}, ranks {stall.ranks}, {describe(facts, stall.call)})"
     observed = ObservedStall.of(facts, stall)
-    ranked = tuple(_held(facts, observed, about))
-    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, ranked[0].headline.sure)
-    return Proposals(stall, ranked)
-
-
-def _held(facts: Facts, stall: ObservedStall, about: str) -> Iterator[Conclusion]:
-    for rule in load():
-        conclusion = rule.conclude(facts, stall)
-        if conclusion is None:
+    asked = [(rule, attempt(f"the rule {rule.cause}", partial(_concluded, rule, facts, observed))) for rule in load()]
+    ranked: list[Conclusion] = []
+    broken: list[Broken] = []
+    for rule, answer in asked:
+        if isinstance(answer, Broken):
+            broken.append(answer)
+        elif answer is None:
             _LOG.debug("%s: %s is not proposed, its rule does not hold", about, rule.cause)
-            continue
-        checked = check_counters(facts, conclusion)
-        yield replace(checked, doubts=weighed(facts, checked))
+        elif not (broken and answer.cause is CauseClass.NONE):  # health is proved by all rules, or not at all
+            ranked.append(_doubted(answer, broken))
+    _LOG.debug("%s: %s explains it: %s", about, ranked[0].cause, ranked[0].headline.sure)
+    return Proposals(stall, tuple(ranked), tuple(broken))
+
+
+def _concluded(rule: Rule, facts: Facts, stall: ObservedStall) -> Conclusion | None:
+    conclusion = rule.conclude(facts, stall)
+    if conclusion is None:
+        return None
+    checked = check_counters(facts, conclusion)
+    return replace(checked, doubts=weighed(facts, checked))
+
+
+def _doubted(conclusion: Conclusion, broken: Sequence[Broken]) -> Conclusion:
+    """A conclusion, less sure where a rule that comes before its own failed: that one may have explained the stall."""
+    if not broken:
+        return conclusion
+    doubt = Doubt.at_most(Confidence.MEDIUM, not_checked([each.what for each in broken]))
+    return replace(conclusion, doubts=strongest_first((*conclusion.doubts, doubt)))

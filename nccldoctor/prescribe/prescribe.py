@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from nccldoctor.attempts import Attempts, Broken
 from nccldoctor.identify.case import Case
 from nccldoctor.model import Action, Avoid, CauseClass, Condition, Confidence, Finding, RemedyAdvice
 from nccldoctor.model.steps import UNKNOWN_END, JobEnd
@@ -49,13 +51,18 @@ _FREQUENCY = {"often": 1.0, "sometimes": 0.5, "rarely": 0.2}
 
 @dataclass(frozen=True, slots=True)
 class Prescription:
-    """The fields of a Diagnosis that :func:`prescribe` fills."""
+    """The fields of a Diagnosis that :func:`prescribe` fills, and the remedies that failed."""
 
     remedies: tuple[RemedyAdvice, ...]
     avoid: tuple[Avoid, ...]
     action: Action
     capture: tuple[str, ...]
     job_end: JobEnd
+    broken: tuple[Broken, ...] = ()
+
+
+NO_ADVICE = Prescription((), (), Action("unknown", "The advice could not be worked out."), (), UNKNOWN_END)
+"""What is shown where the advice as a whole failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +92,8 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
     survey = survey_case(case)
     contexts = [Context(finding, survey, findings) for finding in findings[:FINDINGS_READ]]
     judgements = judge_settings(survey, case.torch, case.nccl)
-    shown = _worth_showing(_fits(contexts, catalogue))
+    attempts = Attempts()
+    shown = _worth_showing(_fits(contexts, catalogue, attempts))
     end = job_end(case, findings[0]) if findings else UNKNOWN_END
     return Prescription(
         tuple(_advice(fit, findings, survey) for fit in shown),
@@ -93,6 +101,7 @@ def prescribe(findings: tuple[Finding, ...], case: Case, catalogue: Catalogue) -
         _action(findings, survey, end, shown),
         capture(findings, case),
         end,
+        attempts.broken,
     )
 
 
@@ -166,14 +175,14 @@ def _fit(entry: Entry, finding: Finding, checks: tuple[Condition, ...], weights:
     return Fit(entry, finding, checks, fit, score, specific, refuted)
 
 
-def _fits(contexts: Iterable[Context], catalogue: Catalogue) -> list[Fit]:
-    """The best fit of each remedy over all findings, best first."""
+def _fits(contexts: Iterable[Context], catalogue: Catalogue, attempts: Attempts) -> list[Fit]:
+    """The best fit of each remedy over all findings, best first; one that breaks is left out."""
     best: dict[str, Fit] = {}
     for context in contexts:
         for entry in catalogue.entries:
             if entry.is_discouraged:
                 continue
-            fit = weigh(entry, context)
+            fit = attempts.get(f"the remedy {entry.remedy.id}", partial(weigh, entry, context), None)
             known = best.get(entry.remedy.id)
             if fit is not None and _is_grounded(fit) and (known is None or _sort_key(fit) < _sort_key(known)):
                 best[entry.remedy.id] = fit

@@ -5,7 +5,10 @@ There is a row for each kind of input, so that nothing is dropped silently. An i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.align.facts import Facts
+from nccldoctor.attempts import Broken
 from nccldoctor.events import (
     CollectiveMismatch,
     CommInit,
@@ -66,6 +69,12 @@ def left_out(mistakes: tuple[str, ...]) -> tuple[Coverage, ...]:
     return (
         (Coverage("remedies", Ranks(), Ranks(), _cut([f"left out: {text}" for text in mistakes])),) if mistakes else ()
     )
+
+
+def broken_parts(broken: Sequence[Broken]) -> tuple[Coverage, ...]:
+    """A row for the parts of nccldoctor that failed on this input, none where all went well."""
+    problems = [f"{part}; please report it" for part in broken]
+    return (Coverage("nccldoctor itself", Ranks(), Ranks(), _cut(problems)),) if problems else ()
 
 
 def _problems(case: Case, kind: SourceKind | None) -> tuple[str, ...]:

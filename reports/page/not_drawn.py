@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from nccldoctor.attempts import Broken
 from nccldoctor.model import CauseClass, Diagnosis, Family
 from nccldoctor.model.steps import JobState
 
@@ -11,14 +12,14 @@ _MISMATCHES = (CauseClass.OP_MISMATCH, CauseClass.SIZE_MISMATCH, CauseClass.DTYP
 _LATE = (CauseClass.NOT_ARRIVED, CauseClass.STRAGGLER)
 
 
-def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str]) -> str:
+def not_drawn(diagnosis: Diagnosis, drawn: frozenset[str], broken: Sequence[Broken] = ()) -> str:
     """``Not available: the stall to scale (no time after it began).``; "" where nothing is missing.
 
-    ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*.
+    ``drawn`` names what the page shows: *first*, *stall*, *last lines*, *strip*, *late*. Pictures that are ``broken`` are told too.
     """
-    if diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED):
-        return ""
-    missing = [text for name, text in _wanted(diagnosis) if name not in drawn]
+    failed = [f"{part.what} (failed: {part.why})" for part in broken]
+    is_open = diagnosis.verdict.family in (Family.NONE, Family.UNDETERMINED)
+    missing = failed or ([] if is_open else [text for name, text in _wanted(diagnosis) if name not in drawn])
     return f"Not available: {', '.join(missing)}." if missing else ""
 
 

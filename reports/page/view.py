@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nccldoctor.attempts import Attempts
 from nccldoctor.model import Avoid, Diagnosis, Family, Finding, RemedyAdvice
 from nccldoctor.model.standings import Standing
 from nccldoctor.model.steps import Step, StepKind
@@ -103,11 +104,18 @@ def build(diagnosis: Diagnosis) -> View:
     is_open = verdict.family in (Family.NONE, Family.UNDETERMINED)
     best = next((r for r in diagnosis.remedies if r.fit != "weak"), None)
     rows = tuple(_rank_row(s) for s in standing_rows.folded(diagnosis.standings))
-    picture = first_picture.first_picture(diagnosis)
-    found = (call_strip.strip_picture(diagnosis.strip), late_calls.late_calls(diagnosis) if not is_open else None)
+    attempts = Attempts()
+    draw = attempts.get
+    picture = draw("who waits for whom", lambda: first_picture.first_picture(diagnosis), None)
+    found = (
+        draw("the calls around the mismatch", lambda: call_strip.strip_picture(diagnosis.strip), None),
+        draw("the lateness", lambda: late_calls.late_calls(diagnosis), None) if not is_open else None,
+    )
     strips = tuple(strip for strip in found if strip is not None)
-    bars = stall.stall_picture(diagnosis) if not is_open else None
-    sides = log_sides(diagnosis) if not is_open else ()
+    bars = draw("the stall to scale", lambda: stall.stall_picture(diagnosis), None) if not is_open else None
+    sides = draw("the last lines", lambda: log_sides(diagnosis), ()) if not is_open else ()
+    ranks = draw("the map of ranks", lambda: rank_map.rank_map(diagnosis), None) if not is_open else None
+    groups = draw("the map of groups", lambda: group_map.group_map(diagnosis), None) if not is_open else None
     drawn = {"first": picture, "stall": bars, "last lines": sides, **{strip.key: strip for strip in strips}}
     not_the_cause = tables.ruled_out(diagnosis.ruled_out[:HYPOTHESES]) if not is_open else ()
     return View(
@@ -124,14 +132,14 @@ def build(diagnosis: Diagnosis) -> View:
         known=open_verdict.known(diagnosis) if verdict.family is Family.UNDETERMINED else (),
         first=picture,
         cycle=first_picture.cycle(diagnosis) if picture is not None and picture.kind == "order" else None,
-        map=rank_map.rank_map(diagnosis) if not is_open else None,
-        group_map=group_map.group_map(diagnosis) if not is_open else None,
+        map=ranks,
+        group_map=groups,
         proof=proof_steps(diagnosis)[: _EXHIBITS.get(verdict.family)],
         unshown=tuple(part.says for part in diagnosis.unshown),
         refuted_by="" if is_open else line(verdict.refuted_by, 300),
         strips=strips,
         stall=bars,
-        not_drawn=not_drawn.not_drawn(diagnosis, frozenset(name for name, what in drawn.items() if what)),
+        not_drawn=not_drawn.not_drawn(diagnosis, frozenset(n for n, what in drawn.items() if what), attempts.broken),
         last_lines=sides,
         no_log=missing_log(diagnosis),
         ranks=rows if len(rows) >= FEWEST_ROWS and not is_open else (),

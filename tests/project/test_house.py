@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
-    ("model", "patterns", "version", "capture", "rehearsal"),
+    ("model", "patterns", "version", "attempts", "capture", "rehearsal"),
     "words",
     ("events", "collect"),
     "parsers",
@@ -36,6 +36,7 @@ STAGES = (
     "reports",
     "dataframes",
     "incident",
+    "judging",
     "pipeline",
     "live",
     "cli",

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nccldoctor.model.ranks import Ranks
+from nccldoctor.words.lists import and_list
 from nccldoctor.words.names import ranks_phrase
+from nccldoctor.words.sentences import capitalized
 
 # of any class
 
 ONE_KIND_OF_SOURCE = "Only one kind of source shows this, and no other confirms it."
 GROUPS_UNNAMED = "Ranks wait in several groups, and the log lines don't name them."
 JOB_MAY_RUN = "No log reports an error, so the job may have continued after the dumps were written."
+
+
+def not_checked(parts: Sequence[str]) -> str:
+    """``The rule died failed on this input, so what it looks for isn't ruled out.``"""
+    looked = "they look" if len(parts) > 1 else "it looks"
+    return f"{capitalized(and_list(parts))} failed on this input, so what {looked} for isn't ruled out."
 
 
 def contradicted(claim: str) -> str:

@@ -1,0 +1,90 @@
+"""Judges what was read: identify, align, diagnose. A source that breaks one of these stages is left out, and the rest is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from nccldoctor.align.facts import Facts, align
+from nccldoctor.attempts import Broken, attempt
+from nccldoctor.diagnose.decide import Judgement
+from nccldoctor.diagnose.diagnose import diagnose
+from nccldoctor.diagnose.headlines import with_headline
+from nccldoctor.diagnose.jackknife import doubted_by_damage
+from nccldoctor.identify.case import Case
+from nccldoctor.identify.identify import identify
+from nccldoctor.identify.runs.separate_jobs import one_job, without_sources
+from nccldoctor.identify.runs.stale_dumps import newest_case
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import Finding, Gap, Proposal, Source
+
+MOST_LEFT_OUT = 8
+"""Sources that are left out before we give up."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The facts of one job, and what was judged of them; ``broken`` are the rules that failed."""
+
+    facts: Facts
+    findings: tuple[Finding, ...]
+    proposals: tuple[Proposal, ...]
+    broken: tuple[Broken, ...]
+
+
+def judge(read: Ingested) -> Judged:
+    """The newest run of one job in what was read, judged; no high confidence rests on a damaged source alone."""
+    job, facts, judgement = _without_breaking_sources(read, _judge)
+    verdict = doubted_by_damage(judgement.findings[0], facts.case, job, _verdict_again)
+    findings = with_headline((verdict, *judgement.findings[1:]), facts.case)
+    return Judged(facts, findings, judgement.proposals, judgement.broken)
+
+
+def identify_all(read: Ingested) -> Case:
+    """Everything that was read, nothing judged and no run left out."""
+    return _without_breaking_sources(read, identify)
+
+
+def _judge(read: Ingested) -> tuple[Ingested, Facts, Judgement]:
+    job = one_job(read)
+    facts = align(newest_case(job))
+    return job, facts, diagnose(facts)
+
+
+def _verdict_again(read: Ingested) -> Finding | None:
+    """The verdict about a part of what was read; None where that breaks."""
+    answer = attempt("judging without a damaged source", lambda: diagnose(align(newest_case(read))).findings[0])
+    return None if isinstance(answer, Broken) else answer
+
+
+def _without_breaking_sources(read: Ingested, work: Callable[[Ingested], _T]) -> _T:
+    """The result of ``work`` on what was read, without the sources at which it breaks.
+
+    Such a source is found by halving: the shortest beginning of the input at which ``work`` breaks ends with it.
+    """
+    for _ in range(min(MOST_LEFT_OUT, len(read.parsed))):
+        answer = attempt("judging the input", partial(work, read))
+        if not isinstance(answer, Broken):
+            return answer
+        source = _breaking_source(read, work)
+        why = f"the analysis broke on it ({answer.why}), so it was left out"
+        gap = Gap(source.path, why, source=source.id, lost=True)
+        read = without_sources(read, frozenset([source.id]), (gap,))
+    return work(read)
+
+
+def _breaking_source(read: Ingested, work: Callable[[Ingested], _T]) -> Source:
+    sources: Sequence[Source] = [parsed.source for parsed in read.parsed]
+    works, breaks = 0, len(sources)
+    while breaks - works > 1:
+        middle = (works + breaks) // 2
+        part = without_sources(read, frozenset(source.id for source in sources[middle:]), ())
+        if isinstance(attempt("judging a part of the input", partial(work, part)), Broken):
+            breaks = middle
+        else:
+            works = middle
+    return sources[breaks - 1]
