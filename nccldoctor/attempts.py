@@ -50,7 +50,7 @@ class Attempts:
         """What broke, in order."""
         return tuple(self._broken)
 
-    def note(self, broken: Iterable[Broken]) -> None:
+    def include(self, broken: Iterable[Broken]) -> None:
         """Note what broke elsewhere."""
         self._broken |= dict.fromkeys(broken)
 

@@ -144,7 +144,7 @@ def _prescription(judged: Judged, known: Collected, attempts: Attempts) -> Presc
     given = attempts.get(
         "the advice", lambda: prescribe(judged.findings, judged.facts.case, known.catalogue), NO_ADVICE
     )
-    attempts.note(given.broken)
+    attempts.include(given.broken)
     return given
 
 
