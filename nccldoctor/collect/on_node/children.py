@@ -19,6 +19,8 @@ MOST_OUTPUT = 4 << 20
 READ_SECONDS, TOOL_SECONDS = 5.0, 15.0
 """Seconds that a read, and a command, may take."""
 
+LEAST_SECONDS = 0.25
+"""Seconds that a read may take where many others hung, and that a reader has to end after a signal."""
 
 MOST_REPORT = 64 << 20
 """Bytes taken of one recorder dump, and of one report from the network."""
@@ -34,8 +36,15 @@ class Work(Protocol):
         """Read, and write what was read."""
 
 
+class Stopped(BaseException):
+    """The collector has to end now: a signal asks for it, or nobody reads its answer any more."""
+
+
 class Child:
-    """A command or a forked reader; ``data`` grows until it ends, is late, or has printed too much."""
+    """A command or a forked reader; ``data`` grows until it ends, is late, or has printed too much.
+
+    ``tidy`` is called whenever it has ended, and ``then`` unless the collector has to end.
+    """
 
     def __init__(self, pid: int, pipe: int, seconds: float, limit: int = MOST_OUTPUT) -> None:
         self.pid = pid
@@ -45,6 +54,7 @@ class Child:
         self.data = bytearray()
         self.late = False
         self.status: int | None = None
+        self.tidy: Callable[[Child], None] = lambda child: None
         self.then: Callable[[Child], None] = lambda child: None
 
     def has_more(self) -> bool:
@@ -106,6 +116,9 @@ def reader(work: Work, seconds: float, limit: int = MOST_OUTPUT) -> Child:
     try:
         os.close(got)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        silent = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # a fork that hangs for ever must not keep the answer open
+            os.dup2(silent, stream)
 
         def write(data: bytes) -> None:
             view = memoryview(data)
@@ -125,39 +138,54 @@ def run_all(starters: Iterable[Callable[[], Child | None]], at_once: int = AT_ON
     def conclude(child: Child) -> None:
         running.unregister(child.pipe)
         child.end()
+        child.tidy(child)
         child.then(child)
 
-    while waiting or running.get_map():
-        while waiting and len(running.get_map()) < at_once:
-            child = waiting.popleft()()
-            if child is not None:
-                running.register(child.pipe, selectors.EVENT_READ, child)
-        if not running.get_map():
-            continue
-        first = min(key.data.until for key in running.get_map().values())
-        for key, _ in running.select(max(0.0, first - time.monotonic())):
-            if not key.data.has_more():
-                conclude(key.data)
-        for key in list(running.get_map().values()):
-            if key.data.until <= time.monotonic():
-                key.data.late = True
-                conclude(key.data)
-    running.close()
+    try:
+        while waiting or running.get_map():
+            while waiting and len(running.get_map()) < at_once:
+                child = waiting.popleft()()
+                if child is not None:
+                    running.register(child.pipe, selectors.EVENT_READ, child)
+            if not running.get_map():
+                continue
+            first = min(key.data.until for key in running.get_map().values())
+            for key, _ in running.select(max(0.0, first - time.monotonic())):
+                if not key.data.has_more():
+                    conclude(key.data)
+            for key in list(running.get_map().values()):
+                if key.data.until <= time.monotonic():
+                    key.data.late = True
+                    conclude(key.data)
+    finally:
+        _end_early([key.data for key in running.get_map().values()])
+        running.close()
+
+
+def _end_early(children: list[Child]) -> None:
+    """End children that still run, all at about the same time."""
+    for child in children:
+        child.late = True
+        send_signal(child.pid, signal.SIGTERM)
+    for child in children:
+        child.end()
+        child.tidy(child)
 
 
 def each(items: list[Any], look: Callable[[Any], Any], seconds: float = READ_SECONDS) -> Iterator[tuple[Any, Any]]:
     """Pairs of an item and ``look(item)``, made in a fork.
 
-    None stands for an item at which the fork hung: it costs only itself.
+    None stands for an item at which the fork hung: it costs only itself. Each that hangs shortens the patience with the next, so that
+    many cost little more than a few.
     """
-    at = 0
+    at = hangs = 0
     while at < len(items):
-        for seen in _looks_until_one_hangs(items[at:], look, seconds):
+        for seen in _looks_until_one_hangs(items[at:], look, max(seconds / (1 + hangs), LEAST_SECONDS)):
             yield items[at], seen
             at += 1
         if at < len(items):
             yield items[at], None
-            at += 1
+            at, hangs = at + 1, hangs + 1
 
 
 def _looks_until_one_hangs(items: list[Any], look: Callable[[Any], Any], seconds: float) -> Iterator[Any]:
@@ -181,4 +209,4 @@ def _looks_until_one_hangs(items: list[Any], look: Callable[[Any], Any], seconds
     else:
         child.late = True
     polling.close()
-    child.end()
+    child.end(LEAST_SECONDS)

@@ -9,6 +9,9 @@ from nccldoctor.words.secrets import MASK, is_secret, masked, masked_lines
 SHORTEST_SECRET = 6
 """Characters of a value that is masked wherever it occurs; shorter ones occur by chance."""
 
+LONGEST_WORD = 12
+"""Characters from which even lower-case letters alone are no word of a log."""
+
 
 def hide_secrets(data: bytes) -> bytes:
     """The text without values that look like secrets: keys, tokens, passwords."""
@@ -26,7 +29,13 @@ def secrets_in(words: Iterable[str], pairs: Iterable[tuple[str, str]]) -> set[st
         elif is_secret(option) and not word.startswith("-"):
             found.add(word)
         option = word if word.startswith("-") and not equals else ""
-    return {value for value in found if len(value) >= SHORTEST_SECRET and value[0] not in "/.~" and not value.isdigit()}
+    return {value for value in found if _is_masked_anywhere(value)}
+
+
+def _is_masked_anywhere(value: str) -> bool:
+    """False for a path, a number or a word such as ``localhost``: they stand in logs for other reasons."""
+    is_word = value.isalpha() and value.islower() and len(value) < LONGEST_WORD
+    return len(value) >= SHORTEST_SECRET and value[0] not in "/.~" and not value.isdigit() and not is_word
 
 
 def masked_command(words: Iterable[str]) -> str:

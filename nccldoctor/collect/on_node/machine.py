@@ -86,7 +86,11 @@ def _start_node_command(answer: TarAnswer, since: float, path: str, kind: str, w
             data = kernel_lines(bytes(child.data), since, boot_time()) if kind == "kernel log" else bytes(child.data)
             answer.add(path, kind, data[-(512 << 10) :])
 
-    child = command([tool, *words[1:]], min(TOOL_SECONDS, answer.seconds_left))
+    try:
+        child = command([tool, *words[1:]], min(TOOL_SECONDS, answer.seconds_left))
+    except OSError as error:
+        answer.lacks(" ".join(words), f"cannot be started: {error.strerror}")
+        return None
     child.then = end
     return child
 

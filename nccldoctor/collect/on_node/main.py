@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
+from nccldoctor.collect.on_node.children import Stopped
 from nccldoctor.collect.on_node.dumps import add_dumps, add_triggered_dumps, trigger_dumps
 from nccldoctor.collect.on_node.logs import LOG_TAIL, add_logs
 from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
 from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
 from nccldoctor.collect.on_node.process_tree import ProcessTree, tell_missing_ranks
 from nccldoctor.collect.on_node.stack_tools import STACK_TOOLS, stack_command
-from nccldoctor.collect.on_node.stacks import STACK_SECONDS, StackLook
+from nccldoctor.collect.on_node.stacks import STACK_SECONDS, look_at_stacks
 from nccldoctor.collect.on_node.states import add_environments, look_at_states
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
@@ -23,7 +27,7 @@ NO_PROCESSES = "training processes"
 
 
 def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], twice: float) -> None:
-    """What shows most comes first: a stream that is cut has it."""
+    """What shows most comes first: a stream that is cut has it. A part that fails costs itself alone."""
     tree = ProcessTree(answer, wanted, where)
     answer.processes = [*tree.ranks, *tree.workers]
     if not tree.ranks:
@@ -31,24 +35,33 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
             NO_PROCESSES,
             "no Python process has RANK and WORLD_SIZE, or a launcher's like, in its environment; name them with --pid",
         )
-    tell_missing_ranks(answer, tree)
-    look_at_states(answer, tree, 1)
-    answer.tell()
-    StackLook(answer, tree, 1).look_at_all()
-    began = time.monotonic()
-    answer.tell()
-    add_environments(answer, tree)
-    add_dumps(answer, tree, "dump-2-existing")
-    asked = trigger_dumps(answer, tree)
-    add_network_reports(answer, tree)
-    add_node(answer, tree)
-    add_triggered_dumps(answer, tree, asked)
-    answer.tell()
-    if twice:
-        time.sleep(max(0.0, min(twice - (time.monotonic() - began), answer.seconds_left - STACK_SECONDS)))
-        look_at_states(answer, tree, 2)
-        StackLook(answer, tree, 2).look_at_all()
-    add_logs(answer, tree)
+    asked: dict[int, float] = {}
+    second_look = partial(_look_again, answer, tree, twice, time.monotonic())
+    parts: list[tuple[str, Callable[[], object]]] = [
+        ("ranks that should run here", partial(tell_missing_ranks, answer, tree)),
+        ("states of processes", partial(look_at_states, answer, tree, 1)),
+        ("stacks", partial(look_at_stacks, answer, tree, 1)),
+        ("variables", partial(add_environments, answer, tree)),
+        ("flight recorder dumps", partial(add_dumps, answer, tree, "dump-2-existing")),
+        ("new flight recorder dumps", lambda: asked.update(trigger_dumps(answer, tree))),
+        ("reports of RAS", partial(add_network_reports, answer, tree)),
+        ("the state of the machine", partial(add_node, answer, tree)),
+        ("new flight recorder dumps", lambda: add_triggered_dumps(answer, tree, asked)),
+        *([("a second look", second_look)] if twice else []),
+        ("logs", partial(add_logs, answer, tree)),
+    ]
+    for what, part in parts:
+        try:
+            part()
+        except Exception as error:
+            answer.lacks(what, f"the collector failed with {type(error).__name__} ({error})")
+        answer.tell()
+
+
+def _look_again(answer: TarAnswer, tree: ProcessTree, twice: float, began: float) -> None:
+    time.sleep(max(0.0, min(twice - (time.monotonic() - began), answer.seconds_left - STACK_SECONDS)))
+    look_at_states(answer, tree, 2)
+    look_at_stacks(answer, tree, 2)
 
 
 def printed() -> list[str]:
@@ -95,14 +108,26 @@ def main() -> int:
     if options.only_print:
         print("\n".join(printed()))
         return 0
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answer = TarAnswer(sys.stdout.buffer, options.limit_mb << 20, options.seconds + options.twice)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _stop)
     try:
-        gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
-    except Exception as error:
-        answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
-    answer.conclude()
+        try:
+            gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
+        except (Exception, Stopped) as error:
+            answer.lacks("the rest of this node", f"the collector failed with {type(error).__name__} ({error})")
+        answer.conclude()
+    except Stopped:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write has no reader
+        return 1
     return 0
+
+
+def _stop(number: int, frame: object) -> None:
+    """End soon: children are ended first, and no process of the job stays stopped. A further signal changes nothing."""
+    for ignored in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(ignored, signal.SIG_IGN)
+    raise Stopped(signal.Signals(number).name)
 
 
 if __name__ == "__main__":

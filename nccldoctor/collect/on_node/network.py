@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -39,38 +40,80 @@ def ras_addresses(tree: ProcessTree) -> list[tuple[str, int]]:
     return list(out)[:8]
 
 
+class Conversation:
+    """A connection that ends after so many seconds, however slowly the other side talks; every method raises OSError then."""
+
+    def __init__(self, host: str, port: int, seconds: float = 12.0) -> None:
+        self.until = time.monotonic() + seconds
+        self.connection = socket.create_connection((host, port), 3.0)
+        self.unread = b""
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.connection.close()
+
+    def send(self, line: bytes) -> None:
+        """Say something."""
+        self._hurry()
+        self.connection.sendall(line)
+
+    def block(self) -> bytes:
+        """What comes next; b"" at the end."""
+        if self.unread:
+            block, self.unread = self.unread, b""
+            return block
+        self._hurry()
+        return self.connection.recv(1 << 16)
+
+    def _hurry(self) -> None:
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("timed out")
+        self.connection.settimeout(left)
+
+    def one_line(self) -> bytes:
+        """The next line, or the first bytes of one that is too long."""
+        line = b""
+        while b"\n" not in line and len(line) < 1 << 16:
+            block = self.block()
+            line += block
+            if not block:
+                break
+        line, end, self.unread = line.partition(b"\n")
+        return line + end
+
+
 def ask_ras(host: str, port: int, write: Callable[[bytes], None], /) -> None:
     """The verbose report of RAS, by the protocol of ``ncclras`` (NVIDIA/nccl ``src/ras/client.cc`` 2.24 to 2.30).
 
-    JSON, which lists every rank, comes from 2.28.7 on; an older one refuses the format and reports outliers as text.
+    JSON, which lists every rank, comes from 2.28.7 on; an older one refuses the format and reports outliers as text. Raises OSError where
+    nothing answers in time.
     """
-    with socket.create_connection((host, port), 3.0) as connection:
-        connection.settimeout(12.0)
-        stream = connection.makefile("rb")
-        connection.sendall(b"CLIENT PROTOCOL 2\n")
-        if not stream.readline(1024).upper().startswith(b"SERVER PROTOCOL"):
+    with Conversation(host, port) as ras:
+        ras.send(b"CLIENT PROTOCOL 2\n")
+        if not ras.one_line().upper().startswith(b"SERVER PROTOCOL"):
             return
-        connection.sendall(b"TIMEOUT 5\n")
-        if stream.readline(1024).strip().upper() != b"OK":
+        ras.send(b"TIMEOUT 5\n")
+        if ras.one_line().strip().upper() != b"OK":
             return
-        connection.sendall(b"SET FORMAT json\n")
-        stream.readline(1024)
-        connection.sendall(b"VERBOSE STATUS\n")
-        for line in stream:
-            write(line)
+        ras.send(b"SET FORMAT json\n")
+        ras.one_line()
+        ras.send(b"VERBOSE STATUS\n")
+        for block in iter(ras.block, b""):
+            write(block)
 
 
 def ask_debug_server(write: Callable[[bytes], None], /) -> None:
     """The page with the recorder dumps of all ranks."""
-    with socket.create_connection(("localhost", DEBUG_SERVER_PORT), 3.0) as connection:
-        connection.settimeout(12.0)
-        connection.sendall(b"GET /fr_trace_json HTTP/1.0\r\nHost: localhost\r\n\r\n")
-        stream = connection.makefile("rb")
-        if b" 200 " not in stream.readline(1024):
+    with Conversation("localhost", DEBUG_SERVER_PORT) as server:
+        server.send(b"GET /fr_trace_json HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        if b" 200 " not in server.one_line():
             return
-        while stream.readline(65536) not in (b"\r\n", b"\n", b""):
+        while server.one_line().strip():
             pass
-        for block in iter(lambda: stream.read(1 << 16), b""):
+        for block in iter(server.block, b""):
             write(block)
 
 

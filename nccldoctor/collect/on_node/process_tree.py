@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import islice
 
 from nccldoctor.collect.on_node.children import each
 from nccldoctor.collect.on_node.proc_files import has_torch_mapped, look_at_process, state_of
@@ -12,8 +13,8 @@ from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 from nccldoctor.collect.on_node.variables import number_in
 
-MOST_PROCESSES = 256
-"""Ranks of one node."""
+MOST_PROCESSES, MOST_WORKERS, MOST_SECRETS = 256, 4096, 1000
+"""Ranks of one node and their workers, and secrets of one job."""
 
 
 class ProcessTree:
@@ -22,7 +23,6 @@ class ProcessTree:
     def __init__(self, answer: TarAnswer, wanted: set[int] | None, where: dict[str, str]) -> None:
         self.all: OrderedDict[int, Process] = OrderedDict()
         hidden = 0
-        secrets: set[str] = set()
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
         for pid, seen in each(pids, look_at_process):
             if seen is None:
@@ -30,9 +30,7 @@ class ProcessTree:
                     answer.lacks(f"pid {pid}", "reading its /proc files hangs; it is blocked in the kernel")
                 continue
             process = self.all[pid] = Process(seen)
-            secrets.update(process.secrets)
             hidden += not seen["is_readable"] and process.is_python and process.state not in "ZX"
-        answer.secrets = sorted((s.encode("utf-8", "backslashreplace") for s in secrets), key=len, reverse=True)
         if hidden:
             answer.lacks(
                 f"the environment of {hidden} Python processes",
@@ -44,13 +42,18 @@ class ProcessTree:
         self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where)
         if not self.ranks and wanted is None and not where:
             self.ranks = self._unnamed()
-        self.workers = [worker for rank in self.ranks for worker in self._workers(rank)]
+        workers = (worker for rank in self.ranks for worker in self._workers(rank))
+        self.workers = list(islice(workers, MOST_WORKERS))
+        answer.secrets = self._secrets_of_jobs()
 
     def below(self, process: Process) -> Iterator[Process]:
-        """All descendants."""
-        for child in self.children.get(process.pid, ()):
-            yield child
-            yield from self.below(child)
+        """All descendants, each before its own."""
+        seen, waiting = {process.pid}, [process]
+        while waiting:
+            fresh = [child for child in self.children.get(waiting.pop().pid, ()) if child.pid not in seen]
+            seen.update(child.pid for child in fresh)
+            waiting += reversed(fresh)
+            yield from fresh
 
     def above(self, process: Process) -> Iterator[Process]:
         """Its ancestors without the first process of the machine."""
@@ -109,6 +112,14 @@ class ProcessTree:
                 rank.world_size,
             )
         return out
+
+    def _secrets_of_jobs(self) -> dict[str, list[bytes]]:
+        """The secrets that processes of each job hold, the longest first. Those of other processes concern no file of a job."""
+        found: dict[str, set[bytes]] = {}
+        for process in (*self.ranks, *self.workers, *self.launchers()):
+            held = found.setdefault(process.job, set())
+            held.update(secret.encode("utf-8", "backslashreplace") for secret in process.secrets)
+        return {job: sorted(held, key=lambda value: (-len(value), value))[:MOST_SECRETS] for job, held in found.items()}
 
     def launchers(self) -> list[Process]:
         """What stands above the ranks up to the highest launcher, without one the parents alone."""

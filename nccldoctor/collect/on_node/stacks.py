@@ -27,7 +27,7 @@ SYMBOL_SECONDS = 60.0
 """gdb reads the symbols of all of PyTorch before its first word."""
 
 
-MOST_WORKERS = 8
+MOST_STACKS = 8
 """Workers of each rank whose stacks are taken."""
 
 
@@ -54,7 +54,7 @@ class StackLook:
         self._run_tools(self.tree.ranks, 0)
         few: list[Process] = []
         for rank in self.tree.ranks:
-            few += [worker for worker in self.tree.workers if worker.of == rank.pid][:MOST_WORKERS]
+            few += [worker for worker in self.tree.workers if worker.of == rank.pid][:MOST_STACKS]
         self._run_tools(few, 0)
 
     def _run_tools(self, processes: list[Process], attempt: int) -> None:
@@ -91,12 +91,12 @@ class StackLook:
             self.tried.setdefault(process.pid, []).append(f"{name} cannot be started: {error.strerror}")
             again.setdefault(attempt + 1, []).append(process)
             return None
-        child.then = lambda child: self._done(process, attempt, state, child, again)
+        child.tidy = lambda child: self._unfreeze(process, state, name, child)
+        child.then = lambda child: self._done(process, attempt, child, again)
         return child
 
-    def _done(self, process: Process, attempt: int, before: str, child: Child, again: dict[int, list[Process]]) -> None:
+    def _done(self, process: Process, attempt: int, child: Child, again: dict[int, list[Process]]) -> None:
         name, _ = self.tools[attempt]
-        self._unfreeze(process, before, name, child)
         if child.late or child.status != 0 or not _has_frames(child.data):
             self._note_failure(process, name, child)
             again.setdefault(attempt + 1, []).append(process)
@@ -132,6 +132,11 @@ class StackLook:
                 f"stack of {process.name}",
                 f"{tool} was ended and left the process stopped; SIGCONT set it running again",
             )
+
+
+def look_at_stacks(answer: TarAnswer, tree: ProcessTree, look: int) -> None:
+    """Add the stacks of all ranks and of their workers, as look number ``look``."""
+    StackLook(answer, tree, look).look_at_all()
 
 
 def _has_frames(data: bytearray) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import tarfile
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from nccldoctor.collect.on_node.children import Stopped
 from nccldoctor.collect.on_node.commands import hide_secrets
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.words.secrets import MASK
@@ -35,13 +37,22 @@ class TarAnswer:
         self.files: list[dict[str, Any]] = []
         self.processes: list[Process] = []
         self.missing: list[dict[str, str]] = []
-        self.secrets: list[bytes] = []
+        self.secrets: dict[str, list[bytes]] = {}
 
-    def without_secrets(self, data: bytes) -> bytes:
-        """The text without the values that processes of this node hold under names of secrets."""
-        for secret in self.secrets:
-            data = data.replace(secret, MASK.encode())
-        return data
+    def without_secrets(self, data: bytes, job: str | None) -> bytes:
+        """The text without secrets: neither what looks like one, nor values that processes of the job hold under names of secrets.
+
+        None stands for all jobs.
+        """
+        values = self.secrets.get(job, []) if job is not None else [v for found in self.secrets.values() for v in found]
+        for value in values:
+            if value in data:
+                data = re.sub(rb"(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(value), MASK.encode(), data)
+        return hide_secrets(data)
+
+    def plain_text(self, text: str) -> str:
+        """One line of ``node.json`` without secrets."""
+        return self.without_secrets(text.encode("utf-8", "backslashreplace"), None).decode("utf-8", "backslashreplace")
 
     @property
     def seconds_left(self) -> float:
@@ -50,7 +61,7 @@ class TarAnswer:
 
     def lacks(self, what: str, why: str) -> None:
         """Say once what could not be had."""
-        row = {"what": what[:300], "why": hide_secrets(why.encode("utf-8", "backslashreplace")).decode("utf-8")[:600]}
+        row = {"what": self.plain_text(what)[:300], "why": self.plain_text(why)[:600]}
         if row not in self.missing and len(self.missing) < 2000:
             self.missing.append(row)
 
@@ -65,7 +76,7 @@ class TarAnswer:
     ) -> None:
         """Write one file; ``more`` goes to its row in ``node.json``."""
         if kind != "dump":
-            data = hide_secrets(self.without_secrets(data))
+            data = self.without_secrets(data, more.get("job", process.job if process is not None else None))
         if len(data) > self.left:
             self.lacks(path, "over the limit of this answer (--limit-mb)")
             return
@@ -83,17 +94,25 @@ class TarAnswer:
             row.update(rank=process.rank, local_rank=process.local_rank, pid=process.pid, job=process.job)
             if process.of is not None:
                 row["of"] = process.of
-        row.update(more)
+        row.update((key, self.plain_text(value) if key == "source" else value) for key, value in more.items())
         self.files.append(row)
         self._member(path, data)
 
     def _member(self, path: str, data: bytes) -> None:
         info = tarfile.TarInfo(path)
         info.size, info.mtime, info.mode = len(data), int(time.time()), 0o644
-        self.out.write(info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape"))
-        self.out.write(data)
-        self.out.write(b"\0" * (-len(data) % tarfile.BLOCKSIZE))
-        self.out.flush()
+        self._write(
+            info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape"), data, b"\0" * (-len(data) % tarfile.BLOCKSIZE)
+        )
+
+    def _write(self, *blocks: bytes) -> None:
+        """Write to the stream at once. Raises :class:`Stopped` where nobody reads it any more."""
+        try:
+            for block in blocks:
+                self.out.write(block)
+            self.out.flush()
+        except OSError as error:
+            raise Stopped(f"its answer cannot be written: {error.strerror}") from None
 
     def tell(self, over: bool = False) -> None:
         """Write ``node.json`` as it is now."""
@@ -105,16 +124,15 @@ class TarAnswer:
             "ended": now() if over else None,
             "python": sys.version.split()[0],
             "files": self.files,
-            "processes": [process.row() for process in self.processes],
+            "processes": [{**row, "command": self.plain_text(row["command"])} for row in (p.row() for p in self.processes)],
             "missing": self.missing,
         }
-        self._member("node.json", self.without_secrets(json.dumps(document, indent=1).encode("ascii")))
+        self._member("node.json", json.dumps(document, indent=1).encode("ascii"))
 
     def conclude(self) -> None:
         """Write the last ``node.json`` and the end of the archive."""
         self.tell(over=True)
-        self.out.write(b"\0" * (2 * tarfile.BLOCKSIZE))
-        self.out.flush()
+        self._write(b"\0" * (2 * tarfile.BLOCKSIZE))
 
 
 def text_of(lines: Iterable[str]) -> bytes:

@@ -1,9 +1,25 @@
-"""Processes of strangers: what they hold costs nobody but themselves."""
+"""Processes and servers of strangers: what they hold costs nobody but themselves."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
-from builders.fake_ranks import Ranks
+from builders.fake_ranks import MARK, PYSPY, SOURCE, Ranks, state, tool
+
+from nccldoctor.collect.on_node import children, commands, network
+from nccldoctor.collect.on_node.process import Process
+from nccldoctor.collect.on_node.process_tree import ProcessTree
+from nccldoctor.collect.on_node.tar_answer import TarAnswer
 
 
 @pytest.mark.parametrize("text", ["²", "9" * 5000, "-1", "1 "])
@@ -12,4 +28,146 @@ def test_a_rank_that_is_no_number_is_no_rank(ranks: Ranks, text: str) -> None:
     ranks.start(1)
     stream = ranks.collect()
     assert [process["rank"] for process in stream.told()["processes"]] == [1]
-    assert stream.why("the rest of this node") == ""
+    assert "failed" not in str(stream.told()["missing"])
+
+
+def process(pid: int, parent: int) -> Process:
+    seen = {
+        "pid": pid,
+        "parent": parent,
+        "started": 0.0,
+        "state": "S",
+        "comm": "python",
+        "words": [],
+        "exe": "",
+        "env": {},
+    }
+    return Process({**seen, "secrets": []})
+
+
+@pytest.mark.parametrize("root_parent", [1, 4000])
+def test_a_chain_of_thousands_of_processes_and_a_circle_are_no_trouble(root_parent: int) -> None:
+    tree = ProcessTree.__new__(ProcessTree)
+    chain = [process(2, root_parent), *(process(pid, pid - 1) for pid in range(3, 4001))]
+    tree.all = {one.pid: one for one in chain}  # type: ignore[assignment]
+    tree.children = {one.parent: [one] for one in chain}
+    assert [one.pid for one in tree.below(chain[0])] == list(range(3, 4001))
+
+
+@pytest.mark.parametrize("value", ['"path": "', "processes", "started"])
+def test_no_value_of_a_variable_breaks_the_answer(ranks: Ranks, value: str) -> None:
+    ranks.start(0, MY_PASSWORD=value)
+    assert [one["rank"] for one in ranks.collect().told()["processes"]] == [0]
+
+
+def test_secrets_of_other_processes_hide_nothing_of_the_job(ranks: Ranks, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("Watchdog caught collective operation timeout\n")
+    ranks.start(0, script="log = open('train.log', 'a')\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n")
+    ranks.start(None, EVIL_TOKEN="Watchdog caught collective")
+    assert b"Watchdog caught collective" in ranks.collect().files()["rank-0/logs/train.log"]
+
+
+def test_a_word_and_a_part_of_a_word_are_no_secrets() -> None:
+    assert commands.secrets_in(
+        [], [("KEY", "localhost"), ("KEY", "/etc/key"), ("KEY", "12345678"), ("KEY", "a1b2c3")]
+    ) == {"a1b2c3"}
+    answer = TarAnswer(None, 0, 0.0)
+    answer.secrets = {"job": [b"a1b2c3"]}
+    assert answer.without_secrets(b"hash 9a1b2c3d and a1b2c3.", "job") == b"hash 9a1b2c3d and ***."
+    assert answer.without_secrets(b"a1b2c3", "other") == b"a1b2c3"
+
+
+@contextmanager
+def served(*answers: bytes) -> Iterator[int]:
+    """A server that sends one answer for each line it gets, the last without end, b"" for silence; its port."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as lines:
+            try:
+                for answer in answers:
+                    lines.readline()
+                    connection.sendall(answer)
+                while answers[-1]:
+                    connection.sendall(answers[-1])
+                lines.read()
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        server.close()
+        thread.join()
+
+
+def test_a_server_that_never_ends_its_line_is_read_in_blocks() -> None:
+    class Enough(Exception):
+        pass
+
+    got: list[bytes] = []
+
+    def write(block: bytes, /) -> None:
+        got.append(block)
+        if len(got) == 100:
+            raise Enough
+
+    with served(b"SERVER PROTOCOL 2\n", b"OK\n", b"OK\n", b"x" * 1000) as port, pytest.raises(Enough):
+        network.ask_ras("127.0.0.1", port, write)
+    assert max(map(len, got)) <= 1 << 16
+
+
+@pytest.mark.parametrize("answer", [b"x" * 1000, b""])
+def test_a_conversation_has_an_end_in_time(answer: bytes) -> None:
+    with served(answer) as port, network.Conversation("127.0.0.1", port, seconds=0.2) as other:
+        other.send(b"hello\n")
+        with pytest.raises(OSError, match="timed out"):
+            while True:
+                other.block()
+
+
+def test_a_reader_that_hangs_keeps_no_stream_of_the_collector() -> None:
+    child = children.reader(
+        lambda write: write("\n".join(str(Path(f"/proc/self/fd/{n}").readlink()) for n in range(3)).encode()), 5.0
+    )
+    children.run_all([lambda: child])
+    assert child.data.decode().split() == [os.devnull] * 3
+
+
+def test_a_part_that_fails_costs_itself_alone(ranks: Ranks) -> None:
+    ranks.start(0)
+    source = SOURCE.replace(
+        "def add_environments(",
+        "def add_environments(*_: object) -> None:\n    raise ValueError('no')\n\n\ndef unused(",
+    )
+    stream = ranks.collect(source=source)
+    assert "ValueError (no)" in stream.why("variables")
+    assert "node/machine.txt" in stream.files()
+
+
+@pytest.mark.parametrize("end", ["signal", "closed pipe"])
+def test_a_collector_that_has_to_end_leaves_no_process_stopped(ranks: Ranks, tmp_path: Path, end: str) -> None:
+    fine, held = ranks.start(0)[0], ranks.start(1)[0]
+    hold = f'if [ "$3" = {held} ]; then kill -STOP $3; echo > held; exec sleep 1000; fi'
+    wait = "while [ ! -e go ]; do sleep 0.01; done"
+    path = tool(tmp_path / "bin", "py-spy", (f"cd {tmp_path}", hold, wait, *PYSPY))
+    collector = subprocess.Popen(
+        [sys.executable, "-I", "-", "--where", f"{MARK}={ranks.mark}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PATH": f"{path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert collector.stdin is not None
+    assert collector.stdout is not None
+    collector.stdin.write(SOURCE.encode())
+    collector.stdin.close()
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    if end == "signal":
+        collector.send_signal(signal.SIGTERM)
+        assert b"SIGTERM" in collector.stdout.read()
+    collector.stdout.close()
+    (tmp_path / "go").touch()
+    assert collector.wait() == (0 if end == "signal" else 1)
+    assert (state(held), state(fine)) == ("S", "S")
