@@ -124,7 +124,9 @@ class TarAnswer:
             "ended": now() if over else None,
             "python": sys.version.split()[0],
             "files": self.files,
-            "processes": [{**row, "command": self.plain_text(row["command"])} for row in (p.row() for p in self.processes)],
+            "processes": [
+                {**row, "command": self.plain_text(row["command"])} for row in (p.row() for p in self.processes)
+            ],
             "missing": self.missing,
         }
         self._member("node.json", json.dumps(document, indent=1).encode("ascii"))
