@@ -23,21 +23,16 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from nccldoctor.collect.node_stream import node_files
 from nccldoctor.model.errors import OutputError
 from nccldoctor.model.ranks import Ranks
 
 VERSION = 1
 """The version of the manifest."""
-
-MOST_OF_NODE = 4 << 30
-"""Bytes taken from one answer."""
-
-MOST_OF_FILE = 80 << 20
-"""Bytes of the largest file that is taken."""
 
 MOST_MEMBERS = 20_000
 """Files taken from one answer."""
@@ -45,7 +40,9 @@ MOST_MEMBERS = 20_000
 _MOST_TOLD = 16 << 20
 """Bytes of a ``node.json`` that are read."""
 
-_BLOCK = 1 << 20
+_MOST_MISSING, _MOST_HOST = 2_000, 253
+"""Rows of what a node lacks, and characters of its name."""
+
 _NAME = re.compile(r"(?!\.)[\w.+=-]{1,120}(?:/(?!\.)[\w.+=-]{1,120}){0,4}")
 _TEXTS = ("kind", "time", "tool", "source", "job")
 _NUMBERS = ("rank", "local_rank", "pid", "of", "look", "cut")
@@ -110,7 +107,10 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
     nodes: list[NodeResult] = []
     rows: list[dict[str, Any]] = []
     try:
-        with part.open("xb") as file, zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as out:
+        with (
+            _new_private_file(part) as file,
+            zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as out,
+        ):
             for folder, answer in _folders(answers):
                 nodes.append(_add_answer(out, folder, answer, rows))
             _write_member(out, "manifest.json", _manifest(command, nodes, rows))
@@ -124,6 +124,11 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
         with contextlib.suppress(OSError):
             part.unlink()
     return BundleResult(target, target.stat().st_size, tuple(nodes))
+
+
+def _new_private_file(path: Path) -> BinaryIO:
+    """A new file that this user alone may read: logs and stacks are nobody else's business."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def _folders(answers: Iterable[Answer]) -> Iterator[tuple[str, Answer]]:
@@ -142,63 +147,56 @@ def _add_answer(out: Any, folder: str, answer: Answer, rows: list[dict[str, Any]
     paths: list[str] = []
     error = answer.error
     if answer.stream is not None:
-        try:
-            with answer.stream.open("rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-                told = _copy(out, folder, archive, paths)
-        except (tarfile.TarError, EOFError, ValueError, OverflowError):
+        told, is_whole = _copy(out, folder, answer.stream, paths)
+        if not is_whole:
             error = error or ("its answer ends early" if paths else "its answer is no tar archive")
     if error is None and told.get("ended") is None:
         error = "its answer ends early" if paths else "its answer is empty"
-    if told:
-        _write_member(out, f"{folder}/node.json", json.dumps(told, indent=1).encode())
-    host = told.get("host") if isinstance(told.get("host"), str) else None
-    known = {row.get("path"): row for row in _dicts(told.get("files"))}
+    host = told["host"][:_MOST_HOST] if isinstance(told.get("host"), str) else None
+    known = {row["path"]: row for row in _dicts(told.get("files")) if isinstance(row.get("path"), str)}
     mine = [_file_row(folder, path, known[path], answer.node, host) for path in paths if path in known]
     rows.extend(mine)
+    missing = islice(_dicts(told.get("missing")), _MOST_MISSING)
     return NodeResult(
         name=answer.node,
         host=host,
         ranks=Ranks(row["rank"] for row in mine if row.get("rank") is not None),
         files=len(paths),
-        missing=tuple(
-            (str(row.get("what", ""))[:300], str(row.get("why", ""))[:600]) for row in _dicts(told.get("missing"))
-        ),
+        missing=tuple((str(row.get("what", ""))[:300], str(row.get("why", ""))[:600]) for row in missing),
         error=error,
         seconds=round(answer.seconds, 1),
     )
 
 
-def _copy(out: Any, folder: str, archive: tarfile.TarFile, paths: list[str]) -> dict[str, Any]:
-    """Copy the members of a stream; what its last ``node.json`` says, {} without one."""
+def _copy(out: Any, folder: str, answer: Path, paths: list[str]) -> tuple[dict[str, Any], bool]:
+    """Copy the files of a stream, with the last ``node.json``, and note their paths.
+
+    Returns what that one says, {} without one, and whether the stream is whole.
+    """
     told: dict[str, Any] = {}
+    newest, is_whole = b"", False
     seen: set[str] = set()
-    left = MOST_OF_NODE
-    for member in archive:
-        left -= member.size
-        if left < 0 or len(seen) == MOST_MEMBERS:
-            break
-        file = archive.extractfile(member) if member.isreg() else None
-        if file is None:
-            continue
-        if member.name == "node.json":
-            if member.size <= _MOST_TOLD:
-                with contextlib.suppress(ValueError, RecursionError):
-                    read = json.loads(file.read())
-                    told = read if isinstance(read, dict) else told
-        elif _NAME.fullmatch(member.name) and member.name not in seen and member.size <= MOST_OF_FILE:
-            seen.add(member.name)
-            _write_member(out, f"{folder}/{member.name}", _whole(file))
-            paths.append(member.name)
-    return told
+    with answer.open("rb") as stream, contextlib.suppress(tarfile.TarError, EOFError):
+        for name, data, is_complete in node_files(stream):
+            if name == "node.json":
+                read = _parsed(data) if is_complete and len(data) <= _MOST_TOLD else None
+                told, newest = (told, newest) if read is None else (read, data)
+            elif _NAME.fullmatch(name) and name not in seen and len(paths) < MOST_MEMBERS:
+                seen.add(name)
+                _write_member(out, f"{folder}/{name}", data)
+                paths.append(name)
+        is_whole = True
+    if newest:
+        _write_member(out, f"{folder}/node.json", newest)
+    return told, is_whole
 
 
-def _whole(file: Any) -> bytes:
-    """The bytes of a member; of one that is cut, those that came."""
-    data = bytearray()
-    with contextlib.suppress(tarfile.ReadError, EOFError):
-        while block := file.read(_BLOCK):
-            data += block
-    return bytes(data)
+def _parsed(data: bytes) -> dict[str, Any] | None:
+    """A document whose top is an object; None for anything else."""
+    with contextlib.suppress(ValueError, RecursionError):
+        read = json.loads(data)
+        return read if isinstance(read, dict) else None
+    return None
 
 
 def _write_member(out: Any, path: str, data: bytes) -> None:

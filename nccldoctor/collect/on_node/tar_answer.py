@@ -40,10 +40,7 @@ class TarAnswer:
         self.secrets: dict[str, list[bytes]] = {}
 
     def without_secrets(self, data: bytes, job: str | None) -> bytes:
-        """The text without secrets: neither what looks like one, nor values that processes of the job hold under names of secrets.
-
-        None stands for all jobs.
-        """
+        """The text without secrets: by their looks, and by the values of variables of the job; None stands for all jobs."""
         values = self.secrets.get(job, []) if job is not None else [v for found in self.secrets.values() for v in found]
         for value in values:
             if value in data:

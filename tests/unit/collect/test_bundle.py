@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ STACK = b'Process 7: python\n\nThread 7 (idle): "MainThread"\n    wait (a.py:1)\
 
 def stream(*members: tuple[str, bytes] | tarfile.TarInfo) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
                 archive.addfile(member)
@@ -188,3 +189,52 @@ def test_what_cannot_be_written_leaves_nothing_behind(bundles: Bundles) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         write_bundle(bundles.target, [], "collect")
     assert [path.name for path in bundles.folder.iterdir()] == ["bundle.tar.zst"]
+
+
+def headed(kind: bytes, size: int, name: str = "x", content: bytes = b"") -> bytes:
+    """A header that says any size, and what stands behind it."""
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT) + content + b"\0" * (-len(content) % 512)
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_SPARSE, tarfile.REGTYPE]
+)
+def test_a_header_of_any_size_costs_no_memory(bundles: Bundles, kind: bytes) -> None:
+    good = headed(tarfile.REGTYPE, 2, "rank-0/a.log", b"ok")
+    tracemalloc.start()
+    write_bundle(bundles.target, [bundles.answer("n1", good + headed(kind, 3 << 30, content=b"x" * 1024))], "collect")
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+    assert bundles.members()["nodes/n1/rank-0/a.log"] == b"ok"
+
+
+def test_a_long_name_is_read(bundles: Bundles) -> None:
+    long = "rank-0/" + "a" * 110
+    write_bundle(bundles.target, [bundles.answer("n1", stream((long, b"ok"), node(files=[])))], "collect")
+    assert bundles.members()[f"nodes/n1/{long}"] == b"ok"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[" * 900 + "]" * 900,
+        '{"a":' * 900 + "1" + "}" * 900,
+        '{"host": "' + "h" * 100_000 + '"}',
+        '{"rank": ' + "9" * 5000 + "}",
+    ],
+    ids=["deep lists", "deep objects", "a long host", "a long number"],
+)
+def test_what_a_stranger_says_of_its_files_costs_no_more_than_its_bytes(bundles: Bundles, told: str) -> None:
+    files = [(f"rank-{n}/a.log", b"x") for n in range(20)]
+    rows = json.dumps([{"path": name, "rank": n} for n, (name, _) in enumerate(files)])
+    said = told if not told.startswith('{"host"') else told[:-1] + f', "files": {rows}}}'
+    write_bundle(bundles.target, [bundles.answer("n1", stream(*files, ("node.json", said.encode())))], "collect")
+    assert len(bundles.members()["manifest.json"]) < 50_000
+    assert len([name for name in bundles.members() if name.endswith(".log")]) == 20
+
+
+def test_only_the_user_may_read_a_bundle(bundles: Bundles) -> None:
+    write_bundle(bundles.target, [bundles.answer("n1", stream(("a.log", b"x"), node(files=[])))], "collect")
+    assert bundles.target.stat().st_mode & 0o777 == 0o600
