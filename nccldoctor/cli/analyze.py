@@ -56,10 +56,9 @@ def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
     incident = _diagnose(paths, options)
     if redacted:
         incident = incident.redacted(redacted)
+    size = _write(incident, options)  # before anything is printed: stdout may be closed or full
     _print(incident, options)
-    if options.output is not None:
-        page = incident.to_interactive_html if options.interactive else incident.to_html
-        size = report_file.write_report(incident, page, options.output)
+    if size is not None:
         click.echo(f"wrote {options.output} ({max(1, size // 1000):,} kB)", err=True)
     code = exit_codes.exit_code(incident.unquoted)
     if code == exit_codes.NOTHING_READABLE:
@@ -77,6 +76,14 @@ def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
             catalogue=options.catalogue,
             on_progress=waiting,
         )
+
+
+def _write(incident: Incident, options: Options) -> int | None:
+    """Write the report that ``-o`` names; its size in bytes."""
+    if options.output is None:
+        return None
+    page = incident.to_interactive_html if options.interactive else incident.to_html
+    return report_file.write_report(incident, page, options.output)
 
 
 def _print(incident: Incident, options: Options) -> None:

@@ -66,15 +66,21 @@ def out(text: str, *, encoding: str | None = None) -> None:
     """Write ``text`` to stdout, in ``encoding`` where given, else in that of the terminal.
 
     What the encoding cannot express is shown as an escape. A reader that went away (``| head``) is no error.
+    Raises :class:`~nccldoctor.model.errors.OutputError` where stdout is closed or full.
     """
-    stream = sys.stdout.buffer
+    from nccldoctor.model.errors import OutputError
+
+    if sys.stdout is None:  # closed by the shell: nccldoctor ... >&-
+        raise OutputError("stdout is closed", "redirect it to a file, or write a report with -o")
     code = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        stream.write(text.encode(code, "backslashreplace"))
-        stream.flush()
-    except BrokenPipeError:
+        sys.stdout.buffer.write(text.encode(code, "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except OSError as error:
         # The interpreter flushes stdout once more when it ends; give it a place where that works.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"stdout can't be written: {error.strerror}", "is the disk full?") from None
 
 
 def show_page(markdown: str) -> None:
@@ -90,7 +96,9 @@ def has_color(wish: str) -> bool:
         return wish == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    )
 
 
 def has_unicode() -> bool:
@@ -114,7 +122,7 @@ class Waiting:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._begin = self._last = time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None

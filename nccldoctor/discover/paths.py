@@ -17,6 +17,8 @@ from nccldoctor.model import Gap
 from nccldoctor.model.errors import InputError
 
 MOST_FILES = 500_000
+MOST_DEEP = 100
+"""Folders inside each other that are walked."""
 _STANDARD_INPUT = ("-", "/dev/stdin", "/dev/fd/0")
 _PIPE_LIMIT = 1 << 30
 
@@ -129,6 +131,9 @@ def _folder(top: Path, label: str, seen: set[tuple[int, int]], gaps: list[Gap]) 
         linked = [name for name in below if (Path(folder) / name).is_symlink()]
         links.extend(prefix + name for name in linked)
         below[:] = [name for name in below if name not in linked]
+        if below and prefix.count("/") >= MOST_DEEP:
+            gaps.append(Gap(printable(prefix + below[0]), f"deeper than {MOST_DEEP} folders, not read", lost=True))
+            below.clear()
         for name in files:
             if not name.startswith("."):
                 (links if (Path(folder) / name).is_symlink() else names).append(prefix + name)
@@ -161,7 +166,8 @@ def _link(top: Path, name: str, start: str, seen: set[tuple[int, int]], gaps: li
         yield from _file(target, start + name, start + name, False, seen, gaps)
     elif any(part.startswith(".") for part in target.relative_to(root).parts):
         # a hidden folder behind a link, as Kubernetes mounts them; other folders are walked under their own names
-        for folder, _, files in sorted(os.walk(target)):
+        for folder, below, files in os.walk(target):
+            below[:] = sorted(below) if len(Path(folder).relative_to(target).parts) < MOST_DEEP else []
             for file in sorted(files):
                 path = Path(folder) / file
                 whole = f"{start}{name}/{path.relative_to(target).as_posix()}"
@@ -210,6 +216,8 @@ def _opener(path: Path) -> Callable[[], BinaryIO]:
 def _kept(path: str, shown: str, gaps: list[Gap]) -> Found:
     """A pipe, kept in memory: it can be read only once, and its first bytes decide its kind."""
     if path in _STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", hint="give a path, or pipe the log into nccldoctor analyze -")
         data = sys.stdin.buffer.read(_PIPE_LIMIT + 1)
     else:
         with Path(path).open("rb") as pipe:

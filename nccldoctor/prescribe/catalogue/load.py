@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -177,8 +177,23 @@ def _lay(path: Path, folder: Folder, layers: dict[str, _Layers], *, released: bo
     mistakes += refused
     if not mistakes:
         over = f", over {before.entry.origin}" if before and before.entry and before.entry.origin != folder.name else ""
+        if remedy is not None and not released:
+            merged |= _marked_steps(data, folder.name)
+            remedy = remedy_of(merged)
         layers[path.stem] = _Layers(merged, Entry(remedy, topic, folder.name + over) if remedy else None)
     return mistakes
+
+
+def _marked_steps(data: Mapping[str, Any], whose: str) -> dict[str, Any]:
+    """The steps of a file that is not ours, each saying so: whoever wrote it chose the commands."""
+    mark = f"(from {one_line(whose)}, not from nccldoctor)"
+
+    def marked(step: Any) -> Any:
+        return (
+            {**step, "text": f"{step.get('text') or 'Run this'} {mark}"} if isinstance(step, dict) else f"{step} {mark}"
+        )
+
+    return {block: [marked(step) for step in data[block]] for block in ("confirm", "fix", "prevent") if block in data}
 
 
 def _read_text(path: Path) -> str:

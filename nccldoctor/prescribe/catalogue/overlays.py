@@ -10,6 +10,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from nccldoctor.prescribe.catalogue.load import Collected, Folder, collect, one_line
@@ -38,15 +39,18 @@ def in_use(folders: Sequence[str | Path] = (), *, configured: bool = True) -> Co
 
 
 def settings_file() -> Path | None:
-    """``nccldoctor.toml`` of the working directory, else that of the user's configuration folder, else None."""
-    places = [Path(SETTINGS_FILE)]
+    """``nccldoctor.toml`` of the user's configuration folder, else None.
+
+    One that lies beside the logs is a stranger's, and is never read. A home that may not be entered holds no settings.
+    """
     if sys.platform == "win32":
         base = os.environ.get("APPDATA", "")
     else:
         base = os.environ.get("XDG_CONFIG_HOME", "") or (str(Path.home() / ".config") if os.environ.get("HOME") else "")
-    if base:
-        places.append(Path(base, "nccldoctor", SETTINGS_FILE))
-    return next((place for place in places if place.is_file()), None)
+    path = Path(base, "nccldoctor", SETTINGS_FILE)
+    with suppress(OSError):
+        return path if base and path.is_file() else None
+    return None
 
 
 def _from_settings(mistakes: list[str]) -> Iterator[Folder]:

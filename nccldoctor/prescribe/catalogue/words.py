@@ -81,10 +81,11 @@ def node_of_pod(pod: str) -> str:
 def fill_command(command: str, values: Mapping[str, str], whose: str = "") -> tuple[str, tuple[str, ...]]:
     """A shell command with each value quoted for the shell, and the names that are not known.
 
-    A host name from a log must not become a command. A value that is not known stays as ``HOST``, or as ``HOST_OF_RANK_4`` where
+    A host name from a log must not become a command, nor an option: a value that begins with ``-`` counts as unknown. A value that is
+    not known stays as ``HOST``, or as ``HOST_OF_RANK_4`` where
     ``whose`` it is is given: a plain word, because the shell reads ``<host>`` as a file.
     """
-    printable = {name: _printable(value) for name, value in values.items()}
+    printable = {name: _printable(value) for name, value in values.items() if not value.lstrip().startswith("-")}
     unknown = [name for name in _PLACEHOLDER.findall(command) if not printable.get(name)]
     filled = _PLACEHOLDER.sub(
         lambda m: command_blank(m[1], whose) if m[1] in unknown else shlex.quote(printable[m[1]]), command

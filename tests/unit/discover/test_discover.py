@@ -200,3 +200,14 @@ def test_a_url_without_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(InputError) as raised:
         discover(["s3://bucket/job"])
     assert "nccldoctor[fsspec]" in raised.value.hint
+
+
+def test_folders_inside_each_other_are_walked_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nccldoctor.discover.paths.MOST_DEEP", 3)
+    for depth in range(6):
+        folder = tmp_path.joinpath(*(["d"] * depth))
+        folder.mkdir(exist_ok=True)
+        (folder / "job.log").write_text("hello\n")
+    found = discover([tmp_path])
+    assert [one.source.path.count("/") for one in found.inputs] == [3, 2, 1, 0]
+    assert [(gap.what, gap.lost) for gap in found.gaps] == [("d/d/d/d", True)]

