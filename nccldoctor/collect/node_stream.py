@@ -1,6 +1,7 @@
-"""Reads the tar stream of a node, of which nothing is believed: no header makes the reader slow or takes memory without bound.
+"""Reads the tar stream of a node, of which nothing is believed.
 
-``tarfile`` takes extended headers of any size into memory. The collector writes plain GNU headers, and only those are read here.
+No header makes the reader slow or takes memory without bound. ``tarfile`` takes extended headers of any size into memory; the collector
+writes plain GNU headers, and only those are read here.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ _MOST_NAME = 4096
 
 
 def node_files(stream: BinaryIO) -> Iterator[tuple[str, bytes, bool]]:
-    """Name and content of each regular file, and whether it is whole: one that is cut at the end has the bytes that came.
+    """Name and content of each regular file, and whether it is whole.
 
-    ``stream`` is a file that can seek. Raises :class:`tarfile.TarError` where something else than a header stands at its place, and
-    :class:`EOFError` where the archive ends without its last block.
+    A file that is cut at the end has the bytes that came. ``stream`` is a file that can seek.
+
+    Raises :class:`tarfile.TarError` where something else than a header stands at its place, and :class:`EOFError` where the archive ends
+    without its last block.
     """
     long_name, left = "", MOST_OF_NODE
     for _ in range(MOST_HEADERS):

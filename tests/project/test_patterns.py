@@ -13,6 +13,7 @@ ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
     "nccldoctor/collect/bundle.py": "names of files and nodes",
     "nccldoctor/collect/on_node/logs.py": "names of logs and other files that a process has open",
+    "nccldoctor/collect/on_node/masking.py": "values of secrets in all that leaves a node",
     "nccldoctor/collect/on_node/machine.py": "the kernel's log, mounts and versions of a node, before a parser sees any of it",
     "nccldoctor/collect/on_node/main.py": "process ids on its command line",
     "nccldoctor/collect/on_node/network.py": "rows of /proc/net/tcp",

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from nccldoctor.collect.on_node.commands import secrets_in
+from nccldoctor.collect.on_node.masking import secrets_in
 from nccldoctor.collect.on_node.variables import ALLOWED, USED
 
 

@@ -7,7 +7,7 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
-from nccldoctor.collect.on_node.commands import masked_command
+from nccldoctor.collect.on_node.masking import masked_command
 from nccldoctor.collect.on_node.variables import (
     JOB_VARIABLES,
     LOCAL_RANKS,

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from nccldoctor.collect.on_node.children import each
-from nccldoctor.collect.on_node.commands import masked_command
+from nccldoctor.collect.on_node.masking import masked_command
 from nccldoctor.collect.on_node.proc_files import state_of, threads_of
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import sys
 import tarfile
@@ -13,9 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from nccldoctor.collect.on_node.children import Stopped
-from nccldoctor.collect.on_node.commands import hide_secrets
+from nccldoctor.collect.on_node.masking import hide_secrets, without_values
 from nccldoctor.collect.on_node.process import Process
-from nccldoctor.words.secrets import MASK
 
 KINDS = ("stack", "threads", "processes", "environment", "log", "dump", "ras", "kernel log", "gpu", "versions", "node")
 """What a file is."""
@@ -40,12 +38,9 @@ class TarAnswer:
         self.secrets: dict[str, list[bytes]] = {}
 
     def without_secrets(self, data: bytes, job: str | None) -> bytes:
-        """The text without secrets: by their looks, and by the values of variables of the job; None stands for all jobs."""
+        """The text without what looks like a secret, and without secret variables of the job; None stands for all jobs."""
         values = self.secrets.get(job, []) if job is not None else [v for found in self.secrets.values() for v in found]
-        for value in values:
-            if value in data:
-                data = re.sub(rb"(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(value), MASK.encode(), data)
-        return hide_secrets(data)
+        return hide_secrets(without_values(data, values))
 
     def plain_text(self, text: str) -> str:
         """One line of ``node.json`` without secrets."""

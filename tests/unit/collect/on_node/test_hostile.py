@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from builders.fake_ranks import MARK, PYSPY, SOURCE, Ranks, state, tool
 
-from nccldoctor.collect.on_node import children, commands, network
+from nccldoctor.collect.on_node import children, masking, network
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
@@ -68,7 +68,7 @@ def test_secrets_of_other_processes_hide_nothing_of_the_job(ranks: Ranks, tmp_pa
 
 
 def test_a_word_and_a_part_of_a_word_are_no_secrets() -> None:
-    assert commands.secrets_in(
+    assert masking.secrets_in(
         [], [("KEY", "localhost"), ("KEY", "/etc/key"), ("KEY", "12345678"), ("KEY", "a1b2c3")]
     ) == {"a1b2c3"}
     answer = TarAnswer(None, 0, 0.0)

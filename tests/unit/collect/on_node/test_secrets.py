@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders.fake_ranks import PYSPY, WAIT, Ranks, tool
 
-from nccldoctor.collect.on_node import commands
+from nccldoctor.collect.on_node import masking
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -46,7 +46,7 @@ def test_no_secret_is_in_the_stream(ranks: Ranks, tmp_path: Path) -> None:
 
 def test_words_of_training_are_no_secrets() -> None:
     line = b"tokens per second: 1234 max_tokens=4096 KeyError: 'x' authentication tokenizer=gpt2 [PAD] sort_key\n"
-    assert commands.hide_secrets(line) == line
-    assert commands.masked_command(["train.py", "--num-tokens", "4096", "--tokenizer", "gpt2", "--key-dim", "64"]) == (
+    assert masking.hide_secrets(line) == line
+    assert masking.masked_command(["train.py", "--num-tokens", "4096", "--tokenizer", "gpt2", "--key-dim", "64"]) == (
         "train.py --num-tokens 4096 --tokenizer gpt2 --key-dim 64"
     )

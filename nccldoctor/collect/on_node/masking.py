@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from nccldoctor.words.secrets import MASK, is_secret, masked, masked_lines
@@ -16,6 +17,14 @@ LONGEST_WORD = 12
 def hide_secrets(data: bytes) -> bytes:
     """The text without values that look like secrets: keys, tokens, passwords."""
     return masked_lines(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def without_values(data: bytes, values: Iterable[bytes]) -> bytes:
+    """The text without these values, where they stand as words of their own."""
+    for value in values:
+        if value in data:
+            data = re.sub(rb"(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(value), MASK.encode(), data)
+    return data
 
 
 def secrets_in(words: Iterable[str], pairs: Iterable[tuple[str, str]]) -> set[str]:
