@@ -99,21 +99,40 @@ def _offsets_of_ranks(
         return {}
     seen = calls.completed_ns[rows]
     clock = (seen - seen.min()).astype(np.float64) / 1e9
-    _, call = np.unique(np.stack([call_group[rows], calls.seq[rows]]), axis=1, return_inverse=True)
-    call = call.ravel()
+    call = _number_calls(call_group[rows], calls.seq[rows])
     members = np.bincount(call)
-    late = clock - _middle(call, clock, members)[call]
+    order = np.argsort(call)
+    late = clock - lower_medians(clock[order], members)[call]
     late, rank = late[members[call] > 1], call_rank[rows][members[call] > 1]
     return _steady(rank, late)
 
 
-def _middle(
-    call: npt.NDArray[np.intp], clock: npt.NDArray[np.float64], members: npt.NDArray[np.intp]
-) -> npt.NDArray[np.float64]:
-    """The median time of each call; for an even number of members the lower of the two."""
-    order = np.lexsort((clock, call))
-    first = np.concatenate([[0], np.cumsum(members)[:-1]])
-    return np.asarray(clock[order][first + (members - 1) // 2])
+def _number_calls(group: npt.NDArray[np.int32], seq: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The number of each call: those of one group and one sequence number are one call."""
+    low, span = int(seq.min()), int(seq.max()) - int(seq.min()) + 1
+    groups = int(group.max()) + 1
+    if span * groups <= 4 * len(seq):
+        key = group * np.int64(span) + (seq - low)
+        taken = np.zeros(span * groups, dtype=bool)
+        taken[key] = True
+        return np.asarray((np.cumsum(taken) - 1)[key], dtype=np.int64)
+    place = np.unique(seq, return_inverse=True)[1].ravel()
+    return np.asarray(np.unique(group * np.int64(len(seq)) + place, return_inverse=True)[1].ravel(), dtype=np.int64)
+
+
+def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    """The median of each run of values, the lower of two in the middle; ``sizes`` are their lengths.
+
+    Runs of one length are sorted as the rows of one table.
+    """
+    starts = np.cumsum(sizes) - sizes
+    out = np.empty(len(sizes))
+    for size in np.unique(sizes).tolist():
+        runs = np.flatnonzero(sizes == size)
+        table = values[starts[runs][:, None] + np.arange(size)]
+        table.sort(axis=1)
+        out[runs] = table[:, (size - 1) // 2]
+    return out
 
 
 def _steady(rank: npt.NDArray[np.int32], late: npt.NDArray[np.float64]) -> dict[int, tuple[float, int]]:

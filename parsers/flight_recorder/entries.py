@@ -19,7 +19,8 @@ from nccldoctor.patterns import lazy
 
 _STATES = {"scheduled": 0, "started": 1, "completed": 2}
 _UNKNOWN_STATE = 3
-_INTEGERS = {
+DURATION = "duration_ms"
+INTEGERS = {
     "record_id": ("q", "record_id"),
     "pg_id": ("i", "pg_id"),
     "seq": ("q", "collective_seq_id"),
@@ -30,9 +31,9 @@ _INTEGERS = {
     "started_ns": ("q", "time_discovered_started_ns"),
     "completed_ns": ("q", "time_discovered_completed_ns"),
 }
-_KNOWN = (
-    *(key for _, key in _INTEGERS.values()),
-    *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", "duration_ms"),
+KNOWN = (
+    *(key for _, key in INTEGERS.values()),
+    *("seq_id", "time_created_us", "process_group", "profiling_name", "is_p2p", "state", "retired", DURATION),
     *(*SIZE_KEYS, *DTYPE_KEYS, "frames"),
 )
 _BACKEND = lazy(r"([A-Za-z][\w-]{0,31}):")
@@ -73,13 +74,13 @@ def read_entries(entries: list[Any], budget: int) -> Entries:
 def _transpose(entries: list[dict[Any, Any]]) -> dict[str, Sequence[Any]]:
     """The known fields by column; None stands where an entry lacks the field."""
     first = entries[0]
-    keys = [key for key in _KNOWN if key in first]
+    keys = [key for key in KNOWN if key in first]
     if len(keys) > 1 and len(set(map(len, entries))) == 1:
         try:
             return dict(zip(keys, zip(*map(itemgetter(*keys), entries), strict=True), strict=True))
         except KeyError:
             pass  # entries of equal length with different keys
-    keys = [key for key in _KNOWN if any(key in entry for entry in entries)]
+    keys = [key for key in KNOWN if any(key in entry for entry in entries)]
     return {key: [entry.get(key) for entry in entries] for key in keys}
 
 
@@ -89,7 +90,7 @@ def _integers(table: dict[str, Sequence[Any]], out: Entries, bad: set[int]) -> N
     if "time_created_ns" not in table and "time_created_us" in table:
         stamps = (integer(v) for v in table["time_created_us"])
         table["time_created_ns"] = [None if v is None else v * 1000 for v in stamps]
-    for name, (code, key) in _INTEGERS.items():
+    for name, (code, key) in INTEGERS.items():
         if key in table:
             out.columns[name] = _integer_column(table[key], code, 0 if name.endswith("_ns") else UNSET, bad)
 
@@ -125,6 +126,7 @@ def _names(table: dict[str, Sequence[Any]], out: Entries) -> None:
     codes = Codes(_without_backend, out.ops)
     out.columns["op"] = array("i", map(codes.__getitem__, names))
     backends = Counter(m[1] for m in map(_BACKEND.match, names) if m)
+    out.backends = len(backends)
     out.backend = min(backends, key=lambda name: (-backends[name], name), default="")
 
 
@@ -172,6 +174,6 @@ def _flags(table: dict[str, Sequence[Any]], out: Entries) -> None:
         out.columns["is_p2p"] = array("b", map(by_op.__getitem__, out.columns["op"]))
     else:
         out.columns["is_p2p"] = array("b", [v is True for v in p2p])
-    if "duration_ms" in table:
-        spans = [float(v) if type(v) in (float, int) and abs(v) < 1e30 else float("nan") for v in table["duration_ms"]]
-        out.columns["duration_ms"] = array("f", spans)
+    if DURATION in table:
+        spans = [float(v) if type(v) in (float, int) and abs(v) < 1e30 else float("nan") for v in table[DURATION]]
+        out.columns[DURATION] = array("f", spans)

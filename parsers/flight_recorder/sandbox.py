@@ -11,13 +11,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from nccldoctor.parsers.flight_recorder.dump import Dump
 from nccldoctor.parsers.flight_recorder.process import Child, Clock, Limits, refusal
+from nccldoctor.parsers.flight_recorder.repeats import LARGEST, RepeatFinder
 from nccldoctor.parsers.flight_recorder.wire import Unpacker, pack
 
 if TYPE_CHECKING:
@@ -93,39 +94,65 @@ class _Work:
 
     def load_files(self, first: bool) -> None:
         """Take files until there are none; the ordered ones are the first thread's."""
-        child = Child(self.limits, self.clock)
+        child, finder = Child(self.limits, self.clock), RepeatFinder()
         try:
             for queue in (self.ordered, self.rest) if first else (self.rest,):
                 for number in _taken(queue):
-                    self.finish(number, self.ask(child, self.files[number]))
+                    self.finish(number, self.load(child, finder, self.files[number]))
         finally:
             child.close()
 
-    def ask(self, child: Child, file: DumpFile) -> bytes:
-        """The packed dump, or a packed refusal."""
-        if file.file is not None:
-            return child.load_path(file.file)
+    def load(self, child: Child, finder: RepeatFinder, file: DumpFile) -> Batch | None:
+        """The batch of a file; None where its bytes broke the reader."""
         try:
-            with file.open() as stream:
-                data = _read_all(stream, self.limits.file_bytes + 1)
+            data = self.bytes_of(file)
         except Exception as error:  # damaged archives raise many types
-            return pack(Dump("dict", problem=f"unreadable: {type(error).__name__}"))
-        return child.load_bytes(data)
+            return self.unpacked(file, pack(Dump("dict", problem=f"unreadable: {type(error).__name__}")))
+        batch = None if data is None else self.load_without_repeats(child, finder, file, data)
+        if batch is not None:
+            return batch
+        if file.file is not None:
+            return self.unpacked(file, child.load_path(file.file))
+        return self.unpacked(file, child.load_bytes(data or b""))
 
-    def finish(self, number: int, reply: bytes) -> None:
+    def load_without_repeats(self, child: Child, finder: RepeatFinder, file: DumpFile, data: bytes) -> Batch | None:
+        """The batch of a file of which the child reads one entry of each sort; None where that fails."""
+        with suppress(Exception):  # what goes wrong here goes right when the child reads the whole file
+            repeats = finder.find_repeats(data)
+            if repeats is not None:
+                return self.unpacker.unpack_rest(child.load_bytes(repeats.rest), file.source, file.path, repeats)
+        return None
+
+    def bytes_of(self, file: DumpFile) -> bytes | None:
+        """The bytes of a file; None for a large or unreadable one, which only a child reads."""
+        if file.file is None:
+            with file.open() as stream:
+                return _read_all(stream, self.limits.file_bytes + 1)
+        most = min(LARGEST, self.limits.file_bytes)
+        try:
+            with file.file.open("rb") as stream:
+                data = stream.read(most + 1)
+        except OSError:
+            return None
+        return data if len(data) <= most else None
+
+    def unpacked(self, file: DumpFile, reply: bytes) -> Batch | None:
+        """The batch in the reply of a child; None where there is none."""
+        with suppress(ValueError, KeyError, TypeError):
+            return self.unpacker.unpack(reply, file.source, file.path)
+        return None
+
+    def finish(self, number: int, batch: Batch | None) -> None:
         file = self.files[number]
         with self.lock:
-            try:
-                self.results[number] = self.unpacker.unpack(reply, file.source, file.path)
-            except (ValueError, KeyError, TypeError):
-                self.results[number] = self.unpacker.unpack(refusal("the reader broke"), file.source, file.path)
+            self.results[number] = batch or self.unpacker.unpack(refusal("the reader broke"), file.source, file.path)
             if self.on_done is not None:
                 self.on_done()
 
     def result(self, number: int) -> Batch:
         """The batch of a file; a refusal where its thread broke."""
         if number not in self.results:
-            self.finish(number, refusal("the reader broke"))
+            self.finish(number, None)
         return self.results[number]
 
     def stop(self) -> None:

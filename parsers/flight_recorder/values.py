@@ -31,7 +31,7 @@ class Entries:
     """Columns of one dump (names as in ``columns.Calls``) and what their codes stand for.
 
     ``stacks`` holds codes into ``frames``; ``left_out`` counts entries that could not be represented,
-    ``notes`` says what was odd about the others.
+    ``notes`` says what was odd about the others. ``backend`` is the prefix of most recorded names, of ``backends`` different ones.
     """
 
     rows: int = 0
@@ -43,6 +43,7 @@ class Entries:
     frames: list[tuple[str, str, int]] = field(default_factory=list)
     stacks: list[tuple[int, ...]] = field(default_factory=lambda: [()])
     backend: str = ""
+    backends: int = 0
     left_out: int = 0
     notes: list[str] = field(default_factory=list)
 

@@ -15,12 +15,13 @@ from nccldoctor.parsers.flight_recorder.dump import Dump
 
 if TYPE_CHECKING:
     from nccldoctor.model.recorded_calls import Batch, GroupConfig
+    from nccldoctor.parsers.flight_recorder.repeats import Repeats
 
 _LENGTH = 4
 """Bytes of the header's length, little-endian."""
 
 _AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
-_ENTRIES = ("rows", "backend", "groups", "ops", "sizes", "dtypes", "frames", "stacks")
+_ENTRIES = ("rows", "backend", "backends", "groups", "ops", "sizes", "dtypes", "frames", "stacks")
 _NUMPY_CODES = {"b": "int8", "i": "int32", "q": "int64", "f": "float32"}
 _WIDTHS = {"b": 1, "i": 4, "q": 8, "f": 4}
 
@@ -54,17 +55,23 @@ class Unpacker:
 
     def unpack(self, data: bytes, source: int, path: str) -> Batch:
         """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
+        header, columns = _unpacked(data)
+        return self._batch(header, columns, source, path)
+
+    def unpack_rest(self, data: bytes, source: int, path: str, repeats: Repeats) -> Batch | None:
+        """The same where the child did not see the repeats; None where it lost entries or found something odd."""
+        header, columns = _unpacked(data)
+        if header["problem"] or header["rows"] != repeats.sorts or header["backends"] > 1:
+            return None
+        return self._batch(header, repeats.restore(columns), source, path)
+
+    def _batch(self, header: dict[str, Any], columns: dict[str, Any], source: int, path: str) -> Batch:
         import numpy as np
 
         from nccldoctor.model.recorded_calls import Batch, Calls, CommState, DumpHead, GroupStatus, Vocabulary
 
-        start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
-        header = json.loads(data[_LENGTH:start])
-        rows = header["rows"]
-        columns: dict[str, Any] = {"dump": np.zeros(rows, dtype=np.int32)}
-        for name, code in header["columns"]:
-            columns[name] = np.frombuffer(data, _NUMPY_CODES[code], rows, start)
-            start += rows * _WIDTHS[code]
+        rows = len(columns["entry"]) if columns else 0
+        columns["dump"] = np.zeros(rows, dtype=np.int32)
         frames = [(name, file, line) for name, file, line in header["frames"]]
         words = Vocabulary(
             groups=tuple((uid, desc) for uid, desc in header["groups"]),
@@ -97,6 +104,19 @@ class Unpacker:
         if key not in self._members:
             self._members[key] = tuple(rank for first, last in key for rank in range(first, last + 1))
         return GroupConfig(uid, desc, self._members[key])
+
+
+def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the columns."""
+    import numpy as np
+
+    start = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    header = json.loads(data[_LENGTH:start])
+    columns: dict[str, Any] = {}
+    for name, code in header["columns"]:
+        columns[name] = np.frombuffer(data, _NUMPY_CODES[code], header["rows"], start)
+        start += header["rows"] * _WIDTHS[code]
+    return header, columns
 
 
 def _tensor_shapes(sizes: list[list[int]]) -> tuple[tuple[int, ...], ...]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.clock_skew import lower_medians
 
 MOST_ROWS = 2_000_000
 """Recorded calls that are compared; of a larger job the newest calls of each group."""
@@ -94,10 +95,11 @@ def call_times(case: Case, rows: Ints, measure: Measure) -> CallTimes:
     rows, column, is_new = rows[keep], column[keep], is_new[keep]
     at = -column.astype(np.float64) / 1e3 if measure is Measure.DURATION else (column - column.min(initial=0)) / 1e9
     call = np.cumsum(is_new) - 1
+    behind = at - lower_medians(at, np.bincount(call))[call]
     group = case.call_group[rows]
     rank = case.call_rank[rows].astype(np.int64)
     _, pair = np.unique(group.astype(np.int64) * (int(rank.max(initial=0)) + 1) + rank, return_inverse=True)
-    return CallTimes(rows, call, pair.ravel(), _order(group, is_new), at, at - _medians(call, at)[call])
+    return CallTimes(rows, call, pair.ravel(), _order(group, is_new), at, behind)
 
 
 def _comparable(op: npt.NDArray[np.int32], is_new: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -119,15 +121,6 @@ def _order(group: npt.NDArray[np.int32], is_new: npt.NDArray[np.bool_]) -> Ints:
     return np.asarray(call - np.repeat(call[starts], np.diff(np.append(starts, len(group)))), dtype=np.int64)
 
 
-def _medians(call: Ints, at: Floats) -> Floats:
-    """The median time of each call; for an even number of members the lower of the two."""
-    if not len(call):
-        return np.zeros(0)
-    members = np.bincount(call)
-    first = np.concatenate([[0], np.cumsum(members)[:-1]])
-    return np.asarray(at[np.lexsort((at, call))][first + (members - 1) // 2])
-
-
 def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     """The same times with the clock of each host set right.
 
@@ -143,7 +136,7 @@ def without_clocks(case: Case, times: CallTimes) -> CallTimes:
     known = _completed_apart(case, times, clock)[clock]
     shift = np.where(np.isnan(known), shift, np.clip(shift, known - POLL, known + POLL))
     at = times.at - shift[times.pair]
-    return replace(times, at=at, behind=at - _medians(times.call, at)[times.call])
+    return replace(times, at=at, behind=at - lower_medians(at, np.bincount(times.call))[times.call])
 
 
 def parts_from_end(pair: Ints, order: Ints) -> Ints:
@@ -194,9 +187,11 @@ def _completed_apart(case: Case, times: CallTimes, clock: Ints) -> Floats:
     if not len(use):
         return apart
     at = (done[use] - done[use].min()) / 1e9
-    call = np.unique(times.call[use], return_inverse=True)[1].ravel()
-    ahead = at - _medians(call, at)[call]
-    several = np.bincount(call)[call] > 1
+    members = np.bincount(times.call[use])
+    members = members[members > 0]
+    call = np.repeat(np.arange(len(members)), members)
+    ahead = at - lower_medians(at, members)[call]
+    several = members[call] > 1
     seen, place = np.unique(clock[times.pair[use[several]]], return_inverse=True)
     if len(seen):
         apart[seen] = _quantile(place.ravel(), ahead[several], 0.5)

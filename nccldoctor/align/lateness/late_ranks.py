@@ -27,6 +27,7 @@ from nccldoctor.align.lateness.call_times import (
 )
 from nccldoctor.align.progress.table import ProgressTable
 from nccldoctor.identify.case import Case
+from nccldoctor.identify.clock_skew import lower_medians
 from nccldoctor.model.ranks import Ranks
 
 LEAST = 0.010
@@ -37,9 +38,6 @@ APART = 3
 
 LATE_PARTS = 4
 """Newest parts in a row in which a straggler is late: a checkpoint or a slow start fills one or two."""
-
-FEWEST_PARTS = 3
-"""Parts in which it is late where no more were recorded."""
 
 FEWEST_PARTS = 3
 """Parts in which it is late where no more were recorded."""
@@ -181,8 +179,7 @@ def _is_behind(times: CallTimes, measure: Measure) -> Mask:
     """Marks where a rank was behind by more than noise."""
     starts = _starts(times)
     apart = np.abs(times.behind)
-    members = np.diff(np.append(starts, len(times)))
-    usual = apart[np.lexsort((apart, times.call))][starts + (members - 1) // 2]
+    usual = lower_medians(apart, np.diff(np.append(starts, len(times))))
     least = POLL if measure is Measure.STARTED else LEAST
     return np.asarray(times.behind >= np.maximum(least, APART * usual)[times.call], dtype=bool)
 
