@@ -13,7 +13,7 @@ from nccldoctor.model import Diagnosis, Finding
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nccldoctor.discover.discover import Discovered
+    from nccldoctor.ingest.excerpts import LineReader
     from nccldoctor.reports.plotly.figures import Plots
     from nccldoctor.reports.source_lines import SourceLines
     from nccldoctor.summarise.quotations import Quotations
@@ -34,7 +34,7 @@ class Incident:
 
     unquoted: Diagnosis
     case: Case
-    _inputs: Discovered | None = field(default=None, repr=False, compare=False)
+    _lines: LineReader | None = field(default=None, repr=False, compare=False)
     _quotations: Quotations | None = field(default=None, repr=False, compare=False)
     _quoted: list[Diagnosis] = field(default_factory=list, init=False, repr=False, compare=False)
     _frames: dict[str, pd.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -42,12 +42,10 @@ class Incident:
     @property
     def diagnosis(self) -> Diagnosis:
         """The diagnosis with the lines that it quotes; they are read from the files on first use."""
-        if self._inputs is None or self._quotations is None:
+        if self._lines is None or self._quotations is None:
             return self.unquoted
         if not self._quoted:
-            from nccldoctor.ingest.excerpts import read_excerpts
-
-            excerpts = read_excerpts(self._inputs, self._quotations.lines_of(self.unquoted))
+            excerpts = self._lines(self._quotations.lines_of(self.unquoted))
             self._quoted.append(self._quotations.put_into(self.unquoted, excerpts))
         return self._quoted[0]
 
@@ -105,7 +103,7 @@ class Incident:
         """
         from nccldoctor.reports import source_lines
 
-        return source_lines.read_again(self.diagnosis, self._inputs, name, context)
+        return source_lines.read_again(self.diagnosis, self._lines, name, context)
 
     def redacted(self, what: Sequence[str]) -> Incident:
         """A copy for sharing: ``what`` names ``hosts``, ``users``, ``paths``, ``addresses``; each gets a stand-in.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nccldoctor.attempts import Attempts, Broken
 from nccldoctor.discover.discover import Discovered, discover
+from nccldoctor.ingest import excerpts
+from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
@@ -54,7 +56,8 @@ def read(
 
     Raises :class:`~nccldoctor.model.errors.InputError` for a path that does not exist.
     """
-    return identify_all(ingest(discover(paths, rank_from), workers, on_progress))
+    inputs = discover(paths, rank_from)
+    return identify_all(_read_all(inputs, rank_from, workers, on_progress).ingested)
 
 
 @collector_off()
@@ -76,13 +79,35 @@ def analyze(
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    return incident_of(ingest(inputs, workers, on_progress), inputs, in_use(catalogue))
+    everything = _read_all(inputs, rank_from, workers, on_progress)
+    return incident_of(everything.ingested, everything.lines, in_use(catalogue))
 
 
-def incident_of(read: Ingested, inputs: Discovered, known: Collected) -> Incident:
+@dataclass(frozen=True, slots=True)
+class _Everything:
+    """All that was read, and what gives the lines that reports quote."""
+
+    ingested: Ingested
+    lines: LineReader
+
+
+def _read_all(
+    inputs: Discovered, rank_from: str | None, workers: int | None, on_progress: Progress | None
+) -> _Everything:
+    """Read the inputs, and the parts among them."""
+    if inputs.parts:
+        from nccldoctor.parts.join import join
+
+        joined = join(inputs, rank_from=rank_from, workers=workers, on_progress=on_progress)
+        return _Everything(joined.ingested, joined.lines)
+    read = ingest(inputs, workers, on_progress)
+    return _Everything(read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted))
+
+
+def incident_of(read: Ingested, lines: LineReader, known: Collected) -> Incident:
     """The incident in what was read. What breaks in it is left out, and named in the coverage.
 
-    ``inputs`` are opened again where a report quotes lines.
+    ``lines`` gives the lines that a report quotes.
     """
     from nccldoctor.incident import Incident
 
@@ -94,7 +119,7 @@ def incident_of(read: Ingested, inputs: Discovered, known: Collected) -> Inciden
     attempts = Attempts()
     quiet = attempts.get("the choice of last lines", lambda: silences(judged.facts, judged.findings[0]), ())
     diagnosis = _diagnosis(judged, known, attempts)
-    return Incident(_with_broken_parts(diagnosis, (*judged.broken, *attempts.broken)), case, inputs, Quotations(quiet))
+    return Incident(_with_broken_parts(diagnosis, (*judged.broken, *attempts.broken)), case, lines, Quotations(quiet))
 
 
 def _diagnosis(judged: Judged, known: Collected, attempts: Attempts) -> Diagnosis:

@@ -112,6 +112,7 @@ class LineParser(ABC):
 class Parsed:
     """The content of one file: its events, calls and gaps.
 
+    ``batch`` holds the calls of a recorder dump, until those of all dumps are put together.
     ``lines`` were read, ``understood`` of the ``candidates`` led to an event; ``first_unknown`` is the first candidate
     that did not, with its place. ``unexplained`` are the last of those that look like failures.
     """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nccldoctor.discover.discover import Discovered
-from nccldoctor.ingest.excerpts import read_excerpts
+from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.model import Diagnosis, Place
 from nccldoctor.model.errors import InputError
 from nccldoctor.model.excerpts import SourceLine
@@ -44,7 +43,7 @@ class SourceLines:
         return str(Markup("{}<pre>{}</pre>").format(head, Markup("\n").join(rows)))
 
 
-def read_again(diagnosis: Diagnosis, inputs: Discovered | None, name: str, context: int) -> SourceLines:
+def read_again(diagnosis: Diagnosis, read: LineReader | None, name: str, context: int) -> SourceLines:
     """The lines of an exhibit or of a piece of evidence, with ``context`` lines on each side.
 
     Raises :class:`~nccldoctor.model.errors.InputError` where there are none to read.
@@ -54,11 +53,11 @@ def read_again(diagnosis: Diagnosis, inputs: Discovered | None, name: str, conte
         again = f"nccldoctor inspect {place.path} --entry {place.entry}" if place.entry is not None else ""
         hint = f"print it with: {again}" if again else f"its file is {place.path}"
         raise InputError(f"{name} is from a dump, which has no lines", hint=hint)
-    if inputs is None:
+    if read is None:
         raise InputError("this incident holds no files to read again", hint="analyze the input, without redaction")
     first, last = (min(shown), max(shown)) if shown else (place.line, place.line)
     wanted = range(max(first - context, 1), last + context + 1)
-    excerpts = read_excerpts(inputs, {place.source: wanted})
+    excerpts = read({place.source: wanted})
     lines = excerpts.between(place.source, wanted.start, wanted.stop)
     if not any(one.number == place.line for one in lines):
         raise InputError(f"{place} can't be read again", hint="put the file back where it was, or analyze again")

@@ -156,7 +156,7 @@ def _collectives(case: Case, progress: ProgressTable, pending: Mapping[int, Sequ
                 waiting[key].add(rank)
     timeouts = _timeouts(case)
     silent = _silent_ranks(case, pending) - {rank for rank, _ in timeouts}  # who gives up on any call was waiting
-    wrapped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.wrapped}
+    wrapped = {r for r, d in zip(case.dump_rank, case.dumps, strict=True) if r is not None and d.has_lost_past}
     calls: dict[Key, StuckCall] = {}
     for key in sorted(waiting):
         _, index, seq, _ = key

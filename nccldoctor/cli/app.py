@@ -13,7 +13,7 @@ import click
 
 from nccldoctor.cli import catalogue, env, terminal
 from nccldoctor.cli.live import commands as live
-from nccldoctor.cli.options import choice_option, format_option, paths_argument, rank_from_option, workers_option
+from nccldoctor.cli.options import format_option, paths_argument, rank_from_option, report_options, workers_option
 from nccldoctor.version import __version__
 
 EXIT_CODES = """\b
@@ -41,32 +41,8 @@ def cli() -> None:
 
 @cli.command(epilog=EXIT_CODES)
 @paths_argument
-@format_option(
-    "text", "json", "github", "jira", "slack", "md", help="What goes to stdout: the summary, JSON, or a ticket text."
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Also write a report: FILE.html, .json, .md, or .zip with all three.",
-)
-@click.option("--force", is_flag=True, help="Replace the file named by -o.")
-@click.option(
-    "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
-)
-@click.option("--redact", metavar="WHAT,...", help="Replace hosts, users, paths and addresses by stand-ins.")
-@rank_from_option
-@click.option(
-    "--catalogue",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    multiple=True,
-    help="Folder of remedies for your site.",
-)
+@report_options
 @workers_option
-@click.option("--exit-zero", is_flag=True, help="End with 0 where the exit code would be 1 or 3.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only the verdict line.")
-@click.option("-v", "--verbose", is_flag=True, help="Print all evidence too.")
-@choice_option("--color", "auto", "always", "never", help="Colours on stdout.")
 def analyze(paths: tuple[str, ...], **options: Any) -> None:
     """Name the rank at fault, who waited for it, why, and what to do.
 
@@ -83,6 +59,55 @@ def analyze(paths: tuple[str, ...], **options: Any) -> None:
     from nccldoctor.cli.analyze import Options, analyze_paths
 
     click.get_current_context().exit(analyze_paths(paths, Options(**options)))
+
+
+@cli.command()
+@paths_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The part to write: FILE.nd, named for its node.",
+)
+@click.option("--force", is_flag=True, help="Replace the file named by -o.")
+@workers_option
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+def reduce(paths: tuple[str, ...], output: Path, force: bool, workers: int | None, quiet: bool) -> None:
+    """Read the files of one node and write what they hold to a small part.
+
+    Run it on every node, then merge the parts: the verdict is that of one analyze
+    over all files. A part holds lines of the logs as they are.
+
+    \b
+    Examples:
+      nccldoctor reduce /tmp/nccl_traces -o /shared/parts/$(hostname).nd
+      srun --overlap sh -c 'nccldoctor reduce /tmp/logs -o $(hostname).nd'
+    """
+    from nccldoctor.cli.parts import reduce_paths
+
+    reduce_paths(paths, output, force, workers, quiet)
+
+
+@cli.command(name="merge", epilog=EXIT_CODES)
+@paths_argument
+@report_options
+def merge_command(paths: tuple[str, ...], **options: Any) -> None:
+    """Put parts together and diagnose the job, as analyze does.
+
+    PATH is a part that reduce wrote, or a folder of parts. With -o FILE.nd the
+    parts are only joined, to be merged with others later.
+
+    \b
+    Examples:
+      nccldoctor merge parts/ -o report.html
+      nccldoctor merge node0.nd node1.nd --format json
+      nccldoctor merge rack1/*.nd -o rack1.nd
+    """
+    from nccldoctor.cli.analyze import Options
+    from nccldoctor.cli.parts import merge_paths
+
+    click.get_current_context().exit(merge_paths(paths, Options(workers=None, **options)))
 
 
 @cli.command()

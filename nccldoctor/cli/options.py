@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -34,3 +35,44 @@ workers_option = click.option(
     type=click.IntRange(1, 1024),
     help="Readers at work side by side (default: one per core, at most 16).",
 )
+
+_REPORT_OPTIONS = (
+    format_option(
+        "text",
+        "json",
+        "github",
+        "jira",
+        "slack",
+        "md",
+        help="What goes to stdout: the summary, JSON, or a ticket text.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="Also write a report: FILE.html, .json, .md, or .zip with all three.",
+    ),
+    click.option("--force", is_flag=True, help="Replace the file named by -o."),
+    click.option(
+        "--interactive", is_flag=True, help="Replace the drawings of the page named by -o by ones to zoom (about 2 MB)."
+    ),
+    click.option("--redact", metavar="WHAT,...", help="Replace hosts, users, paths and addresses by stand-ins."),
+    rank_from_option,
+    click.option(
+        "--catalogue",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        multiple=True,
+        help="Folder of remedies for your site.",
+    ),
+    click.option("--exit-zero", is_flag=True, help="End with 0 where the exit code would be 1 or 3."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the verdict line."),
+    click.option("-v", "--verbose", is_flag=True, help="Print all evidence too."),
+    choice_option("--color", "auto", "always", "never", help="Colours on stdout."),
+)
+
+
+def report_options(command: Any) -> Any:
+    """The options of every command that diagnoses a job and reports it."""
+    for option in reversed(_REPORT_OPTIONS):
+        command = option(command)
+    return command

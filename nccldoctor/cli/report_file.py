@@ -6,8 +6,9 @@ import contextlib
 import io
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from nccldoctor.incident import Incident
 from nccldoctor.model.errors import OutputError
@@ -18,13 +19,17 @@ _HEAD = 4096
 """Bytes of a page in which its title stands."""
 
 
-def check_target(target: Path, force: bool) -> None:
+PART = ".nd"
+"""The suffix of a part."""
+
+
+def check_target(target: Path, force: bool, suffixes: Sequence[str] = SUFFIXES) -> None:
     """Fail before the analysis, not after it.
 
-    Raises :class:`OutputError` where ``target`` has an unknown suffix, exists (unless ``force``), or cannot be written.
+    Raises :class:`OutputError` where ``target`` has none of ``suffixes``, exists (unless ``force``), or cannot be written.
     """
-    if target.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"cannot tell the format of {target} from its name", "end it in one of " + " ".join(SUFFIXES))
+    if target.suffix.lower() not in suffixes:
+        raise OutputError(f"cannot tell the format of {target} from its name", "end it in one of " + " ".join(suffixes))
     if target.is_dir():
         raise OutputError(f"{target} is a folder", "name a file in it")
     if target.exists() and not force:
@@ -55,15 +60,27 @@ def write_report(incident: Incident, page: Callable[[], str], target: Path) -> i
     Raises :class:`OutputError` where that fails.
     """
     content = _content(incident, page, target.suffix.lower())
+    with replacing(target) as file:
+        file.write(content)
+    return len(content)
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """A new file beside ``target``, which takes its name in the end, or is gone where anything fails.
+
+    Raises :class:`OutputError` where it cannot be written.
+    """
     part = _beside(target)
     try:
-        part.write_bytes(content)
+        with part.open("wb") as file:
+            yield file
         part.replace(target)
     except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place") from error
+    finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place") from error
-    return len(content)
 
 
 def _beside(target: Path) -> Path:

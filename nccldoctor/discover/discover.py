@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, walk
 from nccldoctor.discover.bundles import read_manifests
-from nccldoctor.discover.file_types import is_own_report, kind_of
+from nccldoctor.discover.file_types import is_own_report, is_part, kind_of
 from nccldoctor.discover.filename_hints import OWN_RULE, Hint, hints, rank_pattern
 from nccldoctor.discover.paths import Found, find, printable
 from nccldoctor.discover.provenance import kind_of_text
@@ -27,16 +27,32 @@ Opener = Callable[[], BinaryIO]
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFile:
+    """What a source is made from.
+
+    ``path`` stands in reports, hints are read from ``hint_name``. ``kind`` is that by its first bytes. ``told`` is what the manifest of
+    its bundle says.
+    """
+
+    path: str
+    hint_name: str
+    kind: SourceKind
+    size: int
+    told: CollectedFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
     """One file or archive member to read.
 
     ``open`` returns its bytes, decompressed; the stream does not raise but ends early, and ``streams.problem_of`` says why.
     ``file`` is its path on the disk, for plain files only. Inputs with the same ``lane`` (not 0) are members of one archive:
-    they are read fastest by one thread and in the order of their ``turn``.
+    they are read fastest by one thread and in the order of their ``turn``. ``named`` is what its source was made from.
     """
 
     source: Source
     open: Opener
+    named: NamedFile
     file: Path | None = None
     lane: int = 0
     turn: int = 0
@@ -52,10 +68,11 @@ _PAGE = "page"
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """All inputs in the order of reports, and gaps for what was not taken."""
+    """All inputs in the order of reports, gaps for what was not taken, and the parts among the files."""
 
     inputs: tuple[Input, ...]
     gaps: tuple[Gap, ...]
+    parts: tuple[Found, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,20 +100,39 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     rule: re.Pattern[str] | None = rank_pattern(rank_from) if rank_from else None
     files, gaps = find(sorted(str(path) for path in paths), find_remote)
     drafts: list[_Draft] = []
+    parts: list[Found] = []
     for number, found in enumerate(files, 1):
-        _look(found, number, drafts, gaps)
+        _look(found, number, drafts, parts, gaps)
     bundled = read_manifests(drafts)
     gaps.extend(bundled.gaps)
     drafts = [draft for draft in drafts if draft.path not in bundled.left_out]
-    kinds = [_kind(draft) for draft in drafts]
-    names = hints([draft.hint_name for draft in drafts], [kind is SourceKind.RECORDER for kind in kinds], rule)
-    inputs = []
-    for number, (draft, kind, hint) in enumerate(zip(drafts, kinds, names, strict=True)):
-        told = bundled.files.get(draft.path)
-        source = Source(id=number, path=draft.path, kind=kind, size=draft.size)
-        source = _as_told(source, told, hint) if told is not None else _as_named(source, draft.hint_name, hint)
-        inputs.append(Input(source, draft.open, draft.file, draft.lane, draft.turn))
-    return Discovered(tuple(inputs), tuple(gaps))
+    named = [NamedFile(d.path, d.hint_name, _kind(d), d.size, bundled.files.get(d.path)) for d in drafts]
+    inputs = [
+        Input(source, draft.open, name, draft.file, draft.lane, draft.turn)
+        for source, draft, name in zip(sources_of(named, rule), drafts, named, strict=True)
+    ]
+    has_others = any(one.kind not in (SourceKind.EMPTY, SourceKind.UNKNOWN) for one in named)
+    chosen = _parts_to_read(parts, {str(path) for path in paths}, has_others, gaps)
+    return Discovered(tuple(inputs), tuple(gaps), chosen)
+
+
+def sources_of(files: Sequence[NamedFile], rule: re.Pattern[str] | None = None) -> list[Source]:
+    """The sources of some files, numbered from 0, with the hints that all their names together give."""
+    clues = hints([one.hint_name for one in files], [one.kind is SourceKind.RECORDER for one in files], rule)
+    sources = []
+    for number, (one, hint) in enumerate(zip(files, clues, strict=True)):
+        source = Source(id=number, path=one.path, kind=one.kind, size=one.size)
+        told = one.told
+        sources.append(_as_told(source, told, hint) if told is not None else _as_named(source, one.hint_name, hint))
+    return sources
+
+
+def _parts_to_read(parts: list[Found], named: set[str], has_others: bool, gaps: list[Gap]) -> tuple[Found, ...]:
+    """The parts among the files. Beside other files in a folder a part may repeat them, so the user has to name it."""
+    chosen = [part for part in parts if not has_others or part.file is None or str(part.file) in named]
+    why = "a part beside other files, not read: it may hold the same files"
+    gaps.extend(Gap(part.path, why) for part in parts if part not in chosen)
+    return tuple(chosen)
 
 
 def _as_named(source: Source, name: str, hint: Hint) -> Source:
@@ -138,12 +174,14 @@ def _kind(draft: _Draft) -> SourceKind:
     return kind_of_text(draft.head, draft.hint_name, is_json=kind is SourceKind.JSON) or kind
 
 
-def _look(found: Found, lane: int, drafts: list[_Draft], gaps: list[Gap]) -> None:
+def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap]) -> None:
     """Look at the first bytes of a file; an archive becomes its members."""
     try:
         with found.open() as raw:
             first = opened(raw, Budget(found.size))
-            if first.packing in ARCHIVES:
+            if is_part(first.head):
+                parts.append(found)
+            elif first.packing in ARCHIVES:
                 _members(found, lane, first.packing, drafts, gaps)
             elif first.packing:
                 gaps.append(Gap(found.path, "packed twice, not opened"))

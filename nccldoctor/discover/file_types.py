@@ -19,6 +19,9 @@ _MAGIC = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
 }
+PART_HEAD = "nccldoctor-part.json"
+"""The first member of a part, by which it is known."""
+
 _BLOCK = 512
 _TEXT_CONTROLS = bytes({7, 8, 9, 10, 11, 12, 13, 27})
 _NO_TEXT = bytes(set(range(32)) - set(_TEXT_CONTROLS)) + b"\x7f"
@@ -38,6 +41,11 @@ def kind_of(head: bytes) -> SourceKind:
 def is_own_report(head: bytes) -> bool:
     """True for a report of this tool, which is no evidence of what happened."""
     return _OWN.search(head[:8192]) is not None
+
+
+def is_part(head: bytes) -> bool:
+    """True for a part: what ``nccldoctor reduce`` wrote."""
+    return head.startswith(b"PK\x03\x04") and head[30 : 30 + len(PART_HEAD)] == PART_HEAD.encode()
 
 
 def _is_binary(head: bytes) -> bool:

@@ -107,6 +107,11 @@ def rank_pattern(text: str) -> re.Pattern[str]:
     return pattern
 
 
+def is_host(name: str) -> bool:
+    """True of a folder's name that is taken for that of a host."""
+    return _pattern("host").match(name) is not None
+
+
 def hints(names: Sequence[str], dumps: Sequence[bool], rank_from: re.Pattern[str] | None = None) -> list[Hint]:
     """The hints of each name (a path with ``/``); ``dumps`` tells which of them are recorder dumps.
 

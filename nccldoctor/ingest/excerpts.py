@@ -6,12 +6,12 @@ that is wanted, at the speed of a search for line ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
-from nccldoctor.discover.discover import Discovered, Input
+from nccldoctor.discover.discover import Input
 from nccldoctor.model.excerpts import Excerpts
 from nccldoctor.parsers.engine.encodings import as_utf8
 
@@ -27,15 +27,20 @@ LONGEST = 2000
 _BLOCK = 1 << 20
 
 
-def read_excerpts(discovered: Discovered, wanted: Mapping[int, Collection[int]]) -> Excerpts:
+LineReader = Callable[[Mapping[int, Collection[int]]], Excerpts]
+"""Gives the wanted lines of each source, by its id, as far as they can be read."""
+
+
+def read_excerpts(given: Sequence[Input], wanted: Mapping[int, Collection[int]]) -> Excerpts:
     """The wanted lines of each source; a file that cannot be read a second time gives none."""
-    inputs = {one.source.id: one for one in discovered.inputs}
+    inputs = {one.source.id: one for one in given}
     chosen = [source for source, numbers in wanted.items() if numbers and source in inputs][:MOST_FILES]
     chosen.sort(key=lambda source: (inputs[source].lane, inputs[source].turn))  # members of one archive in their order
-    return Excerpts({source: _lines_of(inputs[source], wanted[source]) for source in chosen})
+    return Excerpts({source: lines_of_input(inputs[source], wanted[source]) for source in chosen})
 
 
-def _lines_of(one: Input, numbers: Collection[int]) -> dict[int, str]:
+def lines_of_input(one: Input, numbers: Collection[int]) -> dict[int, str]:
+    """The lines of an input with these numbers, as far as they can be read."""
     try:
         with one.open() as stream:
             return _wanted_lines(stream, sorted(set(numbers)))

@@ -52,7 +52,7 @@ NAMED = 20
 class Ingested:
     """Everything that was read.
 
-    ``parsed`` has one item for each input, in order; ``batch`` holds the calls of all dumps; ``gaps`` what was not read.
+    ``parsed`` has one item for each input, in order, without its calls; ``batch`` holds the calls of all dumps; ``gaps`` what was not read.
     """
 
     parsed: tuple[Parsed, ...]
@@ -71,32 +71,50 @@ def ingest(
     ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. No file
     can make this raise.
     """
-    progress = _Progress(len(discovered.inputs), on_progress)
+    parsed = read_inputs(discovered.inputs, workers, on_progress, limits)
+    has_texts = any(i.source.kind is not SourceKind.RECORDER for i in discovered.inputs)
+    return put_together(parsed, (*discovered.gaps, *(registry.load_parsers() if has_texts else ())))
+
+
+def read_inputs(
+    inputs: Sequence[Input],
+    workers: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    limits: Limits | None = None,
+) -> list[Parsed]:
+    """What each input holds, in order, before anything is decided across inputs; see :func:`ingest`."""
+    progress = _Progress(len(inputs), on_progress)
     with collector_off():
-        dumps = [i for i in discovered.inputs if i.source.kind is SourceKind.RECORDER]
-        texts = [i for i in discovered.inputs if i.source.kind is not SourceKind.RECORDER]
+        dumps = [i for i in inputs if i.source.kind is SourceKind.RECORDER]
+        texts = [i for i in inputs if i.source.kind is not SourceKind.RECORDER]
         with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
             results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress)}
             batches = loaded()
-        read: list[Batch] = []
         no_dumps: list[Input] = []
         for one, batch in zip(dumps, batches, strict=True):
             problem = batch.dumps[0].problem
             if not problem.startswith(NOT_A_DUMP):
-                results[one.source.id] = Parsed(one.source)
-                read.append(batch)
+                results[one.source.id] = Parsed(one.source, batch=batch)
             elif batch.dumps[0].form == "json":
                 no_dumps.append(one)
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
         results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
-        parsed_all = _heard([results[i.source.id] for i in discovered.inputs], has_dumps=bool(read))
-        gaps = (
-            *discovered.gaps,
-            *(registry.load_parsers() if texts else ()),
-            *_grouped(gap for parsed in parsed_all for gap in parsed.gaps),
+        return [results[i.source.id] for i in inputs]
+
+
+def put_together(parsed: Sequence[Parsed], gaps: Sequence[Gap]) -> Ingested:
+    """Everything that was read of some inputs, in the order of their sources, with ``gaps`` before their own.
+
+    What is decided across inputs is decided here: whether people are heard, which gaps are named, what dumps show of their backend.
+    """
+    with collector_off():
+        batches = [one.batch for one in parsed if one.batch is not None]
+        heard = _heard(
+            [one if one.batch is None else replace(one, batch=None) for one in parsed], has_dumps=bool(batches)
         )
-        return Ingested(tuple(parsed_all), merge(read), gaps)
+        told = (*gaps, *_grouped(gap for one in heard for gap in one.gaps))
+        return Ingested(tuple(heard), merge(batches), told)
 
 
 def _heard(parsed: list[Parsed], *, has_dumps: bool) -> list[Parsed]:

@@ -165,7 +165,7 @@ class DumpHead:
 
     ``form`` is ``list`` (2.2), ``dict`` or ``json``; ``version`` is the recorder's own ("" for a list).
     ``problem`` says why there are no entries, or not all: "" where nothing is wrong.
-    ``wrapped`` is true where the ring had dropped its oldest entries.
+    ``wrapped`` is true where the ring had dropped its oldest entries; ``unread`` older ones of the dump are not in the table.
     ``backend`` is the prefix of the recorded names (nccl, gloo, ...). ``comms`` are the communicators as NCCL itself dumped them.
     ``only_retires`` is true where nothing but ``retired`` tells that a call of this backend ended, ``hides_transfers`` where it
     records no sends and receives either; see :func:`with_habits`.
@@ -186,6 +186,12 @@ class DumpHead:
     comms: tuple[CommState, ...] = ()
     only_retires: bool = False
     hides_transfers: bool = False
+    unread: int = 0
+
+    @property
+    def has_lost_past(self) -> bool:
+        """True where calls before the first entry are not known."""
+        return self.wrapped or self.unread > 0
 
 
 @dataclass(frozen=True, slots=True)

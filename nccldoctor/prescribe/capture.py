@@ -108,7 +108,7 @@ SPAN_S = 120
 
 def buffer_size(case: Case) -> int:
     """Entries of the ring: the default, twice a ring that had wrapped, or :data:`SPAN_S` of this run's calls."""
-    wrapped = max((head.entries for head in case.dumps if head.wrapped), default=0) * 2
+    wrapped = max((head.entries + head.unread for head in case.dumps if head.wrapped), default=0) * 2
     size = max(DEFAULT, wrapped, math.ceil(call_rate(case) * SPAN_S / 1000) * 1000)
     return min(size, _LARGEST)
 

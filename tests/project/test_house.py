@@ -30,6 +30,7 @@ STAGES = (
     "parsers",
     "discover",
     "ingest",
+    "parts",
     "identify",
     "align",
     ("diagnose", "prescribe", "summarise"),

@@ -39,6 +39,8 @@ ALLOWED = {
     "nccldoctor/discover/tar.py": "headers of an archive",
     "nccldoctor/summarise/proof/exhibits.py": "sentences of our own rules",
     "nccldoctor/summarise/proof/quotes.py": "sentences of our own rules",
+    "nccldoctor/parts/container.py": "names of the members of a part",
+    "nccldoctor/parts/input_records.py": "paths of files in gaps of our own",
     "nccldoctor/identify/looks.py": "names of folders in the order of their numbers",
     "nccldoctor/prescribe/catalogue/load.py": "TOML of remedies",
     "nccldoctor/prescribe/catalogue/pages.py": "Markdown of remedies",

@@ -427,7 +427,9 @@ def _transfer_count(facts: Facts, group: int, rank: int) -> int | None:
     numbers = case.calls.p2p_seq[mine]
     if len(numbers) and int(numbers.max()) > 0:
         return int(numbers.max())
-    whole = any(r == rank and d.entries and not d.wrapped for r, d in zip(case.dump_rank, case.dumps, strict=True))
+    whole = any(
+        r == rank and d.entries and not d.has_lost_past for r, d in zip(case.dump_rank, case.dumps, strict=True)
+    )
     return len(mine) if whole else None
 
 

@@ -35,25 +35,25 @@ def test_lines_of_plain_packed_and_wide_files_are_read_again(tmp_path: Path) -> 
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "b.log.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "c.log").write_bytes(text.encode("utf-16"))
-    inputs = discover([tmp_path])
+    inputs = discover([tmp_path]).inputs
 
-    found = read_excerpts(inputs, {i.source.id: {2, 3} for i in inputs.inputs})
+    found = read_excerpts(inputs, {i.source.id: {2, 3} for i in inputs})
 
-    for i in inputs.inputs:
+    for i in inputs:
         assert found.between(i.source.id, 1, 9) == (SourceLine(2, "two"), SourceLine(3, "three"))
 
 
 def test_a_file_that_went_away_gives_no_lines(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("one\n")
-    inputs = discover([tmp_path])
+    inputs = discover([tmp_path]).inputs
     (tmp_path / "a.log").unlink()
 
-    assert read_excerpts(inputs, {inputs.inputs[0].source.id: {1}}).between(0, 1, 1) == ()
+    assert read_excerpts(inputs, {inputs[0].source.id: {1}}).between(0, 1, 1) == ()
 
 
 def test_of_a_progress_bar_the_piece_that_was_cited_is_shown(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b" 1%|#\r 2%|#\rRuntimeError: boom\r 3%|#\n")
-    inputs = discover([tmp_path])
+    inputs = discover([tmp_path]).inputs
     found = read_excerpts(inputs, {0: {1}})
 
     assert found.citing(0, 1, "RuntimeError: boom") == (SourceLine(1, "RuntimeError: boom"),)

@@ -1,0 +1,233 @@
+"""The file of a part: a zip whose members are listed, with their sizes and checksums, in a manifest.
+
+One file holds one part, or several that were joined: each stands in a folder of its own, ``0/manifest``, ``1/manifest``. A part has
+the identity of its manifest, so that a part that is given twice is read once. Members are zstd frames.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO, TypeVar
+
+import zstandard
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from nccldoctor.discover.file_types import PART_HEAD
+from nccldoctor.model.errors import NccldoctorError
+from nccldoctor.version import __version__
+
+FORMAT = 1
+"""Raised by each change after which older parts mean something else."""
+
+MOST_RAW = 512 << 20
+"""Bytes of one member when it is unpacked."""
+
+FREE_RAW, MOST_RATIO = 1 << 30, 400
+"""Unpacked bytes of all members of a part: so many in any case, above that so many times its packed size."""
+
+MOST_PARTS = 100_000
+"""Parts in one file."""
+
+_M = TypeVar("_M", bound=BaseModel)
+_LEVEL = 3
+_MANIFEST = re.compile(r"(\d{1,6})/manifest")
+
+
+class PartError(NccldoctorError):
+    """A part that cannot be read; the message says why, without the name of its file."""
+
+
+class Strict(BaseModel):
+    """A document of a part: exactly these fields, of exactly these types."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class _Head(Strict):
+    format: int
+    nccldoctor: str
+
+
+class Member(Strict):
+    """One member: ``raw`` bytes unpacked, about the inputs from ``first`` on, ``count`` of them."""
+
+    name: str = Field(pattern=r"^[a-z]{1,20}-\d{1,6}$")
+    raw: int = Field(ge=0, le=MOST_RAW)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    first: int = Field(ge=0)
+    count: int = Field(ge=0)
+
+
+class GapRecord(Strict):
+    """A gap; ``ranks`` as ``0-3,7``. ``has_source``: it is of the input that it stands with."""
+
+    what: str
+    why: str
+    ranks: str = ""
+    lost: bool = False
+    apart: bool = False
+    odd: bool = False
+    looks_like: str = ""
+    has_source: bool = False
+
+
+class Manifest(Strict):
+    """What a part holds: ``inputs`` files with ``rows`` recorded calls, ``gaps`` of no file that was read."""
+
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/]+$")
+    inputs: int = Field(ge=0, le=1_000_000)
+    rows: int = Field(ge=0, le=200_000_000)
+    gaps: tuple[GapRecord, ...]
+    members: tuple[Member, ...]
+
+
+class PartWriter:
+    """Writes one part; members as they come, the manifest at the end."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._zip = _started(file)
+        self._name = name
+        self._members: list[Member] = []
+        self._packer = zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True)
+
+    def add_member(self, kind: str, raw: bytes, first: int, count: int) -> None:
+        """Add a member about ``count`` inputs from ``first`` on. Raises :class:`PartError` where it is too large to be read again."""
+        if len(raw) > MOST_RAW:
+            raise PartError(f"more than {MOST_RAW >> 20} MB of {kind} in one piece")
+        packed = self._packer.compress(raw)
+        number = sum(member.name.startswith(f"{kind}-") for member in self._members)
+        member = Member(
+            name=f"{kind}-{number}",
+            raw=len(raw),
+            sha256=hashlib.sha256(packed).hexdigest(),
+            first=first,
+            count=count,
+        )
+        self._members.append(member)
+        _store(self._zip, f"0/{member.name}", packed)
+
+    def close(self, inputs: int, rows: int, gaps: Sequence[GapRecord]) -> None:
+        """Write the manifest and the directory of the zip."""
+        manifest = Manifest(name=self._name, inputs=inputs, rows=rows, gaps=tuple(gaps), members=tuple(self._members))
+        _store(self._zip, "0/manifest", self._packer.compress(manifest.model_dump_json().encode()))
+        self._zip.close()
+
+
+class StoredPart:
+    """One part in an open file."""
+
+    def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
+        self._zip = archive
+        self._folder = folder
+        self._packed = _stored_bytes(archive, f"{folder}/manifest")
+        self.digest = hashlib.sha256(self._packed).hexdigest()
+        self.manifest = read_document(Manifest, _unpacked(self._packed, MOST_RAW))
+        self._left = max(
+            FREE_RAW, MOST_RATIO * sum(_size_of(archive, f"{folder}/{m.name}") for m in self.manifest.members)
+        )
+        if sum(member.raw for member in self.manifest.members) > self._left:
+            raise PartError("it unpacks to more than a part of its size should")
+
+    def of_kind(self, kind: str) -> list[Member]:
+        """The members of one kind, in order."""
+        return [member for member in self.manifest.members if member.name.startswith(f"{kind}-")]
+
+    def read_member(self, member: Member) -> bytes:
+        """The bytes of a member. Raises :class:`PartError` where they are not those that were written."""
+        packed = _stored_bytes(self._zip, f"{self._folder}/{member.name}")
+        if hashlib.sha256(packed).hexdigest() != member.sha256:
+            raise PartError("its checksums do not fit: it is damaged")
+        raw = _unpacked(packed, member.raw)
+        if len(raw) != member.raw:
+            raise PartError("its sizes do not fit: it is damaged")
+        return raw
+
+    def copy_to(self, target: zipfile.ZipFile, folder: str) -> None:
+        """Copy all members as they are into a folder of another file."""
+        for name in (*(member.name for member in self.manifest.members), "manifest"):
+            _store(target, f"{folder}/{name}", _stored_bytes(self._zip, f"{self._folder}/{name}"))
+
+
+def stored_parts(file: BinaryIO) -> list[StoredPart]:
+    """The parts in a file. Raises :class:`PartError` where it is none, or damaged."""
+    try:
+        archive = zipfile.ZipFile(file)
+        head = json.loads(archive.read(_info(archive, PART_HEAD)))
+    except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise PartError(f"damaged ({type(error).__name__})") from None
+    found = _Head.model_validate(head, strict=False) if isinstance(head, dict) and _is_head(head) else None
+    if found is None or found.format != FORMAT:
+        other = f"nccldoctor {found.nccldoctor[:40]}" if found else "another program"
+        raise PartError(f"written by {other}, which this version doesn't read")
+    folders = [match[1] for name in archive.namelist() if (match := _MANIFEST.fullmatch(name))]
+    if not folders or len(folders) > MOST_PARTS:
+        raise PartError("it holds no part")
+    return [StoredPart(archive, folder) for folder in folders]
+
+
+def write_joined(file: BinaryIO, parts: Iterable[AbstractContextManager[StoredPart]]) -> None:
+    """Write several parts to one file, each as it is; each is open only while it is copied."""
+    archive = _started(file)
+    for number, part in enumerate(parts):
+        with part as stored:
+            stored.copy_to(archive, str(number))
+    archive.close()
+
+
+def read_document(model: type[_M], raw: bytes) -> _M:
+    """A document of a part. Raises :class:`PartError` where a field is missing, unknown or of another type."""
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise PartError(f"damaged: {'.'.join(map(str, first['loc']))[:100]}: {first['msg'][:100]}") from None
+
+
+def _is_head(head: dict[str, Any]) -> bool:
+    return set(head) == {"format", "nccldoctor"} and type(head["format"]) is int and type(head["nccldoctor"]) is str
+
+
+def _started(file: BinaryIO) -> zipfile.ZipFile:
+    archive = zipfile.ZipFile(file, "w")
+    _store(archive, PART_HEAD, json.dumps({"format": FORMAT, "nccldoctor": __version__}).encode())
+    return archive
+
+
+def _store(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.external_attr = 0o644 << 16
+    archive.writestr(info, content)
+
+
+def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    info = archive.getinfo(name) if name in archive.NameToInfo else None
+    if info is None or info.compress_type != zipfile.ZIP_STORED or info.file_size > MOST_RAW:
+        raise zipfile.BadZipFile(name)
+    return info
+
+
+def _size_of(archive: zipfile.ZipFile, name: str) -> int:
+    return archive.NameToInfo[name].file_size if name in archive.NameToInfo else 0
+
+
+def _stored_bytes(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        return archive.read(_info(archive, name))
+    except (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise PartError(f"damaged ({type(error).__name__})") from None
+
+
+def _unpacked(packed: bytes, most: int) -> bytes:
+    """The content of one zstd frame, which must say its size."""
+    try:
+        size = zstandard.get_frame_parameters(packed).content_size
+        if size > most or size == zstandard.CONTENTSIZE_UNKNOWN:
+            raise PartError("its sizes do not fit: it is damaged")
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(packed, max_output_size=size)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise PartError(f"damaged ({type(error).__name__})") from None

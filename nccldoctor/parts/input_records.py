@@ -1,0 +1,276 @@
+"""Writes what was read of an input, but for its calls, as JSON, and reads it again.
+
+An event is a list: the number of its input, its line, its entry, its kind and its fields, without those that have their default. Kinds
+are looked up in the registry of events, and every field must have the type that the class of the event declares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, create_model
+from pydantic_core import from_json
+
+from nccldoctor.discover.discover import NamedFile
+from nccldoctor.events import KINDS, Event
+from nccldoctor.model import CollectedFile, Gap, Place, Source, SourceKind, Unexplained
+from nccldoctor.model.ranks import Ranks
+from nccldoctor.parsers.base import Parsed
+from nccldoctor.parts.container import GapRecord, PartError, Strict, read_document
+
+MOST_RANKS = 1_000_000
+"""Ranks in one set, and the largest number of one, is ten times that."""
+
+_Int = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+_Number = Annotated[int, Field(ge=0, lt=1 << 50)]
+
+
+class _PlaceRecord(Strict):
+    line: _Number | None = None
+    entry: _Number | None = None
+
+
+class _UnexplainedRecord(Strict):
+    place: _PlaceRecord
+    text: str
+    rank: _Int | None = None
+
+
+class InputRecord(Strict):
+    """An input: how it is named, and what was read of it but its events and calls. ``read_as`` is its kind by its content."""
+
+    path: str
+    hint_name: str
+    kind: SourceKind
+    size: _Number
+    told: CollectedFile | None = None
+    read_as: SourceKind
+    has_calls: bool = False
+    lines: _Number = 0
+    candidates: _Number = 0
+    understood: _Number = 0
+    first_unknown: str = ""
+    first_unknown_at: _PlaceRecord | None = None
+    unexplained: tuple[_UnexplainedRecord, ...] = ()
+    gaps: tuple[GapRecord, ...] = ()
+
+    @property
+    def named_file(self) -> NamedFile:
+        """How the file is named, as its source is made from it."""
+        told = self.told
+        if told is not None and told.taken is not None:
+            told = dataclasses.replace(told, taken=_of_plain_zone(told.taken))
+        return NamedFile(self.path, self.hint_name, self.kind, self.size, told)
+
+    def parsed(self, source: Source, events: Sequence[Event]) -> Parsed:
+        """What was read, under the source that the input is now."""
+        return Parsed(
+            source=dataclasses.replace(source, kind=self.read_as),
+            events=tuple(events),
+            gaps=tuple(gap_of(one, source.id, self.path, source.path) for one in self.gaps),
+            lines=self.lines,
+            candidates=self.candidates,
+            understood=self.understood,
+            first_unknown=self.first_unknown,
+            first_unknown_at=_place_of_record(source, self.first_unknown_at)
+            if self.first_unknown_at is not None
+            else None,
+            unexplained=tuple(
+                Unexplained(_place_of_record(source, one.place), one.text, one.rank) for one in self.unexplained
+            ),
+        )
+
+
+class _InputRecords(Strict):
+    inputs: tuple[InputRecord, ...]
+
+
+def pack_inputs(records: Iterable[InputRecord]) -> bytes:
+    """Some records as bytes."""
+    return _InputRecords(inputs=tuple(records)).model_dump_json().encode()
+
+
+def unpack_inputs(data: bytes) -> tuple[InputRecord, ...]:
+    """The records again. Raises :class:`PartError` where they are damaged."""
+    return read_document(_InputRecords, data).inputs
+
+
+def input_record(named: NamedFile, parsed: Parsed, has_calls: bool) -> InputRecord:
+    """The record of an input; ``has_calls``: its calls are recorded in the part."""
+    at = parsed.first_unknown_at
+    return InputRecord(
+        path=named.path,
+        hint_name=named.hint_name,
+        kind=named.kind,
+        size=named.size,
+        told=named.told,
+        read_as=parsed.source.kind,
+        has_calls=has_calls,
+        lines=parsed.lines,
+        candidates=parsed.candidates,
+        understood=parsed.understood,
+        first_unknown=_utf8(parsed.first_unknown),
+        first_unknown_at=_PlaceRecord(line=at.line, entry=at.entry) if at is not None else None,
+        unexplained=tuple(
+            _UnexplainedRecord(
+                place=_PlaceRecord(line=one.place.line, entry=one.place.entry), text=_utf8(one.text), rank=one.rank
+            )
+            for one in parsed.unexplained
+        ),
+        gaps=tuple(gap_record(gap) for gap in parsed.gaps),
+    )
+
+
+def gap_record(gap: Gap) -> GapRecord:
+    """A gap as a part holds it."""
+    return GapRecord(
+        what=_utf8(gap.what),
+        why=_utf8(gap.why),
+        ranks=str(gap.ranks),
+        lost=gap.lost,
+        apart=gap.apart,
+        odd=gap.odd,
+        looks_like=gap.looks_like,
+        has_source=gap.source is not None,
+    )
+
+
+def gap_of(record: GapRecord, source: int | None, before: str, path: str) -> Gap:
+    """The gap of a source that had the path ``before`` in its part, and has ``path`` now."""
+    what, why = record.what, record.why
+    if before != path:
+        own = re.compile(rf"(?<![\w./-]){re.escape(before)}(?![\w/-])")
+        what, why = (own.sub(lambda _: path, text) for text in (what, why))
+    flags = {name: getattr(record, name) for name in ("lost", "apart", "odd", "looks_like")}
+    return Gap(what, why, _ranks_in(record.ranks), source if record.has_source else None, **flags)
+
+
+def pack_events(events: Iterable[tuple[int, Event]]) -> bytes:
+    """Some events, each with the number of its input in the part."""
+    rows = (json.dumps(_event_row(number, event), default=_plain, separators=(",", ":")) for number, event in events)
+    return ("[" + ",\n".join(rows) + "]").encode()
+
+
+def unpack_events(data: bytes, sources: Sequence[Source]) -> Iterator[tuple[int, Event]]:
+    """The events again, each with the number of its input; ``sources`` has the source of each input.
+
+    Raises :class:`PartError` for a kind that is not known here, and for a field that does not fit.
+    """
+    try:
+        rows = from_json(data)
+    except ValueError as error:
+        raise PartError(f"damaged: {error}"[:200]) from None
+    if not isinstance(rows, list):
+        raise PartError("damaged: no list of events")
+    for row in rows:
+        yield _event_of(row, sources)
+
+
+def _event_row(number: int, event: Event) -> list[Any]:
+    told = {}
+    for one in dataclasses.fields(event):
+        value = getattr(event, one.name)
+        if one.name != "place" and value != one.default:
+            told[one.name] = value
+    return [number, event.place.line, event.place.entry, event.kind, told]
+
+
+def _event_of(row: Any, sources: Sequence[Source]) -> tuple[int, Event]:
+    try:
+        number, line, entry, kind, told = row
+        place = _PlaceRecord(line=line, entry=entry)
+        if type(number) is not int or not 0 <= number < len(sources) or type(kind) is not str:
+            raise PartError("damaged: an event of no input")
+        if kind not in KINDS:
+            raise PartError(f"it holds lines of the kind {kind[:40]!r}, which this version doesn't know")
+        values = _model_of(kind).model_validate(told).__dict__
+    except (TypeError, ValueError) as error:
+        first = (
+            error.errors(include_url=False, include_input=False)[0]["msg"]
+            if isinstance(error, ValidationError)
+            else error
+        )
+        raise PartError(f"damaged: {first}"[:200]) from None
+    if values["time"] is not None:
+        values["time"] = _of_plain_zone(values["time"])
+    return number, KINDS[kind](place=_place_of_record(sources[number], place), **values)
+
+
+@cache
+def _model_of(kind: str) -> type[BaseModel]:
+    """What checks the fields of a kind of event."""
+    hints = get_type_hints(KINDS[kind])
+    declared: dict[str, Any] = {}
+    for one in dataclasses.fields(KINDS[kind]):
+        if one.name != "place":
+            default = ... if one.default is dataclasses.MISSING else one.default
+            if one.default_factory is not dataclasses.MISSING:
+                default = Field(default_factory=one.default_factory)
+            declared[one.name] = _checked(hints[one.name]), default
+    config = ConfigDict(extra="forbid", allow_inf_nan=True, arbitrary_types_allowed=True, protected_namespaces=())
+    return create_model(f"{KINDS[kind].__name__}Fields", __config__=config, **declared)
+
+
+def _checked(hint: Any) -> Any:
+    """A type hint as pydantic has to check it: integers in 64 bits, sets of ranks from their text."""
+    if hint is int:
+        return _Int
+    if hint is Ranks:
+        return Annotated[Ranks, PlainValidator(_ranks_in)]
+    inside = get_args(hint)
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_checked(one) for one in inside)]  # noqa: UP007  # of a list of types
+    if get_origin(hint) is tuple:
+        return tuple.__class_getitem__(tuple(one if one is ... else _checked(one) for one in inside))
+    return hint
+
+
+def _plain(value: Any) -> Any:
+    """A value of an event as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Ranks):
+        return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    raise TypeError(f"a part cannot hold a {type(value).__name__}")
+
+
+def _ranks_in(text: Any) -> Ranks:
+    """The ranks in ``0-3,7``. Raises :class:`PartError` where they are too many."""
+    if type(text) is not str:
+        raise PartError("damaged: no set of ranks")
+    out: list[int] = []
+    for part in filter(None, text.split(",")):
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()) or len(low) > 8 or len(high) > 8:
+            raise PartError("damaged: no set of ranks")
+        first, last = int(low), int(high or low)
+        if last >= 10 * MOST_RANKS or last - first + len(out) > MOST_RANKS:
+            raise PartError("damaged: a set of too many ranks")
+        out.extend(range(first, last + 1))
+    return Ranks(out)
+
+
+def _place_of_record(source: Source, at: _PlaceRecord) -> Place:
+    return Place(source.id, source.path, at.line, at.entry)
+
+
+def _of_plain_zone(time: datetime) -> datetime:
+    """The time in the kind of zone that parsers give it: pydantic has one of its own."""
+    offset = time.utcoffset()
+    return time if offset is None else time.replace(tzinfo=timezone(offset))
+
+
+def _utf8(text: str) -> str:
+    """A text that JSON can hold: lone surrogates as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,160 @@
+"""Puts parts together, with other inputs where there are some: the sources of all, and what was read of them.
+
+The order in which parts are given does not matter, and a part that is given twice counts once. A part that is damaged costs itself
+alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+
+from nccldoctor.discover.discover import Discovered, Input, NamedFile, sources_of
+from nccldoctor.discover.filename_hints import is_host, rank_pattern
+from nccldoctor.ingest.excerpts import LineReader, read_excerpts
+from nccldoctor.ingest.ingest import Ingested, put_together, read_inputs
+from nccldoctor.model import Gap, Source, SourceKind
+from nccldoctor.model.excerpts import Excerpts
+from nccldoctor.parsers import registry
+from nccldoctor.parsers.base import Parsed
+from nccldoctor.parts import thinning
+from nccldoctor.parts.calls_to_load import Keep, batches_of, calls_to_keep, thinned
+from nccldoctor.parts.opened import DamagedPart, OpenedPart, open_parts, unread
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Everything that parts and other inputs hold.
+
+    ``lines`` gives the lines of each source, as far as a part keeps them or their file is there.
+    """
+
+    ingested: Ingested
+    lines: LineReader
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """One input of all: of a part, with its number there, or to be read from its file."""
+
+    named: NamedFile
+    part: OpenedPart | None = None
+    number: int = 0
+    file: Input | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """All inputs in the order of their sources."""
+
+    owned: tuple[_Owned, ...]
+    sources: tuple[Source, ...]
+
+    def files(self) -> list[Input]:
+        """The inputs that are no part's."""
+        pairs = zip(self.owned, self.sources, strict=True)
+        return [replace(one.file, source=source) for one, source in pairs if one.file is not None]
+
+    def of_part(self, part: OpenedPart) -> list[Source]:
+        """The sources of a part's inputs, in the order of the part."""
+        pairs = zip(self.owned, self.sources, strict=True)
+        own = {one.number: source for one, source in pairs if one.part is part}
+        return [own[number] for number in range(len(own))]
+
+
+def join(
+    given: Discovered,
+    *,
+    rank_from: str | None = None,
+    workers: int | None = None,
+    on_progress: Progress | None = None,
+) -> Joined:
+    """Put the parts among the inputs together, and read the other inputs.
+
+    Of very many recorded calls the newest are loaded, see :mod:`nccldoctor.parts.thinning`. The arguments are those of
+    :func:`~nccldoctor.ingest.ingest.ingest`; a part that is damaged becomes a gap.
+    """
+    parts, gaps = open_parts(given.parts)
+    while True:
+        try:
+            placed = _in_folders(parts)
+            order = _sorted_inputs(placed, given.inputs, rank_from)
+            keep = calls_to_keep(placed, thinning.MOST_CALLS)
+            read = {source: one for part in placed for source, one in _read_part(part, order.of_part(part), keep)}
+            break
+        except DamagedPart as damage:
+            parts = [part for part in parts if part.digest != damage.part.digest]
+            gaps.append(unread(damage.part.found, str(damage)))
+    files = order.files()
+    read |= {one.source.id: one for one in read_inputs(files, workers, on_progress)}
+    told = (*given.gaps, *gaps, *_gaps_of_no_input(placed, files), *thinned(placed, keep))
+    ingested = put_together([read[source.id] for source in order.sources], told)
+    return Joined(ingested, partial(_lines, order))
+
+
+def _in_folders(parts: Sequence[OpenedPart]) -> list[OpenedPart]:
+    """The parts, each in a folder of its name where paths would meet, or where all are named like hosts.
+
+    Parts ``node0.nd`` and ``node1.nd`` are read like folders ``node0/`` and ``node1/``.
+    """
+    paths = Counter(record.path for part in parts for record in part.records)
+    if len(parts) < 2 or (max(paths.values(), default=0) < 2 and not all(is_host(part.name) for part in parts)):
+        return list(parts)
+    out: dict[str, OpenedPart] = {}
+    for part in parts:
+        names = (part.name if again == 1 else f"{part.name}~{again}" for again in count(1))
+        folder = next(name for name in names if name not in out)
+        out[folder] = replace(part, folder=folder)
+    return list(out.values())
+
+
+def _sorted_inputs(parts: Sequence[OpenedPart], files: Sequence[Input], rank_from: str | None) -> _Sorted:
+    """All inputs with their sources: those of one part in its order, those of several by path."""
+    owned = [_Owned(part.file_named(number), part, number) for part in parts for number in range(len(part.records))]
+    owned += [_Owned(one.named, file=one) for one in files]
+    if len(parts) + bool(files) > 1:
+        owned.sort(key=lambda one: one.named.path)
+    rule = rank_pattern(rank_from) if rank_from else None
+    return _Sorted(tuple(owned), tuple(sources_of([one.named for one in owned], rule)))
+
+
+def _read_part(part: OpenedPart, sources: Sequence[Source], keep: Keep | None) -> Iterator[tuple[int, Parsed]]:
+    """What a part holds of its inputs, by source id."""
+    with part.stored() as stored:
+        events = part.events_by_input(stored, sources)
+        batches = batches_of(part, stored, sources, keep)
+        for number, (record, source) in enumerate(zip(part.records, sources, strict=True)):
+            parsed = record.parsed(source, events.get(number, ()))
+            yield source.id, replace(parsed, batch=batches[number]) if number in batches else parsed
+
+
+def _gaps_of_no_input(parts: Sequence[OpenedPart], files: Sequence[Input]) -> list[Gap]:
+    """The gaps of no input, each once: packages of parsers that fail to load do so on every node."""
+    has_texts = any(one.source.kind is not SourceKind.RECORDER for one in files)
+    here = registry.load_parsers() if has_texts else ()
+    return list(dict.fromkeys((*here, *(gap for part in parts for gap in part.gaps_of_no_input()))))
+
+
+def _lines(order: _Sorted, wanted: Mapping[int, Collection[int]]) -> Excerpts:
+    """The wanted lines of each source, from its part or from its file."""
+    found = dict(read_excerpts(order.files(), wanted).lines)
+    by_part: dict[str, list[tuple[OpenedPart, int, int]]] = defaultdict(list)
+    for one, source in zip(order.owned, order.sources, strict=True):
+        if one.part is not None and wanted.get(source.id):
+            by_part[one.part.digest].append((one.part, one.number, source.id))
+    for group in by_part.values():
+        part = group[0][0]
+        try:
+            with part.stored() as stored:
+                kept = part.lines_kept_of(stored, [number for _, number, _ in group])
+        except DamagedPart:
+            continue  # its file was there a moment ago
+        for _, number, source_id in group:
+            numbers = set(wanted[source_id])
+            found[source_id] = {line: text for line, text in kept.get(number, ()) if line in numbers}
+    return Excerpts(found)
