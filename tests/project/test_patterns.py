@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
     "nccldoctor/collect/bundle.py": "names of files and nodes",
+    "nccldoctor/collect/on_node/inside.py": "rows of /proc/PID/status",
     "nccldoctor/collect/on_node/logs.py": "names of logs and other files that a process has open",
     "nccldoctor/collect/on_node/masking.py": "values of secrets in all that leaves a node",
     "nccldoctor/collect/on_node/machine.py": "the kernel's log, mounts and versions of a node, before a parser sees any of it",

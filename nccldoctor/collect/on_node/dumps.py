@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from nccldoctor.collect.on_node.children import MOST_REPORT, READ_SECONDS, Child, each, reader, run_all
-from nccldoctor.collect.on_node.proc_files import inside
+from nccldoctor.collect.on_node.inside import open_inside
 from nccldoctor.collect.on_node.process import Process
 from nccldoctor.collect.on_node.process_tree import ProcessTree, folder
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
@@ -47,7 +47,7 @@ def _read_dumps(pid: int, paths: list[str], since: float, write: Callable[[bytes
     """Write the first good dump. For each: path, NUL, why it is left out, NUL; behind those of the good one its bytes."""
     for path in paths:
         try:
-            descriptor = os.open(inside(pid, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            descriptor = open_inside(pid, path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             continue
         with os.fdopen(descriptor, "rb") as file:
@@ -124,7 +124,7 @@ def _why_not_asked(pid: int, paths: list[str]) -> str:
     """Write a byte into the first pipe of a rank; why that was not possible, or ""."""
     for path in paths:
         try:
-            descriptor = os.open(inside(pid, path), os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            descriptor = open_inside(pid, path, os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
             return "no rank reads its pipe" if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
         try:

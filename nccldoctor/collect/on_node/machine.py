@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from nccldoctor.collect.on_node.children import TOOL_SECONDS, Child, command, each, run_all
-from nccldoctor.collect.on_node.proc_files import boot_time, inside, proc_text
+from nccldoctor.collect.on_node.inside import open_inside
+from nccldoctor.collect.on_node.proc_files import boot_time, proc_text
 from nccldoctor.collect.on_node.process_tree import ProcessTree
 from nccldoctor.collect.on_node.stack_tools import find_tool, last_line_of
 from nccldoctor.collect.on_node.tar_answer import TarAnswer, text_of
@@ -101,9 +102,11 @@ def versions_of(pid: int) -> list[str]:
     out = []
     for site in OrderedDict.fromkeys(re.findall(r"(/\S*/(?:site|dist)-packages)/torch/lib/", maps)):
         try:
-            names = sorted(os.listdir(inside(pid, site)))
+            place = open_inside(pid, site, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
             continue
+        names = sorted(os.listdir(place))
+        os.close(place)
         for hit in filter(None, map(_DISTRIBUTION.match, names)):
             label = "NCCL version " if "nccl" in hit.group(1) else f"{hit.group(1)}=="
             out.append(("PyTorch version: " if hit.group(1) == "torch" else label) + hit.group(2))

@@ -90,8 +90,3 @@ def threads_of(pid: int) -> dict[str, Any]:
         if tail:
             rows.append([int(name), tail.split()[0], proc_text(f"{task}/wchan").strip() or "-", head.partition("(")[2]])
     return {"threads": rows, "kernel": proc_text(f"/proc/{pid}/stack")}
-
-
-def inside(pid: int, path: str) -> str:
-    """A path as the process sees it, also where it lives in a container."""
-    return f"/proc/{pid}/root{path}"
