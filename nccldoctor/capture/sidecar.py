@@ -1,4 +1,4 @@
-"""A small process beside each rank sees what the rank cannot say: it is stopped, it died.
+"""A small process beside each rank sees what the rank cannot say: it is stopped, it died, C++ code aborted it.
 
 ``python -I -S sidecar.py CONFIG`` with a JSON object; it imports the standard library alone. The rank writes a byte into standard input
 each time that its watcher runs, and ``q`` when it ends by itself. The sidecar ends with the rank, whatever the rank dies of.
@@ -26,6 +26,12 @@ POLL_S = 1.0
 
 LOOK = re.compile(r"\d{8}T\d{6}Z")
 
+ABORTED = b"terminate called "
+"""How the C++ runtime begins its last words; the text of the exception follows in the next line, behind ``what():``."""
+
+MOST_WORDS, LONGEST = 1 << 16, 2000
+"""Bytes at the end of stderr in which last words are sought, and characters of a line that are kept."""
+
 
 class Sidecar:
     """One watched rank: ``pid``, its ``label`` in lines, and the paths that the rank was given."""
@@ -38,6 +44,7 @@ class Sidecar:
         self.log, self.state, self.late = (Path(str(config[key])) for key in ("log", "state", "late"))
         self.looks = Path(str(config["looks"]))
         self.scratch = Path(str(config["scratch"]))
+        self.stderr = StderrFile.opened(self.pid)
         self.seen = set(self.known_looks())
         self.spoke = time.monotonic()
         self.wrote = ""
@@ -98,8 +105,41 @@ class Sidecar:
         """The last line of the log of a rank that could not write it."""
         status = exit_status(self.pid)
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")  # noqa: UP017  # any Python 3 may run this file
-        with suppress(OSError), self.log.open("a") as file:
+        with suppress(OSError), self.log.open("a", errors="backslashreplace") as file:
+            if self.stderr is not None and status is not None and os.WTERMSIG(status) == signal.SIGABRT:
+                front = self.label.replace(" ", "")  # as torch begins the lines of a rank: [rank3]:
+                file.writelines(f"{front}: {line}\n" for line in self.stderr.last_words())
             file.write(f"{now} ERROR {self.label} process {self.pid} {ending(status)}, seen by nccldoctor.capture\n")
+
+
+class StderrFile:
+    """The file that a rank writes its errors to, from where it stood when the sidecar began."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("rb")  # it outlives the descriptor of the rank
+        self.begin = os.fstat(self.file.fileno()).st_size
+
+    @classmethod
+    def opened(cls, pid: int) -> StderrFile | None:
+        """The file; None where stderr is a pipe or a terminal, which a second reader would rob."""
+        path = Path(f"/proc/{pid}/fd/2")
+        with suppress(OSError):
+            if path.is_file():
+                return cls(path)
+        return None
+
+    def last_words(self) -> list[str]:
+        """What the C++ runtime said as it aborted the rank.
+
+        Nothing where it spoke twice: other ranks share the file then, and nobody knows whose words are whose.
+        """
+        size = os.fstat(self.file.fileno()).st_size
+        self.file.seek(max(self.begin, size - MOST_WORDS))
+        _, found, words = self.file.read(MOST_WORDS).partition(ABORTED)
+        if not found or ABORTED in words:
+            return []
+        said, *below = (found + words).decode("utf-8", "backslashreplace").splitlines()
+        return [line[:LONGEST] for line in (said, *below[:1]) if line is said or "what():" in line]
 
 
 def ending(status: int | None) -> str:

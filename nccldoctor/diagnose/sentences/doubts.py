@@ -108,7 +108,7 @@ def may_wait_for(ranks: Ranks) -> str:
 NO_RECORD_OF_HOST = "No scheduler or kernel line records that the host went down."
 HOST_UNCOLLECTED = "The files of that host may simply not have been collected."
 HEARTBEATS_ONLY = "Only its heartbeats stopped, which a frozen process or a broken link would show too."
-UNREAD_ABORT = "A process that aborts says why on stderr, and a sidecar doesn't read that."
+UNREAD_ABORT = "A process that aborts says why on stderr, and we have no stderr of it."
 UNSAID_END = "No line says how it exited, so the exit may have followed the stall."
 MAY_HAVE_FOLLOWED = "The process may have been killed because another one failed first."
 RANK_UNKNOWN = "No line says which rank the process was."

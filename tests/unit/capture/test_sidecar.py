@@ -85,6 +85,42 @@ def test_it_ends_with_a_killed_rank_and_says_how_it_ended(config: dict[str, obje
     rank.stdin.close()
 
 
+ABORT = "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  128 vs 4\nstep 9\n"
+SAID = ["[rank3]: terminate called after throwing an instance of 'gloo::EnforceNotMet'", "[rank3]:   what():  128 vs 4"]
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "kept"), [(ABORT, ABORT, SAID), ("", ABORT + ABORT, []), ("", "step 9\n", [])]
+)
+def test_the_last_words_of_an_abort_are_kept_where_they_are_the_ranks_own(
+    before: str, said: str, kept: list[str], config: dict[str, object], tmp_path: Path
+) -> None:
+    """Those of an earlier process in the same file are not, nor where two ranks spoke."""
+    errors = tmp_path / "stderr"
+    errors.write_text(before)
+    with errors.open("a") as file:
+        child = subprocess.Popen(
+            [sys.executable, "-S", "-c", "import os; input(); os.abort()"], stdin=subprocess.PIPE, stderr=file
+        )
+    watched = sidecar.Sidecar(config | {"pid": child.pid})
+    with errors.open("a") as file:
+        file.write(said)
+    assert child.stdin is not None
+    child.stdin.write(b"\n")
+    child.stdin.close()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    watched.say_how_it_ended()
+    assert (tmp_path / "log").read_text().splitlines()[:-1] == kept
+    child.wait()
+
+
+def test_a_pipe_is_left_to_its_reader(config: dict[str, object], tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert sidecar.Sidecar(config | {"pid": child.pid}).stderr is None
+    child.kill()
+    child.communicate()
+
+
 def test_it_sees_that_a_rank_is_stopped_and_speaks_for_it(config: dict[str, object], tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     os.kill(child.pid, signal.SIGSTOP)
