@@ -72,7 +72,8 @@ class Scheduler(LineParser):
             what = _reason(why) or "cancelled"
             fields: dict[str, Any] = {"host": match["host"], "time": _iso_time(match["time"]) or _common(line)["time"]}
             detail = f"{match['what'].lower()} {why}".strip()
-            yield SchedulerEvent(**_common(line, **fields), what=what, job=_job(match["job"]), detail=detail)
+            job, _, step = match["job"].partition(".")
+            yield SchedulerEvent(**_common(line, **fields), what=what, job=job, job_step=step or None, detail=detail)
         elif match := _STATE.search(body) or _JOB_STATE.search(body):
             job = _job(match["job"]) if "job" in match.re.groupindex else _job_above(line)
             yield SchedulerEvent(**_common(line), what=_STATES[match["state"]], job=job, detail=match["state"])

@@ -1,0 +1,91 @@
+"""Leaves out lines of Slurm about other jobs and other steps than the one that the ranks run in.
+
+Example: the ranks run in step 4711.0, and ``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which
+ran on. Which step is the ranks' own is known from their variables. Without those, a step that ranks outlived was not theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from nccldoctor.events import Event, Heartbeat, Progress, SchedulerEvent, Setting, Stack
+from nccldoctor.ingest.ingest import Ingested
+from nccldoctor.model import Gap
+
+LINGERS = timedelta(minutes=2)
+"""How long ranks may outlive the end of their step: Slurm kills them after ``KillWait``, 30 seconds unless a site sets it."""
+
+_JOB, _STEP = "SLURM_JOB_ID", "SLURM_STEP_ID"
+
+
+def without_other_steps(read: Ingested) -> Ingested:
+    """The input without what Slurm did to other steps; each such line is a Gap."""
+    events = [event for one in read.parsed for event in one.events]
+    told = [event for event in events if isinstance(event, SchedulerEvent) and event.job_step is not None]
+    if not told:
+        return read
+    own = _own_steps(read)
+    outlived = _outlived(told, events)
+    whys = {id(event): why for event in told if (why := own.why_not(event) or outlived.get(id(event), ""))}
+    parsed = (replace(one, events=tuple(e for e in one.events if id(e) not in whys)) for one in read.parsed)
+    gaps = [Gap(f"{e.place}: step {e.job}.{e.job_step} of Slurm", whys[id(e)]) for e in told if id(e) in whys]
+    return replace(read, parsed=tuple(parsed), gaps=(*read.gaps, *gaps)) if gaps else read
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnSteps:
+    """The jobs and steps that the variables of the ranks name."""
+
+    jobs: frozenset[str]
+    steps: frozenset[tuple[str, str]]
+
+    def why_not(self, event: SchedulerEvent) -> str:
+        """Why an event is of another step; empty where it may be of the ranks' own."""
+        job, step = event.job or "", event.job_step or ""
+        if not job.isdecimal():
+            return ""  # 4711_3 and 4711+1 have another number in the variables
+        if self.jobs and job not in self.jobs:
+            return f"the ranks run in job {', '.join(sorted(self.jobs))}"
+        known = sorted(own for of, own in self.steps if of == job)
+        return f"the ranks run in step {job}.{known[0]}" if known and step.isdecimal() and step not in known else ""
+
+
+def _own_steps(read: Ingested) -> _OwnSteps:
+    jobs: set[str] = set()
+    steps: set[tuple[str, str]] = set()
+    for one in read.parsed:
+        named = {e.name: e.value for e in one.events if isinstance(e, Setting) and e.name in (_JOB, _STEP)}
+        if one.source.rank is None or not named.get(_JOB, "").isdecimal():
+            continue
+        jobs.add(named[_JOB])
+        if (
+            named.get(_STEP, "").isdecimal() and int(named[_STEP]) < 1 << 31
+        ):  # the numbers above are of batch and extern
+            steps.add((named[_JOB], named[_STEP]))
+    return _OwnSteps(frozenset(jobs), frozenset(steps))
+
+
+def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[int, str]:
+    """Why events are of another step, by their ``id``: a rank made a step, or was looked at, long after them.
+
+    Times with a zone are not compared with those without one: nobody knows yet in which zone these are.
+    """
+    newest: dict[bool, datetime] = {}
+    for event in events:
+        if event.time is not None and _is_life(event):
+            is_naive = event.time.tzinfo is None
+            newest[is_naive] = max(event.time, newest.get(is_naive, event.time))
+    out = {}
+    for event in told:
+        last = newest.get(event.time.tzinfo is None) if event.time is not None else None
+        if last is not None and event.time is not None and last - event.time > LINGERS:
+            out[id(event)] = "ranks went on long after it: it wasn't theirs"
+    return out
+
+
+def _is_life(event: Event) -> bool:
+    if isinstance(event, Stack):
+        return event.main and not event.helper
+    return isinstance(event, Heartbeat | Progress) and event.is_step
