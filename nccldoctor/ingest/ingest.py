@@ -22,9 +22,8 @@ from nccldoctor.model import Gap, Source, SourceKind, SourceRole
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import FileParser, Parsed
+from nccldoctor.parsers.engine.effort import Effort, shared_by
 from nccldoctor.parsers.engine.known_formats import format_of_binary, format_of_text
-from nccldoctor.parsers.engine.retention import ROOM
-from nccldoctor.parsers.engine.sampling import MOST_LINES
 from nccldoctor.parsers.engine.scan import scan
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
 from nccldoctor.parsers.flight_recorder.process import Limits
@@ -33,12 +32,6 @@ from nccldoctor.parsers.kernel.prefix import is_kernel_log
 
 LARGEST_WHOLE = 64 << 20
 """Largest file given whole to a parser of files; larger ones are read as text."""
-
-SAMPLED_IN_ALL, SAMPLED_AT_LEAST = 128_000, 60
-"""Lines of progress looked at in all texts together, and in each: of thousands of ranks the last steps of each tell enough."""
-
-ROOM_IN_ALL, ROOM_AT_LEAST = 64_000, 500
-"""Other events kept of all texts together, and of each."""
 
 WORTH_A_THREAD = 16 << 20
 """Bytes of text for each thread: the search alone runs beside others, and of less text it is the smaller part. Threads
@@ -190,13 +183,12 @@ def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress
     for one in sorted(texts, key=lambda one: (one.turn, one.source.id)):
         lanes[one.lane or -1 - one.source.id].append(one)
 
-    sampled = min(MOST_LINES, max(SAMPLED_AT_LEAST, SAMPLED_IN_ALL // max(1, len(texts))))
-    room = min(ROOM, max(ROOM_AT_LEAST, ROOM_IN_ALL // max(1, len(texts))))
+    effort = shared_by(len(texts))
 
     def run(lane: list[Input]) -> list[Parsed]:
         out = []
         for one in lane:
-            out.append(_read_text(one, sampled, room))
+            out.append(_read_text(one, effort))
             progress.step()
         return out
 
@@ -211,14 +203,14 @@ def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress
             yield from done
 
 
-def _read_text(one: Input, sampled: int, room: int) -> Parsed:
+def _read_text(one: Input, effort: Effort) -> Parsed:
     source = one.source
     if source.kind is SourceKind.EMPTY:
         return Parsed(source) if source.collected is not None else _nothing(source, SourceKind.EMPTY, "empty")
     if source.kind is SourceKind.UNKNOWN:
         return _unknown_binary(one)
     try:
-        parsed = _accounted(_parse(one, sampled, room), one)
+        parsed = _accounted(_parse(one, effort), one)
     except OSError as error:
         return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
@@ -228,7 +220,7 @@ def _read_text(one: Input, sampled: int, room: int) -> Parsed:
     return replace(parsed, source=replace(parsed.source, kind=_kind_by_events(parsed)))
 
 
-def _parse(one: Input, sampled: int, room: int) -> Parsed:
+def _parse(one: Input, effort: Effort) -> Parsed:
     source = one.source
     with one.open() as stream:
         head, rejoined = peek(stream)
@@ -240,7 +232,7 @@ def _parse(one: Input, sampled: int, room: int) -> Parsed:
             parsed = parser.parse(source if is_output else replace(source, kind=SourceKind.LOG), content)
         else:
             kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
-            parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), sampled=sampled, room=room)
+            parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), effort=effort)
         problem = problem_of(stream)
     if not problem:
         return parsed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nccldoctor.align.facts import Facts
@@ -76,7 +76,10 @@ def silences(facts: Facts, finding: Finding) -> tuple[Silence, ...]:
     blamed = finding.ranks or finding.suspects
     peers = Ranks((finding.inside or finding.victims) - blamed)
     until = _silent_until(facts, finding)
-    sides = ([one for one in (_silence(facts, r, until) for r in list(rs)[:PEERS]) if one] for rs in (blamed, peers))
+    signs = _signs_of_life(facts)
+    sides = (
+        [one for one in (_silence(facts, signs, r, until) for r in list(rs)[:PEERS]) if one] for rs in (blamed, peers)
+    )
     found = (_best(side) for side in sides)
     return tuple(one for one in found if one is not None)
 
@@ -99,25 +102,31 @@ def _best(silences: Sequence[Silence]) -> Silence | None:
     return next((one for one in silences if not math.isnan(one.seconds)), next(iter(silences), None))
 
 
-def _silence(facts: Facts, rank: int, until: float) -> Silence | None:
-    """The longest silence of a rank that began before it was noticed, in any of its logs."""
-    by_source: dict[int, list[Event]] = defaultdict(list)
-    writers: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+_Signs = Mapping[int, Mapping[int, Sequence[Event]]]
+"""The signs of life of each rank by the log that they stand in."""
+
+
+def _signs_of_life(facts: Facts) -> _Signs:
     logs = {s.id for s in facts.case.sources if s.kind is SourceKind.LOG}
+    signs: dict[int, dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in facts.case.events:
         if event.rank is not None and event.is_sign_of_life and event.place.line and event.place.source in logs:
-            writers[event.place.source][event.rank].add(event.place.line)
-            if event.rank == rank:
-                by_source[event.place.source].append(event)
+            signs[event.place.source][event.rank].append(event)
+    return signs
+
+
+def _silence(facts: Facts, signs: _Signs, rank: int, until: float) -> Silence | None:
+    """The longest silence of a rank that began before it was noticed, in any of its logs."""
     totals = {reading.source: reading.lines for reading in facts.case.readings}
     found = []
-    for source, events in by_source.items():
-        lines = writers[source]
-        foreign = frozenset(line for other, of_other in lines.items() if other != rank for line in of_other)
-        writer = Writer(frozenset(lines[rank]), len(lines) == 1, foreign)
-        found.append(_of_source(facts, rank, events, writer, until, totals.get(source, 0)))
-    known = [one for one in found if one is not None]
-    return max(known, key=lambda one: -1.0 if math.isnan(one.seconds) else one.seconds, default=None)
+    for source, by_rank in signs.items():
+        if rank in by_rank:
+            foreign = (e.place.line or 0 for other, events in by_rank.items() if other != rank for e in events)
+            known = frozenset(e.place.line or 0 for e in by_rank[rank])
+            writer = Writer(known, len(by_rank) == 1, frozenset(foreign))
+            found.append(_of_source(facts, rank, by_rank[rank], writer, until, totals.get(source, 0)))
+    told = [one for one in found if one is not None]
+    return max(told, key=lambda one: -1.0 if math.isnan(one.seconds) else one.seconds, default=None)
 
 
 def _of_source(

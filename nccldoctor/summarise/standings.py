@@ -7,8 +7,9 @@ data-parallel groups behind them. 512 ranks make four rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from nccldoctor.align.descriptions import op_of
 from nccldoctor.align.facts import Facts
@@ -31,6 +32,10 @@ ENDS = 2
 """Ends of a row that are named one by one."""
 
 
+_Kind = tuple[str, str | None, int | None]
+"""What call a rank waits in: the kind of its group, the operation, the sequence number."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RankStanding:
     """One rank before folding."""
@@ -39,7 +44,7 @@ class _RankStanding:
     host: str
     involvement: Involvement
     call: StuckCall | None
-    kind: tuple[str, str | None, int | None] | None
+    kind: _Kind | None
     needs: Ranks
     frame: str
     end: str
@@ -52,8 +57,9 @@ def standings(facts: Facts, findings: tuple[Finding, ...], roles: Mapping[int, R
     unrecorded = _unrecorded_waits(facts, culprits)
     distances = _distances(facts, culprits, unrecorded)
     links = {rank: link for finding in findings for link in _links(finding) for rank in link.waiting}
+    kind_of = cache(partial(_call_kind, facts))
     ranks = [
-        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded, links.get(rank))
+        _rank_standing(facts, rank, roles.get(rank, Role.UNKNOWN), distances, unrecorded, links.get(rank), kind_of)
         for rank in facts.case.world
     ]
     for likeness in (_by_all, _by_call, _by_part):
@@ -153,7 +159,13 @@ _PARTS = {Role.CULPRIT: Involvement.CULPRIT, Role.SUSPECT: Involvement.SUSPECT, 
 
 
 def _rank_standing(
-    facts: Facts, rank: int, role: Role, distances: Mapping[Key, int], unrecorded: Ranks, link: Link | None
+    facts: Facts,
+    rank: int,
+    role: Role,
+    distances: Mapping[Key, int],
+    unrecorded: Ranks,
+    link: Link | None,
+    kind_of: Callable[[Key], _Kind],
 ) -> _RankStanding:
     keys = facts.wait_graph.waits_in.get(rank, ()) if role is not Role.UNINVOLVED else ()
     call = facts.wait_graph.calls[keys[0]] if keys else None
@@ -167,7 +179,7 @@ def _rank_standing(
         part = Involvement.WAITING if distance == 1 else Involvement.BLOCKED
     if part is None and role is Role.VICTIM:
         part, distance = Involvement.WAITING, 1
-    kind = _call_kind(facts, call) if call is not None else None
+    kind = kind_of(keys[0]) if keys else None
     if kind is None and part in _WAITS and link is not None and (link.op or link.seq is not None):
         kind = (link.group, link.op, link.seq)
     return _RankStanding(
@@ -183,7 +195,8 @@ def _rank_standing(
     )
 
 
-def _call_kind(facts: Facts, call: StuckCall) -> tuple[str, str | None, int | None]:
+def _call_kind(facts: Facts, key: Key) -> _Kind:
+    call = facts.wait_graph.calls[key]
     group = facts.case.groups[call.group]
     return group.desc or group.label, op_of(facts, call), call.seq
 

@@ -31,7 +31,7 @@ _NARROW, _WIDE = 40, 220  # columns
 _STUDIED = 64 << 10  # bytes by which a file is judged to carry labels
 _SPOKE = lazy(r"([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
 _SPEAKS = lazy(rb"(?<![\w.-])([A-Za-z0-9][\w.-]{0,62}):\d{1,10}:-?\d{1,10} \[")
-_STUB = lazy(
+STUB = lazy(
     r"[A-Za-z0-9][\w.-]{0,62}(?::\d{0,10}){0,2}(?: (?:\[-?\d{0,5}(?:\] ?[\w./+-]{0,120}(?::\d{0,6})?(?: N?C?C?L?)?)?)?)?"
 )
 """The beginning of NCCL's own prefix, cut."""
@@ -42,11 +42,15 @@ _LABEL = lazy(
 )
 """What collectors and launchers put in front of every line of a merged log."""
 
-_OUTER = lazy(
+_OUTER_PATTERN = (
     r"(?:\[[A-Za-z_][\w.-]{0,40}?\d{1,4}\]:|\[pod/[^\]\n]{1,300}\] |\([^()\n]{1,120}\bpid=\d{1,10}[^()\n]{0,80}\) "
     r"|\s{0,6}\d{1,6}: |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) |std(?:out|err) [FP] ){1,6}"
 )
+_OUTER = lazy(_OUTER_PATTERN)
 """The same as far as it stands in front of a piece that begins nothing: what is behind it goes on with the record."""
+
+LABEL_OF_PIECE = lazy(_OUTER_PATTERN.encode())
+"""The same in the bytes of a file."""
 
 _FRAME = lazy(r'File "[^"\n]{1,400}", line \d{1,7},? in \S{1,200}')
 _HEADER = "Traceback (most recent call last):"
@@ -67,6 +71,11 @@ def count_records(text: str) -> int:
     return has_nccl_prefix + len(_NCCL.findall(text))
 
 
+def is_record_head(text: str) -> bool:
+    """True when a text begins a record of a logger, launcher, kernel or NCCL."""
+    return bool(_NATIVE.search(text[:160])) or bool(_BEGINS.match(text.lstrip(" \t>|`")))
+
+
 class Lines:
     """The physical lines of a file, and what stands in front of each."""
 
@@ -76,9 +85,12 @@ class Lines:
         self.starts = np.concatenate([[0], ends + 1])
         self.quoted = content.startswith((b"> ", b"| ")) and content.count(b"\n" + content[:2]) >= len(ends) - 2
         """True when every line stands in a quotation."""
-        self.is_labelled = has_labels(content[:_STUDIED])
-        """True when ``srun --label`` or pdsh wrote a label in front of every line."""
         self._marks: dict[int, tuple[str, Mark, str]] = {}
+
+    @cached_property
+    def is_labelled(self) -> bool:
+        """True when ``srun --label`` or pdsh wrote a label in front of every line."""
+        return has_labels(self.content[:_STUDIED])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -92,12 +104,15 @@ class Lines:
         """The text, its mark, and what stands behind the mark."""
         known = self._marks.get(number)
         if known is None:
-            text = without_codes(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
-            text = _QUOTE.sub("", text, count=1) if self.quoted else text
+            text = self._plain_line(number)
             label, rest = split_label(text) if self.is_labelled else (None, text)
             mark, body = read_mark(rest)
             known = self._marks[number] = (text, with_label(mark, label) if label is not None else mark, body)
         return known
+
+    def _plain_line(self, number: int) -> str:
+        text = without_codes(self.raw(number)[:LONGEST].decode("utf-8", "backslashreplace"))
+        return _QUOTE.sub("", text, count=1) if self.quoted else text
 
     def is_unlabelled(self, number: int, head: int) -> bool:
         """True when a line has no label although ``head`` has one: then what looks like a label is text."""
@@ -117,7 +132,7 @@ class Lines:
         """
         added = self._behind(number, head)
         spaced = text.rstrip(" "), " " + added.lstrip()
-        if self._was_broken_at_blanks:
+        if self.was_broken_at_blanks:
             return [spaced]
         is_wrapped = _NARROW <= len(self.raw(number - 1)) <= _WIDE
         return [(text, added), spaced] if is_wrapped else [(text, added)]
@@ -158,7 +173,7 @@ class Lines:
         text, mark, body = self.split_line(number)
         known = mark.severity is not None and (mark.file is not None or mark.time is not None)
         body = text if mark.file is not None and not known else body  # the rest of a prefix that was cut, no beginning
-        return known or bool(_NATIVE.search(body[:160])) or bool(_BEGINS.match(body.lstrip(" \t>|`")))
+        return known or is_record_head(body)
 
     def can_open(self, head: int, number: int) -> bool:
         """True when ``head`` begins a record that line ``number`` may continue."""
@@ -175,7 +190,7 @@ class Lines:
             return True
         if mark.file is not None:
             return False
-        if _STUB.fullmatch(body):
+        if STUB.fullmatch(body):
             return self._is_one_host(body, self._after_break(number, head))
         opened = first.rfind("[")
         if opened <= first.rfind("]") or len(first) - opened >= 60:
@@ -195,9 +210,12 @@ class Lines:
         return self._hosts[_host_shape(alone[1])] <= max(1, self._hosts[_host_shape(whole[1])])
 
     @cached_property
-    def _was_broken_at_blanks(self) -> bool:
+    def was_broken_at_blanks(self) -> bool:
         """True when an editor broke the lines at blanks: none was full, and none had room for the next word."""
-        lines = [self.split_line(n)[0] for n in range(min(len(self), _LOOKED_AT))]
+        count = min(len(self), _LOOKED_AT)
+        if int(np.diff(self.starts[: count + 1]).max(initial=0)) > 4 * _WIDE:
+            return False
+        lines = [self._plain_line(n) for n in range(count)]
         width = max(map(len, lines), default=0)
         if not _NARROW <= width <= _WIDE:
             return False

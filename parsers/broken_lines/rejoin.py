@@ -11,13 +11,13 @@ hold no event apart, and a ``collective-timeout`` of call #3612 together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from nccldoctor.parsers.broken_lines.evidence import MOST_LINES, Evidence, Words
 from nccldoctor.parsers.broken_lines.physical_lines import LONGEST, Lines, count_records
 from nccldoctor.parsers.broken_lines.trials import (
     Read,
@@ -32,15 +32,9 @@ from nccldoctor.parsers.broken_lines.trials import (
 )
 from nccldoctor.patterns import lazy
 
-LARGEST = 16 << 20
-"""Bytes of a file that is looked at; a larger one is read as it is."""
-
 _PIECES = 8  # of one record: the longest at 80 columns with room to spare
 _FOREIGN = 3  # lines of other writers between two pieces
 _FRUITLESS = 1  # pieces that tell nothing new, between two that do
-
-_HEADS = (b"ProcessGroup", b"NCCL WARN", b"NET/IB", b"]:[E", b"]:[F")
-"""What records begin with that may have lost the words a parser looks for."""
 
 _REST_OF_NUMBER = lazy(r"\d{1,19}(?:$|[.)\],](?:$|[ A-Z]))")  # and what may stand behind it
 
@@ -53,12 +47,15 @@ class Mended:
     lines: npt.NDArray[np.int64]
 
 
-def mend(content: bytes, hits: Sequence[int], read: Read) -> Mended | None:
+def mend(content: bytes, words: Words, read: Read, trials: int) -> Mended | None:
     """The file with its broken records whole again; None where nothing had to be joined.
 
-    ``hits`` are offsets of words that parsers look for, ``read`` gives the events of some lines. Never raises.
+    ``words`` are those that parsers look for, ``read`` gives the events of some lines, at most ``trials`` times and more where joins
+    succeed. Never raises.
     """
-    return _Mender(Lines(content), Trials(read)).mended(hits)
+    lines = Lines(content)
+    interesting = Evidence(lines, words).interesting_lines() if len(lines) <= MOST_LINES else []
+    return _Mender(lines, Trials(read, trials)).mended(interesting) if interesting else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +79,8 @@ class _Mender:
         self._joins: dict[int, _Join] = {}  # by their heads
         self._used: set[int] = set()  # lines that became pieces of others
 
-    def mended(self, hits: Sequence[int]) -> Mended | None:
-        for at in _interesting(self._lines, hits):
+    def mended(self, interesting: Sequence[int]) -> Mended | None:
+        for at in interesting:
             if self._trials.left <= 0:
                 break
             if at in self._used or at in self._joins:
@@ -216,11 +213,3 @@ class _Mender:
                 rows.append(join.text.encode("utf-8", "backslashreplace") if join else self._lines.raw(number))
                 numbers.append(number + 1)
         return Mended(b"\n".join(rows), np.array(numbers, dtype=np.int64))
-
-
-def _interesting(lines: Lines, hits: Sequence[int]) -> list[int]:
-    """The lines with words that parsers look for, or with the head of a record, in order."""
-    offsets = {*hits, *(m.start() for head in _HEADS for m in re.finditer(re.escape(head), lines.content))}
-    where = np.searchsorted(lines.starts, np.array(sorted(offsets), dtype=np.int64), side="right") - 1
-    numbers: list[int] = np.unique(where).tolist()
-    return numbers

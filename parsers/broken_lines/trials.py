@@ -9,8 +9,7 @@ from nccldoctor.events import Event
 
 _NOTHING = (None, "", ())
 
-_TRIALS = 600  # joins tried in one file, some 0.2 ms each
-_EARNED, _MOST = 40, 20_000  # more of them for each successful join, and in all: some five seconds
+_EARNED, _MOST = 40, 20_000  # more trials for each successful join, and in all: some five seconds
 
 _GREEDY = frozenset(
     (
@@ -41,8 +40,8 @@ Read = Callable[[bytes], Sequence[Event]]
 class Trials:
     """Reads lines on trial, within a budget; remembers what it read since the last successful join."""
 
-    def __init__(self, read: Read) -> None:
-        self.left = _TRIALS
+    def __init__(self, read: Read, most: int) -> None:
+        self.left = most
         self._most = _MOST
         self._read = read
         self._known: dict[str, Sequence[Event]] = {}

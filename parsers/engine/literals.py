@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import ahocorasick_rs
+import numpy as np
+import numpy.typing as npt
 
 from nccldoctor.parsers.base import LineParser
 
@@ -116,9 +118,26 @@ class Literals:
             return [start for _, start, _ in self._search[0].find_matches_as_indexes(view)]
         return sorted({start for part in self._search for _, start, _ in part.find_matches_as_indexes(view)})
 
+    def hits_by_kind(self, view: memoryview) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The same as :meth:`hits`, in no order, with a number for what was found at each offset."""
+        offsets: list[int] = []
+        kinds: list[int] = []
+        for n, part in enumerate(self._search):
+            for kind, start, _ in part.find_matches_as_indexes(view):
+                offsets.append(start)
+                kinds.append(n * _AT_ONCE + kind)
+        return np.array(offsets, np.int64), np.array(kinds, np.int64)
+
     def cut_hits(self, view: memoryview) -> list[int]:
         """The offsets in ``view``, ascending, of literals or of what a cut through one leaves: its rare end."""
         return sorted({start for _, start, _ in self._ends.find_matches_as_indexes(view)})
+
+    def are_cut(self, before: bytes, after: bytes) -> bool:
+        """True when a literal stands across the border of two texts."""
+        border = min(self.longest, len(before))
+        both = before[len(before) - border :] + after[: self.longest]
+        found = self._every.find_matches_as_indexes(both, overlapping=True) if self._every is not None else ()
+        return any(start < border < end for _, start, end in found)
 
     @functools.cached_property
     def _ends(self) -> ahocorasick_rs.BytesAhoCorasick:

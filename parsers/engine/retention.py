@@ -15,9 +15,6 @@ from dataclasses import fields
 from nccldoctor.events import Event
 from nccldoctor.model import Gap, Source
 
-ROOM = 4_000
-"""Events kept of one source at the end; up to twice as many are kept while it is read."""
-
 _COMMON = frozenset(field.name for field in fields(Event))
 _LARGEST_CODE = 1_000  # larger numbers count something or name a process; smaller ones may be an Xid or an exit code
 _CHARS = 80
@@ -25,12 +22,12 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Retention:
-    """The events of one source in the order of their lines, at most twice ``room`` at any moment.
+    """The events of one source in the order of their lines: ``room`` at the end, twice as many at most.
 
     ``counted`` is the number of all that were added. Adding the same events in the same order always keeps the same ones.
     """
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, room: int) -> None:
         self.room = room
         self.counted = 0
         self.kept: list[Event] = []

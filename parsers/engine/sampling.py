@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import ahocorasick_rs
 import numpy as np
+import numpy.typing as npt
 
 from nccldoctor.events import CollCall, CommInit, Event, Note, Phase, Setting, Version
 from nccldoctor.parsers.base import Line, LineParser
-from nccldoctor.parsers.engine.literals import literals_of
+from nccldoctor.parsers.engine.literals import Literals, literals_of
 from nccldoctor.parsers.engine.window import REACH, Buffer
 from nccldoctor.patterns import lazy
 
@@ -90,9 +91,6 @@ def _thread(data: bytearray, low: int, at: int) -> bytes:
 WHOLE = 4 << 20
 """Files up to this size are read whole."""
 HEAD, TAIL, BEFORE = 256 << 10, 1 << 20, 1 << 20
-MOST_LINES = 1_000
-"""Lines of one region of a large file that are parsed; of more, the first, the last and some between. A small file
-has three times as many, one that is named for a single rank half as many: there nobody else's lines are lost."""
 MOST_EVENTS = 2_000
 """Events kept of one source; of more, the first and the last of every writer and some between."""
 
@@ -120,7 +118,7 @@ class Sampler:
         self,
         parsers: tuple[LineParser, ...],
         offer: Callable[[Line, Sequence[LineParser]], list[Event]],
-        most: int = MOST_LINES,
+        most: int,
         one_writer: bool = False,
     ) -> None:
         self._most = most
@@ -154,20 +152,13 @@ class Sampler:
             self._loud = True
             self._first = (at, number)
             if not self._whole:
-                self._around_first(buffer)
+                self._parse_region(buffer, *_before(buffer, at), at, number, self._most)
 
     def has_progress(self, line: Line) -> bool:
         """True where a sampled parser finds something on a line; of many such lines the later ones are not tried."""
         owners = self._literals.owners(line.body)
         self._tried += bool(owners)
         return bool(owners) and (self._tried > self._most or bool(self._offer(line, owners)))
-
-    def _around_first(self, buffer: Buffer) -> None:
-        if self._first:
-            at, number = self._first
-            self._parse_region(
-                buffer, max(buffer.low, at - BEFORE), min(buffer.high, at + REACH), at, number, self._most
-            )
 
     def gather_calls(self, buffer: Buffer, low: int, high: int, number: int) -> None:
         """Keep the last COLL lines among the whole lines in ``[low, high)``, of which the first has this number."""
@@ -183,12 +174,12 @@ class Sampler:
             return
         if self._latest:
             at, line = self._latest
-            low = max(buffer.low, at - REACH)
-            self._kept = (bytes(buffer.data[low : min(buffer.high, at + REACH)]), at - low, line)
+            low, high = max(buffer.low, at - REACH), min(buffer.high, at + REACH)
+            high = high if high == buffer.high else buffer.data.rfind(b"\n", at, high) + 1 or high  # no line cut off
+            self._kept = (bytes(buffer.data[low:high]), at - low, line)
             self._latest = None
         if self._whole:
-            if self._parse_region(buffer, 0, buffer.high, 0, 1, self._most_of_small):
-                self._around_first(buffer)
+            self._parse_whole(buffer)
         elif first:
             self._parse_region(buffer, 0, min(buffer.high, HEAD), 0, 1, self._most)
         if over and not self._whole:
@@ -208,33 +199,34 @@ class Sampler:
             self._parse(around, 0, len(content), number)
             around.forget()
 
-    def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> int:
-        """Parse at most ``most`` lines in ``[low, high)``; returns how many lines were left out.
+    def _parse_whole(self, buffer: Buffer) -> None:
+        """Parse lines of a small file; where some are left out, more of those before the first event that matters."""
+        candidates = _Candidates.searched(self._literals, buffer, 0, buffer.high)
+        chosen = candidates.chosen(self._most_of_small)
+        if self._first and len(chosen) < len(candidates.offsets):
+            low, high = np.searchsorted(candidates.offsets, _before(buffer, self._first[0]))
+            chosen = np.union1d(chosen, low + candidates.part(low, high).chosen(self._most))
+        self._parse_chosen(buffer, candidates, chosen, 1)
 
-        The line at offset ``at`` has this ``number``.
-        """
-        with memoryview(buffer.data) as view:
-            hits = self._literals.hits(view[low:high])
-            ends = (
-                np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
-                if hits
-                else np.empty(0, int)
-            )
-        base = number - int(np.searchsorted(ends, at))
-        spans: list[tuple[int, int]] = []
-        for hit in hits:
-            if spans and low + hit < spans[-1][1]:
+    def _parse_region(self, buffer: Buffer, low: int, high: int, at: int, number: int, most: int) -> None:
+        """Parse at most ``most`` lines in ``[low, high)``; the line at offset ``at`` has this ``number``."""
+        candidates = _Candidates.searched(self._literals, buffer, low, high)
+        base = number - int(np.searchsorted(candidates.ends, at))
+        self._parse_chosen(buffer, candidates, candidates.chosen(most), base)
+
+    def _parse_chosen(self, buffer: Buffer, candidates: _Candidates, chosen: npt.NDArray[np.int64], base: int) -> None:
+        """Parse the candidates with these indices; the first line of the region has the number ``base``."""
+        done = candidates.low
+        offsets = candidates.offsets[chosen]
+        for offset, line in zip(offsets.tolist(), np.searchsorted(candidates.ends, offsets).tolist(), strict=True):
+            if offset < done:
                 continue
-            start, end, _ = buffer.bounds(low + hit, spans[-1][1] if spans else low)
+            start, end, _ = buffer.bounds(offset, done)
+            done = max(end, offset + 1)
             if self._literals.has_literal(buffer.data[start:end]):
-                spans.append((start, max(end, low + hit + 1)))
-        chosen = _thinned(spans, most)
-        lines = (np.searchsorted(ends, [start for start, _ in chosen]) + base).tolist()
-        for (start, end), line in zip(chosen, lines, strict=True):
-            cuts = buffer.pieces(start, end)
-            for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
-                self._parse(buffer, a, b, line)
-        return max(0, len(spans) - most)
+                cuts = buffer.pieces(start, done)
+                for a, b in dict.fromkeys([*cuts[:1], *cuts[-1:]]):
+                    self._parse(buffer, a, b, base + line)
 
     def _parse(self, buffer: Buffer, start: int, end: int, number: int) -> None:
         for line in buffer.lines(start, end, number):
@@ -263,11 +255,65 @@ class Sampler:
         return [x.event for x in sampled]
 
 
-def _thinned(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """At most ``most`` spans: the first sixth, the last two thirds, and evenly chosen ones between."""
-    if len(spans) <= most:
-        return spans
-    head, tail = most // 6, most * 2 // 3
-    middle = spans[head:-tail]
-    step = -(-len(middle) // (most - head - tail))
-    return [*spans[:head], *middle[::step], *spans[-tail:]]
+def _before(buffer: Buffer, at: int) -> tuple[int, int]:
+    """The surroundings of an event that matters: most of them before it."""
+    return max(buffer.low, at - BEFORE), min(buffer.high, at + REACH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The lines of a region that may hold a literal, an offset on each; its rarest literal is its kind.
+
+    ``low`` is where the region begins, ``ends`` are its line ends.
+    """
+
+    low: int
+    offsets: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    @classmethod
+    def searched(cls, literals: Literals, buffer: Buffer, low: int, high: int) -> _Candidates:
+        """Search ``[low, high)``; of a line without end each stretch counts as one."""
+        with memoryview(buffer.data) as view:
+            offsets, kinds = literals.hits_by_kind(view[low:high])
+            if not len(offsets):
+                return cls(low, offsets, kinds, offsets)
+            ends = np.flatnonzero(np.frombuffer(view[low:high], dtype=np.uint8) == 0x0A) + low
+        offsets = offsets + low
+        stretches = np.union1d(ends, np.arange(low, high, REACH // 2))
+        lines = np.searchsorted(stretches, offsets)
+        order = np.lexsort((offsets, np.bincount(kinds)[kinds], lines))
+        first = order[np.flatnonzero(np.diff(lines[order], prepend=-1))]
+        return cls(low, offsets[first], kinds[first], ends)
+
+    def part(self, first: int, last: int) -> _Candidates:
+        """Those with indices in ``[first, last)``."""
+        return replace(self, offsets=self.offsets[first:last], kinds=self.kinds[first:last])
+
+    def chosen(self, most: int) -> npt.NDArray[np.int64]:
+        """The indices of at most ``most`` of them.
+
+        Half are some of every kind, so that no rare one is lost among the steps; the others are chosen by their order.
+        """
+        places = np.arange(len(self.offsets))
+        if len(places) <= most:
+            return places
+        room, counts = most // 2, np.bincount(self.kinds)
+        rarest_first = [kind for kind in np.argsort(counts, kind="stable").tolist() if counts[kind]]
+        chosen = np.zeros(len(places), bool)
+        for left, kind in zip(range(len(rarest_first), 0, -1), rarest_first, strict=True):
+            own = _thinned(np.flatnonzero(self.kinds == kind), room // left)
+            chosen[own] = True
+            room -= len(own)
+        chosen[_thinned(places[~chosen], most - int(np.count_nonzero(chosen)))] = True
+        return places[chosen]
+
+
+def _thinned(places: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """At most ``most`` places: the first sixth, the last two thirds, and evenly chosen ones between."""
+    if len(places) <= most:
+        return places
+    head, tail = most // 6, -(-most * 2 // 3)
+    between = np.linspace(head, len(places) - tail, most - head - tail, endpoint=False).astype(np.int64)
+    return np.concatenate([places[:head], places[between], places[len(places) - tail :]])

@@ -20,10 +20,11 @@ from nccldoctor.parsers import registry
 from nccldoctor.parsers.base import Line, LineParser, Parsed, common
 from nccldoctor.parsers.broken_lines import rejoin
 from nccldoctor.parsers.engine.deduplicate import with_groups, without_repetitions
+from nccldoctor.parsers.engine.effort import Effort
 from nccldoctor.parsers.engine.encodings import Reader, WithHead, as_utf8
 from nccldoctor.parsers.engine.literals import Literals, literals_of
-from nccldoctor.parsers.engine.retention import ROOM, Retention
-from nccldoctor.parsers.engine.sampling import MOST_LINES, Sampler
+from nccldoctor.parsers.engine.retention import Retention
+from nccldoctor.parsers.engine.sampling import Sampler
 from nccldoctor.parsers.engine.unexplained import LAST_UNEXPLAINED, is_failure_like, is_no_message, unexplained
 from nccldoctor.parsers.engine.window import REACH, Buffer, Outer
 from nccldoctor.parsers.line_prefix.labels import Labels, behind_label, has_labels
@@ -34,33 +35,34 @@ FIRST = 256 << 10
 BLOCK = 4 << 20
 HISTORY = 1 << 20
 
+UNSHARED = Effort()
+"""What a file may cost that is read alone."""
+
 
 def scan(
     source: Source,
     stream: BinaryIO,
     parsers: Sequence[LineParser] | None = None,
-    sampled: int = MOST_LINES,
+    effort: Effort = UNSHARED,
     outer: Outer | None = None,
-    room: int = ROOM,
 ) -> Parsed:
     """Read ``stream`` to its end and hand back what ``parsers`` (default: every line parser) recognise in it.
 
-    ``sampled`` bounds the lines of progress looked at in each part of the file (see ``sampling.py``), ``room`` the other events that are
-    kept (see ``retention.py``). ``outer`` says what the record around a line tells of its writer.
+    ``effort`` bounds what close looks at the file may cost, and what is kept of it. ``outer`` says what the record around a line tells
+    of its writer.
     Events come in the order of their lines. Bytes that are no UTF-8 are shown as escapes; UTF-16 is recognised. A
     parser that fails on a line costs that line only and is told as a Gap.
     """
     chosen = tuple(registry.line_parsers() if parsers is None else parsers)
     reader = as_utf8(stream)
-    content = _beginning(reader, rejoin.LARGEST)
-    whole = parsers is None and len(content) <= rejoin.LARGEST
-    mended = without_breaks(source, content) if whole else None
+    content = _beginning(reader, effort.mended)
+    whole = parsers is None and len(content) <= effort.mended
+    mended = without_breaks(source, content, effort.trials) if whole else None
     if mended is None:
-        return _scan_content(source, content, chosen, sampled, reader, outer=outer, room=room)
+        return _scan_content(source, content, chosen, effort, reader, outer=outer)
     numbers = mended.lines
     around = None if outer is None else (lambda line: outer(int(numbers[min(line, len(numbers)) - 1])))
-    parsed = _scan_content(source, mended.content, chosen, sampled, outer=around, room=room)
-    return _with_original_lines(parsed, mended)
+    return _with_original_lines(_scan_content(source, mended.content, chosen, effort, outer=around), mended)
 
 
 def _beginning(reader: Reader, limit: int) -> bytes:
@@ -72,13 +74,15 @@ def _beginning(reader: Reader, limit: int) -> bytes:
     return bytes(out)
 
 
-def without_breaks(source: Source, content: bytes) -> rejoin.Mended | None:
-    """The content with its broken lines joined, judged by all parsers; None where nothing had to be joined."""
+def without_breaks(source: Source, content: bytes, trials: int) -> rejoin.Mended | None:
+    """The content with its broken lines joined, judged by all parsers; None where nothing had to be."""
     parsers = tuple(p for p in registry.line_parsers() if not p.sampled)
-    hits = literals_of(parsers).cut_hits(memoryview(content))
-    is_labelled = has_labels(content[:REACH])
+    is_labelled = functools.cache(lambda: has_labels(content[:REACH]))
     return rejoin.mend(
-        content, hits, lambda part: _scan_content(source, part, parsers, 0, is_labelled=is_labelled).events
+        content,
+        literals_of(parsers),
+        lambda part: _scan_content(source, part, parsers, UNSHARED, is_labelled=is_labelled()).events,
+        trials,
     )
 
 
@@ -102,17 +106,16 @@ def _scan_content(
     source: Source,
     content: bytes,
     parsers: tuple[LineParser, ...],
-    sampled: int,
+    effort: Effort,
     rest: Reader | None = None,
     is_labelled: bool | None = None,
     outer: Outer | None = None,
-    room: int = ROOM,
 ) -> Parsed:
     """The events in ``content`` and the rest of the stream, through a buffer no larger than needed.
 
     ``is_labelled`` says of a piece of a file that the whole file carries labels, or none.
     """
-    state = _Scan(source, parsers, sampled, min(len(content) + 1, HISTORY + BLOCK), room)
+    state = _Scan(source, parsers, effort, min(len(content) + 1, HISTORY + BLOCK))
     state.is_labelled = is_labelled
     state.buffer.outer = outer
     try:
@@ -137,14 +140,14 @@ def _fill(buffer: Buffer, reader: Reader) -> None:
 class _Scan:
     """One pass over a stream: the buffer, the parsers, and the events so far."""
 
-    def __init__(self, source: Source, parsers: tuple[LineParser, ...], sampled: int, size: int, room: int) -> None:
+    def __init__(self, source: Source, parsers: tuple[LineParser, ...], effort: Effort, size: int) -> None:
         self.source = source
         self.is_labelled: bool | None = None  # None: the beginning tells
         self.literals, others = _sampled_apart(parsers)
-        self.sampler = Sampler(others, self.offer, sampled, one_writer=source.rank is not None)
+        self.sampler = Sampler(others, self.offer, effort.sampled, one_writer=source.rank is not None)
         self.labels = Labels()
         self.buffer = Buffer(source, size)
-        self.events = Retention(room)
+        self.events = Retention(effort.room)
         self.gaps: dict[str, Gap] = {}
         self.counted, self.number = 0, 1  # offset up to which line ends are counted, and the number of the line there
         self.not_understood = 0

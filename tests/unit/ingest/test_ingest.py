@@ -17,6 +17,7 @@ from nccldoctor.ingest import ingest as ingest_module
 from nccldoctor.ingest.ingest import Ingested, ingest
 from nccldoctor.model import Place, SourceKind
 from nccldoctor.parsers.base import FileParser, Parsed
+from nccldoctor.parsers.engine import effort
 
 TIMEOUT = watchdog(3, 7, at="E1108 12:00:00.000000001", ran_ms=600_010).encode()
 
@@ -235,11 +236,11 @@ def test_a_scanner_that_fails_costs_its_file(tmp_path: Path, monkeypatch: pytest
 
 
 def test_of_many_logs_fewer_lines_of_progress_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ingest_module, "SAMPLED_IN_ALL", 600)
+    monkeypatch.setattr(effort, "SAMPLED_IN_ALL", 600)
     steps = "".join(f"[rank 0] Heartbeat: epoch=0 iter={n} global_step={n}\n" for n in range(400)).encode()
     alone = read(write(tmp_path / "one", {"a.log": steps})).parsed[0].events
     among = read(write(tmp_path / "ten", {f"{n}.log": steps for n in range(10)})).parsed[0].events
-    assert len(alone) == 400 and 100 < len(among) <= 3 * ingest_module.SAMPLED_AT_LEAST
+    assert len(alone) == 400 and 100 < len(among) <= 3 * 600 / 10
     assert among[-1].place.line == 400
 
 

@@ -122,7 +122,7 @@ def test_it_says_this_and_nothing_else(wording: Wording) -> None:
 def test_its_own_parser_reads_it_and_no_other_claims_the_same(wording: Wording) -> None:
     """Nobody else may tell the same kind of event of the same line: it would be counted as a second witness."""
     by_module: dict[str, set[tuple[str, int | None]]] = {}
-    mended = without_breaks(Source(0, "job.log", SourceKind.LOG, len(wording.content)), wording.content)
+    mended = without_breaks(Source(0, "job.log", SourceKind.LOG, len(wording.content)), wording.content, 600)
     content = mended.content if mended else wording.content
     for parser in registry.line_parsers():
         if not any(literal in wording.text for literal in parser.literals):

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from nccldoctor.events import CollectiveTimeout, Event, GpuError
 from nccldoctor.model import Place, Source, SourceKind
+from nccldoctor.parsers.engine.effort import Effort
 from nccldoctor.parsers.engine.retention import Retention, thinned
 from nccldoctor.parsers.engine.scan import scan
 
@@ -68,7 +69,7 @@ def test_the_gap_of_a_scan_says_how_many_were_not_kept() -> None:
     line = b"Apr  5 03:35:00 node1 kernel: NVRM: Xid (PCI:0000:01:00): 31, pid=9000, name=python3, Ch 00000008\n"
     fatal = line.replace(b": 31,", b": 79,")
     source = Source(0, "kern.log", SourceKind.LOG, 0)
-    parsed = scan(source, io.BytesIO(line * 3_000 + fatal + line * 3_000), room=100)
+    parsed = scan(source, io.BytesIO(line * 3_000 + fatal + line * 3_000), effort=Effort(room=100))
     assert [event.xid for event in parsed.events if isinstance(event, GpuError)].count(79) == 1
     assert len(parsed.events) <= 200
     assert parsed.understood == 6_001
