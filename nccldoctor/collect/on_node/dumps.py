@@ -21,11 +21,12 @@ DUMP_SECONDS = 8.0
 
 
 def dump_paths(rank: Process) -> list[str]:
-    """Where PyTorch writes the recorder dump of a rank: by its variables, else in its default places.
+    """Where PyTorch writes the recorder dump of a rank: by its variables and by capture, else in its default places.
 
     Source: pytorch ``torch/csrc/distributed/c10d/FlightRecorder.cpp`` 2.2 to 2.13, ``DebugInfoWriter::getWriter``.
     """
     named = [rank.env.get(name, "") for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")]
+    named += [os.path.join(rank.capture.top, "dumps", "nccl_trace_rank_")] if rank.capture is not None else []
     caches = [rank.env.get("XDG_CACHE_HOME") or "", os.path.join(rank.env.get("HOME") or "/nowhere", ".cache")]
     usual = [
         os.path.join(cache, "torch", name)
@@ -41,6 +42,22 @@ def pipe_paths(rank: Process) -> list[str]:
     """The pipe that makes PyTorch write a dump (``ProcessGroupNCCL.hpp``, ``DumpPipe``; XCCL has its own name for it)."""
     names = ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DEBUG_INFO_PIPE_FILE")
     return [f"{rank.env[name]}{rank.rank}.pipe" for name in names if os.path.isabs(rank.env.get(name, ""))]
+
+
+def open_pipes(pid: int, rank: int | None) -> list[str]:
+    """Pipes of that kind that a process reads: a program may have set the variable after its start, where nobody sees it."""
+    try:
+        links = [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return []
+    return [link for link in links if _target(link).endswith(f"{rank}.pipe")]
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 def _read_dumps(pid: int, paths: list[str], since: float, write: Callable[[bytes], None], /) -> None:
@@ -105,14 +122,16 @@ def add_dumps(answer: TarAnswer, tree: ProcessTree, name: str, since: dict[int, 
 
 def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
     """Ask each rank that has a pipe for a dump; the pids that were asked, and when."""
-    ranks = {rank.pid: rank for rank in tree.ranks if rank.rank is not None and pipe_paths(rank)}
+    ranks = {rank.pid: rank for rank in tree.ranks if rank.rank is not None}
     asked: dict[int, float] = {}
-    for pid, why in each([*ranks], lambda pid: _why_not_asked(pid, pipe_paths(ranks[pid]))):
+    has_any = False
+    for pid, why in each([*ranks], lambda pid: _why_not_asked(ranks[pid])):
+        has_any = has_any or why != NO_PIPE
         if why == "":
             asked[pid] = time.time() - 1.0
-        else:
+        elif why != NO_PIPE:
             answer.lacks(f"a new flight recorder dump of {ranks[pid].name}", why or "its file system does not answer")
-    if not ranks and tree.ranks:
+    if not has_any and tree.ranks:
         answer.lacks(
             "new flight recorder dumps",
             "the job has no TORCH_NCCL_DEBUG_INFO_PIPE_FILE (set it with TORCH_FR_BUFFER_SIZE=2000 next time)",
@@ -120,20 +139,29 @@ def trigger_dumps(answer: TarAnswer, tree: ProcessTree) -> dict[int, float]:
     return asked
 
 
-def _why_not_asked(pid: int, paths: list[str]) -> str:
+NO_PIPE = "no pipe"
+"""What :func:`_why_not_asked` says of a rank without any."""
+
+
+def _why_not_asked(rank: Process) -> str:
     """Write a byte into the first pipe of a rank; why that was not possible, or ""."""
-    for path in paths:
+    why = NO_PIPE
+    named = [(path, partial(open_inside, rank.pid, path)) for path in pipe_paths(rank)]
+    already_open = [(link, partial(os.open, link)) for link in open_pipes(rank.pid, rank.rank)]
+    for path, opened in (*named, *already_open):
         try:
-            descriptor = open_inside(pid, path, os.O_WRONLY | os.O_NONBLOCK)
+            descriptor = opened(os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
-            return "no rank reads its pipe" if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
+            why = "no rank reads its pipe" if error.errno == errno.ENXIO else f"its pipe {path}: {error.strerror}"
+            continue
         try:
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 os.write(descriptor, b"1\n")
                 return ""
+            why = "its pipe is no pipe"
         finally:
             os.close(descriptor)
-    return "its pipe is no pipe"
+    return why
 
 
 def add_triggered_dumps(answer: TarAnswer, tree: ProcessTree, asked: dict[int, float]) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from nccldoctor.collect.on_node.captured import add_captured
 from nccldoctor.collect.on_node.children import Stopped
 from nccldoctor.collect.on_node.dumps import add_dumps, add_triggered_dumps, trigger_dumps
 from nccldoctor.collect.on_node.logs import LOG_TAIL, add_logs
@@ -42,6 +43,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         ("states of processes", partial(look_at_states, answer, tree, 1)),
         ("stacks", partial(look_at_stacks, answer, tree, 1)),
         ("variables", partial(add_environments, answer, tree)),
+        ("what capture left", partial(add_captured, answer, tree)),
         ("flight recorder dumps", partial(add_dumps, answer, tree, "dump-2-existing")),
         ("new flight recorder dumps", lambda: asked.update(trigger_dumps(answer, tree))),
         ("reports of RAS", partial(add_network_reports, answer, tree)),
@@ -73,7 +75,8 @@ def printed() -> list[str]:
         *(f"{'or ' if number else ''}{line}" for number, line in enumerate(tools)),
         "read $TORCH_FR_DUMP_TEMP_FILE<rank>, $TORCH_NCCL_DEBUG_INFO_TEMP_FILE<rank>, ~/.cache/torch/*_trace_rank_<rank>, "
         "/tmp/nccl_trace_rank_<rank>",
-        "write one byte to $TORCH_NCCL_DEBUG_INFO_PIPE_FILE<rank>.pipe, where the job has it: PyTorch then writes a dump",
+        "read rank_<rank>.log, dumps/, stacks/ and processes/ in the folder of nccldoctor.capture that the sidecar of a rank names",
+        "write one byte to $TORCH_NCCL_DEBUG_INFO_PIPE_FILE<rank>.pipe or a *<rank>.pipe that the rank reads: PyTorch writes a dump",
         "connect to $NCCL_RAS_ADDR or localhost:28028: VERBOSE STATUS",
         f"GET http://localhost:{DEBUG_SERVER_PORT}/fr_trace_json, where rank 0 listens there",
         *(" ".join(words) for _, _, words in NODE_COMMANDS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from datetime import datetime, timezone
@@ -25,6 +26,36 @@ LAUNCHER = re.compile(
 """Commands that start ranks and are none, although they may have a rank in their environment."""
 
 
+SIDECAR = re.compile(r"(?:^|/)nccldoctor/capture/sidecar\.py$")
+"""The program that ``nccldoctor.capture`` runs beside each rank; its last word says where the rank leaves its files."""
+
+
+class CaptureFolder:
+    """Where capture keeps the files of one rank: ``top`` is the folder that all ranks share.
+
+    ``stem`` is how its files begin: ``rank_3``, or ``pid_4711`` where the rank is not known.
+    """
+
+    def __init__(self, top: str, stem: str) -> None:
+        self.top = top
+        self.stem = stem
+        self.rank = number_in(stem[len("rank_") :]) if stem.startswith("rank_") else None
+
+    @classmethod
+    def told_by(cls, words: list[str]) -> CaptureFolder | None:
+        """What the command line of a sidecar tells; None for that of any other program."""
+        if not any(SIDECAR.search(word) for word in words[:6]):
+            return None
+        try:
+            told = json.loads(words[-1])
+            log, stem = str(told["log"]), str(told["stem"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        is_plain = os.path.isabs(log) and os.path.normpath(log) == log
+        is_ours = is_plain and re.fullmatch(r"(?:rank|pid)_[0-9]{1,9}", stem) and os.path.basename(log) == f"{stem}.log"
+        return cls(os.path.dirname(log), stem) if is_ours else None
+
+
 class Process:
     """A process of the job: a rank, or a worker that a rank has started, whose pid is ``of``."""
 
@@ -40,6 +71,7 @@ class Process:
         self.secrets: list[str] = seen["secrets"]
         self.wchan: str | None = None
         self.of: int | None = None
+        self.capture: CaptureFolder | None = None
         self.job = " ".join(f"{name}={self.env[name]}" for name in JOB_VARIABLES if self.env.get(name))[:500]
         self.looks: list[dict[str, Any]] = []
         self.rank, self.world_size = self._identity()
@@ -86,6 +118,11 @@ class Process:
     def is_collector(self) -> bool:
         """True of this program in another process: ``srun`` gives it the variables of a rank."""
         return self.words[1:4] == ["-I", "-", "--pid"]
+
+    @property
+    def is_sidecar(self) -> bool:
+        """True of the process that capture runs beside a rank."""
+        return any(SIDECAR.search(word) for word in self.words[:6])
 
     def gpu(self) -> str | None:
         """The device that it uses, by CUDA_VISIBLE_DEVICES and its local rank."""

@@ -9,7 +9,7 @@ from itertools import islice
 
 from nccldoctor.collect.on_node.children import each
 from nccldoctor.collect.on_node.proc_files import has_torch_mapped, look_at_process, state_of
-from nccldoctor.collect.on_node.process import Process
+from nccldoctor.collect.on_node.process import CaptureFolder, Process
 from nccldoctor.collect.on_node.tar_answer import TarAnswer
 from nccldoctor.collect.on_node.variables import number_in
 
@@ -42,6 +42,8 @@ class ProcessTree:
         self.ranks = self._wanted(wanted, answer) if wanted is not None else self._ranks(where)
         if not self.ranks and wanted is None and not where:
             self.ranks = self._unnamed()
+        for rank in self.ranks:
+            self._find_capture(rank)
         workers = (worker for rank in self.ranks for worker in self._workers(rank))
         self.workers = list(islice(workers, MOST_WORKERS))
         answer.secrets = self._secrets_of_jobs()
@@ -100,9 +102,20 @@ class ProcessTree:
             answer.lacks(f"pid {pid}", "no such process on this node")
         return [self.all[pid] for pid in sorted(wanted & set(self.all))]
 
+    def _find_capture(self, rank: Process) -> None:
+        """Learn from the rank's sidecar where its files are, and its number where no variable says it."""
+        told = (CaptureFolder.told_by(p.words) for p in self.children.get(rank.pid, ()))
+        rank.capture = next((folder for folder in told if folder is not None), None)
+        if rank.rank is None and rank.capture is not None:
+            rank.rank = rank.capture.rank
+
     def _workers(self, rank: Process) -> list[Process]:
         """Processes that a rank has started; compilers and shells are none."""
-        out = [p for p in self.below(rank) if p.is_python and "resource_tracker" not in " ".join(p.words)]
+        out = [
+            p
+            for p in self.below(rank)
+            if p.is_python and not p.is_sidecar and "resource_tracker" not in " ".join(p.words)
+        ]
         for worker in out:
             worker.job = rank.job
             worker.of, worker.rank, worker.local_rank, worker.world_size = (
