@@ -1,8 +1,8 @@
 """Scores diagnoses of real jobs: ``python tests/scoring/score_live.py [--runs 3] [--only NAME,…] [--keep FOLDER]`` (needs torch).
 
-Each fault of ``nccldoctor.rehearsal`` is run, captured, collected from while it hangs, and analysed: the evidence of capture alone, and
-all of it. Printed are the verdicts, and for each evidence the shares of exact culprits and right classes, how often a healthy
-job was accused, and the processes that were left.
+Each fault of ``nccldoctor.rehearsal`` is run, captured, collected from while it hangs, and analysed: the evidence of capture alone, that
+of the collector alone, and all of it. Printed are the verdicts, and for each evidence the shares of exact culprits and right classes,
+how often a healthy job was accused, and the processes that were left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.rehearsal.faults import FAULTS, Fault
 from nccldoctor.rehearsal.launch import rehearsed
 
-EVIDENCE = {"capture": ("capture",), "all": ("capture", "logs", "bundle.tar.zst")}
+EVIDENCE = {"capture": ("capture",), "bundle": ("bundle.tar.zst",), "all": ("capture", "logs", "bundle.tar.zst")}
 
 
 def verdicts(fault: Fault, folder: Path) -> dict[str, tuple[str, str, str]]:

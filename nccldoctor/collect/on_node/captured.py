@@ -52,15 +52,15 @@ def _time_of(look: str) -> str:
     return f"{date[:4]}-{date[4:6]}-{date[6:]}T{clock[:2]}:{clock[2:4]}:{clock[4:]}+00:00"
 
 
-def _read_captured(rank: Process, capture: CaptureFolder, write: Callable[[bytes], None], /) -> None:
+def _read_captured(pid: int, capture: CaptureFolder, write: Callable[[bytes], None], /) -> None:
     """Write each file: one line that describes it, and its bytes.
 
     A process may claim any path: only what its own user may read is opened.
     """
-    for kind, name, at in captured_files(rank.pid, capture):
+    for kind, name, at in captured_files(pid, capture):
         path = f"{capture.top}/{name}"
         try:
-            descriptor = open_inside(rank.pid, path, os.O_RDONLY | os.O_NONBLOCK)
+            descriptor = open_inside(pid, path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             continue
         with os.fdopen(descriptor, "rb") as file:
@@ -91,7 +91,7 @@ def add_captured(answer: TarAnswer, tree: ProcessTree) -> None:
         if rank.capture is None:
             return None
         child = reader(
-            partial(_read_captured, rank, rank.capture), min(READ_SECONDS, answer.seconds_left), 2 * MOST_REPORT
+            partial(_read_captured, rank.pid, rank.capture), min(READ_SECONDS, answer.seconds_left), 2 * MOST_REPORT
         )
         child.then = lambda child: end(child, rank, rank.capture)
         return child
