@@ -13,6 +13,7 @@ from nccldoctor.discover.discover import Discovered, discover
 from nccldoctor.ingest import excerpts
 from nccldoctor.ingest.excerpts import LineReader
 from nccldoctor.ingest.ingest import Ingested, collector_off, ingest
+from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.judging import Judged, identify_all, judge
 from nccldoctor.model import Diagnosis
 from nccldoctor.summarise.broken_link import broken_link
@@ -68,18 +69,20 @@ def analyze(
     workers: int | None = None,
     catalogue: Sequence[str | Path] = (),
     on_progress: Progress | None = None,
+    before: ReadBefore | None = None,
 ) -> Incident:
     """Diagnose the job whose logs and dumps are under ``paths``.
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
-    of further remedies. Whatever can be read is diagnosed.
+    of further remedies. Whatever can be read is diagnosed. Who analyses a growing folder again and again gives the same ``before``
+    each time, so that only files that changed are read.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    everything = _read_all(inputs, rank_from, workers, on_progress)
+    everything = _read_all(inputs, rank_from, workers, on_progress, before)
     return incident_of(everything.ingested, everything.lines, in_use(catalogue))
 
 
@@ -92,7 +95,11 @@ class _Everything:
 
 
 def _read_all(
-    inputs: Discovered, rank_from: str | None, workers: int | None, on_progress: Progress | None
+    inputs: Discovered,
+    rank_from: str | None,
+    workers: int | None,
+    on_progress: Progress | None,
+    before: ReadBefore | None = None,
 ) -> _Everything:
     """Read the inputs, and the parts among them."""
     if inputs.parts:
@@ -100,7 +107,7 @@ def _read_all(
 
         joined = join(inputs, rank_from=rank_from, workers=workers, on_progress=on_progress)
         return _Everything(joined.ingested, joined.lines)
-    read = ingest(inputs, workers, on_progress)
+    read = ingest(inputs, workers, on_progress, before=before)
     return _Everything(read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted))
 
 

@@ -1,4 +1,4 @@
-"""A small process beside each rank sees what the rank cannot say: it is stopped, it died, C++ code aborted it.
+"""A small process beside each rank says what the rank cannot: it is stopped, it died, C++ code aborted it.
 
 ``python -I -S sidecar.py CONFIG`` with a JSON object; it imports the standard library alone. The rank writes a byte into standard input
 each time that its watcher runs, and ``q`` when it ends by itself. The sidecar ends with the rank, whatever the rank dies of.

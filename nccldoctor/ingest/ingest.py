@@ -18,6 +18,7 @@ from threading import Lock
 from nccldoctor.discover.discover import Discovered, Input
 from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
 from nccldoctor.events import Stack, Version, Writer
+from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.model import Gap, Source, SourceKind, SourceRole
 from nccldoctor.model.recorded_calls import Batch, merge
 from nccldoctor.parsers import registry
@@ -58,13 +59,16 @@ def ingest(
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
+    before: ReadBefore | None = None,
 ) -> Ingested:
     """Read all inputs with at most ``workers`` threads and child processes (default: the cores, at most 8).
 
-    ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. No file
-    can make this raise.
+    ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. Texts that
+    ``before`` knows are not read again. No file can make this raise.
     """
-    parsed = read_inputs(discovered.inputs, workers, on_progress, limits)
+    before = before or ReadBefore()
+    before.begin()
+    parsed = read_inputs(discovered.inputs, workers, on_progress, limits, before)
     has_texts = any(i.source.kind is not SourceKind.RECORDER for i in discovered.inputs)
     return put_together(parsed, (*discovered.gaps, *(registry.load_parsers() if has_texts else ())))
 
@@ -74,14 +78,16 @@ def read_inputs(
     workers: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
+    before: ReadBefore | None = None,
 ) -> list[Parsed]:
     """What each input holds, in order, before anything is decided across inputs; see :func:`ingest`."""
     progress = _Progress(len(inputs), on_progress)
+    before = before or ReadBefore()
     with collector_off():
         dumps = [i for i in inputs if i.source.kind is SourceKind.RECORDER]
         texts = [i for i in inputs if i.source.kind is not SourceKind.RECORDER]
         with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
-            results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress)}
+            results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress, before)}
             batches = loaded()
         no_dumps: list[Input] = []
         for one, batch in zip(dumps, batches, strict=True):
@@ -92,7 +98,7 @@ def read_inputs(
                 no_dumps.append(one)
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
-        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress)}
+        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress, before)}
         return [results[i.source.id] for i in inputs]
 
 
@@ -177,7 +183,9 @@ def _dump_file(one: Input) -> DumpFile:
     return DumpFile(one.source.id, one.source.path, one.open, one.file, (one.lane, one.turn) if one.lane else None)
 
 
-def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress) -> Iterator[Parsed]:
+def _read_texts(
+    texts: Sequence[Input], workers: int | None, progress: _Progress, before: ReadBefore
+) -> Iterator[Parsed]:
     """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
     lanes: dict[int, list[Input]] = defaultdict(list)
     for one in sorted(texts, key=lambda one: (one.turn, one.source.id)):
@@ -188,7 +196,7 @@ def _read_texts(texts: Sequence[Input], workers: int | None, progress: _Progress
     def run(lane: list[Input]) -> list[Parsed]:
         out = []
         for one in lane:
-            out.append(_read_text(one, effort))
+            out.append(before.parsed(one, effort, lambda one: _read_text(one, effort)))
             progress.step()
         return out
 

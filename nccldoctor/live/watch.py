@@ -19,6 +19,7 @@ from nccldoctor.align.liveness import Liveness, collect_liveness
 from nccldoctor.events import Event
 from nccldoctor.identify.case import Case
 from nccldoctor.incident import Incident
+from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.live.clock import Clock
 from nccldoctor.live.sources import Watched
 from nccldoctor.model import CauseClass, Confidence, Diagnosis
@@ -108,11 +109,11 @@ def watch_job(watched: Watched, clock: Clock, wishes: Wishes) -> Iterator[Observ
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where there is nothing to watch.
     """
-    seen, newest = _Seen(), None
+    seen, newest, before = _Seen(), None, ReadBefore()
     while True:
         begin = clock.now()
         is_new = watched.has_grown() or newest is None
-        incident = pipeline.analyze(watched.inputs()) if is_new or newest is None else newest.incident
+        incident = pipeline.analyze(watched.inputs(), before=before) if is_new or newest is None else newest.incident
         newest = _observed(incident, clock.now(), watched, seen, wishes)
         yield replace(newest, is_new=is_new)
         if newest.state is not State.RUNNING:

@@ -24,7 +24,10 @@ _LOOK = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 
 
 def captured_files(pid: int, capture: CaptureFolder) -> Iterator[tuple[str, str, str | None]]:
-    """Kind, path below the folder, and time of each file that a rank may have there; the time of a look is its name."""
+    """Kind, path below the folder, and time of each file that a rank may have there.
+
+    The time of a look is its name; None where that of the file counts.
+    """
     stem = capture.stem
     yield "log", f"{stem}.1.log", None
     yield "log", f"{stem}.log", None

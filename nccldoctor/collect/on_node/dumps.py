@@ -45,7 +45,10 @@ def pipe_paths(rank: Process) -> list[str]:
 
 
 def open_pipes(pid: int, rank: int | None) -> list[str]:
-    """Pipes of that kind that a process reads: a program may have set the variable after its start, where nobody sees it."""
+    """Pipes of that kind that a process has open.
+
+    A program may set the variable after its start, where nobody sees it.
+    """
     try:
         links = [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
     except OSError:

@@ -68,9 +68,10 @@ def _own_steps(read: Ingested) -> _OwnSteps:
 
 
 def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[int, str]:
-    """Why events are of another step, by their ``id``: a rank made a step, or was looked at, long after them.
+    """Why events are of another step, by their ``id``: ranks lived on long after them.
 
-    Times with a zone are not compared with those without one: nobody knows yet in which zone these are.
+    A training step or a look at a process shows life. Times with a zone are not compared with those without one: nobody knows yet in
+    which zone these are.
     """
     newest: dict[bool, datetime] = {}
     for event in events:
@@ -81,7 +82,7 @@ def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[i
     for event in told:
         last = newest.get(event.time.tzinfo is None) if event.time is not None else None
         if last is not None and event.time is not None and last - event.time > LINGERS:
-            out[id(event)] = "ranks went on long after it: it wasn't theirs"
+            out[id(event)] = "ranks kept running long after it: it wasn't theirs"
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from builders.ras_server import RasServer, Report
 
 from nccldoctor import pipeline
 from nccldoctor.cli import demo
+from nccldoctor.ingest import ingest
 from nccldoctor.live.remarks import Remarks
 from nccldoctor.live.sources import WatchedFolder, WatchedRas
 from nccldoctor.live.watch import Observation, State, Wishes, watch_job
@@ -114,10 +116,23 @@ def test_nothing_is_read_again_while_nothing_grew(tmp_path: Path, monkeypatch: p
     job.write(START, 1)
     analyses: list[object] = []
     analyze = pipeline.analyze
-    monkeypatch.setattr(pipeline, "analyze", lambda paths: analyses.append(paths) or analyze(paths))
+    monkeypatch.setattr(pipeline, "analyze", lambda paths, **more: analyses.append(paths) or analyze(paths, **more))
     seen, _ = watched(job, lambda now: job.write(now, 9) if now == START + 50 else None, 6, Wishes())
     assert [observation.is_new for observation in seen] == [True, False, False, True, False, False]
     assert len(analyses) == 2
+
+
+def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(tmp_path / "logs")
+    job.write(START, 1)
+    (tmp_path / "logs" / "launcher.log").write_text("torchrun started 4 workers\n")
+    read: Counter[str] = Counter()
+    scan = ingest.scan
+    monkeypatch.setattr(
+        ingest, "scan", lambda source, *a, **more: read.update([source.path]) or scan(source, *a, **more)
+    )
+    watched(job, lambda now: job.write(now, 9, 0) if now == START + 50 else None, 6, Wishes())
+    assert read == {"launcher.log": 1, "rank_0.log": 1, "rank_1.log": 2, "rank_2.log": 2, "rank_3.log": 2}
 
 
 def test_a_diagnosed_job_is_stuck_at_once(tmp_path: Path) -> None:
