@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
     "nccldoctor/collect/bundle.py": "names of files and nodes",
+    "nccldoctor/collect/on_node/evidence/captured.py": "names of looks in the folder of capture",
     "nccldoctor/collect/on_node/inside.py": "rows of /proc/PID/status",
-    "nccldoctor/collect/on_node/logs.py": "names of logs and other files that a process has open",
+    "nccldoctor/collect/on_node/evidence/logs.py": "names of logs and other files that a process has open",
     "nccldoctor/collect/on_node/masking.py": "values of secrets in all that leaves a node",
     "nccldoctor/collect/on_node/machine.py": "the kernel's log, mounts and versions of a node, before a parser sees any of it",
     "nccldoctor/collect/on_node/main.py": "process ids on its command line",

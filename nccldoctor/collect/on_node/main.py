@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from nccldoctor.collect.on_node.captured import add_captured
 from nccldoctor.collect.on_node.children import Stopped
-from nccldoctor.collect.on_node.dumps import add_dumps, add_triggered_dumps, trigger_dumps
-from nccldoctor.collect.on_node.logs import LOG_TAIL, add_logs
+from nccldoctor.collect.on_node.evidence.captured import add_captured
+from nccldoctor.collect.on_node.evidence.dumps import add_dumps, add_triggered_dumps, trigger_dumps
+from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs
 from nccldoctor.collect.on_node.machine import NODE_COMMANDS, add_node
 from nccldoctor.collect.on_node.network import DEBUG_SERVER_PORT, add_network_reports
 from nccldoctor.collect.on_node.process_tree import ProcessTree, tell_missing_ranks

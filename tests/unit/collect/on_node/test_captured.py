@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 from builders.fake_ranks import WAIT, Ranks
 
-from nccldoctor.collect.on_node import captured
+from nccldoctor.collect.on_node.evidence import captured
 from nccldoctor.collect.on_node.process import CaptureFolder
 
 LOOK = "20260111T100500Z"
@@ -87,18 +88,21 @@ def test_a_sidecar_can_lead_nowhere_else(told: object) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to start a process of another user")
-def test_files_of_another_user_are_left_where_they_are(tmp_path: Path) -> None:
+def test_files_that_the_user_of_the_rank_cannot_read_are_left() -> None:
     """A process may say that its files are anywhere, and the collector of root could read them."""
-    leave_files(tmp_path)
-    os.chown(tmp_path / "rank_3.log", 65534, 65534)
-    other = subprocess.Popen(["sleep", "1000"], user=65534, group=65534, extra_groups=[])
-    written: list[bytes] = []
-    try:
-        captured._read_captured(other.pid, CaptureFolder(str(tmp_path), "rank_3"), written.append)
-    finally:
-        other.kill()
-        other.wait()
-    assert [row["name"] for row, _ in captured._told_files(b"".join(written))] == ["rank_3.log"]
+    with tempfile.TemporaryDirectory() as top:  # no folder above it is closed to others
+        os.chmod(top, 0o755)
+        leave_files(Path(top))
+        (Path(top) / "processes" / "rank_3.txt").chmod(0o600)
+        other = subprocess.Popen(["sleep", "1000"], user=65534, group=65534, extra_groups=[])
+        written: list[bytes] = []
+        try:
+            captured._read_captured(other.pid, CaptureFolder(top, "rank_3"), written.append)
+        finally:
+            other.kill()
+            other.wait()
+    names = [row["name"] for row, _ in captured._told_files(b"".join(written))]
+    assert names == ["rank_3.log", "dumps/fr_trace_3", f"stacks/{LOOK}/rank_3.txt"]
 
 
 def test_a_pipe_that_the_program_named_after_its_start_is_found(ranks: Ranks, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _time_of(look: str) -> str:
 def _read_captured(pid: int, capture: CaptureFolder, write: Callable[[bytes], None], /) -> None:
     """Write each file: one line that describes it, and its bytes.
 
-    A process may claim any path: only what its own user may read is opened.
+    A process may claim any path: only what its own user may open is read.
     """
     for kind, name, at in captured_files(pid, capture):
         path = f"{capture.top}/{name}"
