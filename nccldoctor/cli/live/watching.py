@@ -31,7 +31,7 @@ def watch_source(
     wishes = Wishes(every, behind, stall)
     remarks, last = Remarks(wishes), None
     with ExitStack() as stack:
-        for seen in watch_job(_opened(source, stack, clock), clock, wishes):
+        for seen in watch_job(_to_watch(source, stack, clock), clock, wishes):
             for sentence in remarks.about(seen):
                 terminal.out(f"{datetime.fromtimestamp(seen.at):%H:%M:%S}  {sentence}\n")
             last = seen
@@ -40,7 +40,7 @@ def watch_source(
     return CODES[last.state]
 
 
-def _opened(source: str, stack: ExitStack, clock: Clock) -> Watched:
+def _to_watch(source: str, stack: ExitStack, clock: Clock) -> Watched:
     if "://" not in source:
         return WatchedFolder(Path(source))
     host, port = ras_address(source)

@@ -91,7 +91,7 @@ def test_a_sidecar_can_lead_nowhere_else(told: object) -> None:
 def test_files_that_the_user_of_the_rank_cannot_read_are_left() -> None:
     """A process may say that its files are anywhere, and the collector of root could read them."""
     with tempfile.TemporaryDirectory() as top:  # no folder above it is closed to others
-        os.chmod(top, 0o755)
+        Path(top).chmod(0o755)
         leave_files(Path(top))
         (Path(top) / "processes" / "rank_3.txt").chmod(0o600)
         other = subprocess.Popen(["sleep", "1000"], user=65534, group=65534, extra_groups=[])
