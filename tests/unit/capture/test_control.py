@@ -92,6 +92,29 @@ def test_capture_that_cannot_write_says_so_once_and_the_job_goes_on(tmp_path: Pa
     assert "nccldoctor.capture [rank 3] nothing is captured" in done.stderr
 
 
+FULL = """
+import itertools, os, resource, time
+from nccldoctor import capture
+from nccldoctor.capture.control import _RUNNING
+session = _RUNNING[0]
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(session.evidence.log), resource.RLIM_INFINITY))
+for step in itertools.count():
+    capture.step(step)
+    if not session._thread.is_alive():
+        break
+    time.sleep(0.01)
+print("trained")
+"""
+
+
+def test_a_disk_that_fills_up_costs_one_line_and_the_evidence(tmp_path: Path) -> None:
+    """Files that may not grow fail as those of a full disk do, with another number."""
+    done = captured(tmp_path, FULL)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "nccldoctor.capture [rank 3] no more is captured: OSError" in done.stderr
+
+
 def test_a_setting_that_defeats_capture_is_named(tmp_path: Path) -> None:
     done = captured(tmp_path, "import os; print(os.environ['TORCH_FR_BUFFER_SIZE'])", TORCH_NCCL_TRACE_BUFFER_SIZE="0")
     assert done.stdout == "0\n"

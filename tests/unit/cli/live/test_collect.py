@@ -176,6 +176,37 @@ def test_the_real_collector_finds_a_rank_of_this_machine(rank: subprocess.Popen[
     assert rank.poll() is None
 
 
+FULL = """
+import resource, sys
+from nccldoctor.cli.app import cli
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+cli(sys.argv[1:])
+"""
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """Files that may not grow fail as those of a full disk do, with another number."""
+    words = ["collect", "--pid", str(rank.pid), "-o", str(tmp_path / "b.tar.zst")]
+    done = subprocess.run([sys.executable, "-c", FULL, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert f"error: cannot write {tmp_path / 'b.tar.zst'}" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank_3.log"]
+    assert rank.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a file system")
+def test_a_read_only_file_system_is_told(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    script = f"mount -t tmpfs -o ro none {tmp_path}/ro && exec {sys.executable} -m nccldoctor collect --pid {rank.pid}"
+    (tmp_path / "ro").mkdir()
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"{script} -o {tmp_path}/ro/b.tar.zst"], capture_output=True, text=True
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("no mount is allowed here")
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr and "Read-only file system" in done.stderr
+
+
 def test_the_collector_can_be_printed_for_other_machines() -> None:
     result = run("collect", "--print-collector")
     assert result.exit_code == 0
