@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nccldoctor.discover import tar
-from nccldoctor.discover.streams import HEAD, REST, Budget, Stream, damaged, opened, problem_of, reader
+from nccldoctor.discover.streams import HEAD, REST, Budget, Rejoined, Stream, damaged, opened, problem_of, reader
+from nccldoctor.discover.unwrapping import LARGEST, unwrapped
 from nccldoctor.parsers.flight_recorder.pages import dumps_of_page, is_page_of_dumps
 
 ARCHIVES = ("zip", "tar")
@@ -89,6 +90,16 @@ def dumps_in(page: Any, prefix: str = "") -> Iterator[Member]:
     """The recorder dumps in a page of the debug server, as files named by their ranks."""
     for rank, text in dumps_of_page(reader(page)):
         yield Member(f"{prefix}rank_{rank}.json", len(text), text[:HEAD], Stream(io.BytesIO(text)))
+
+
+def parts_in(raw: Any) -> Iterator[Member]:
+    """The dumps and texts inside a file, as files named by their ranks; "" is the file itself."""
+    content = reader(raw).read(LARGEST + 1)
+    if len(content) > LARGEST:  # it was packed, so that nobody knew
+        yield Member("", len(content), content[:HEAD], Stream(Rejoined(content, raw)))
+        return
+    for part in unwrapped(content):
+        yield Member(part.name, len(part.content), part.content[:HEAD], Stream(io.BytesIO(part.content)))
 
 
 def _is_outside(name: str) -> bool:

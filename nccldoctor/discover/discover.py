@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, walk
+from nccldoctor.discover.archives import ARCHIVES, Lane, Member, Note, dumps_in, parts_in, walk
 from nccldoctor.discover.bundles import read_manifests
 from nccldoctor.discover.file_types import is_own_report, is_part, kind_of
 from nccldoctor.discover.filename_hints import OWN_RULE, Hint, hints, rank_pattern
@@ -20,6 +20,7 @@ from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
 from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
+from nccldoctor.discover.unwrapping import LARGEST, is_wrapped
 from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
 
@@ -64,6 +65,10 @@ _SUFFIXES = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|zip|gz|bz2|xz|zst|zstd))+$", 
 
 _PAGE = "page"
 """A page of PyTorch's debug server, whose members are the recorder dumps in it."""
+
+
+_WRAPPED = "wrapped"
+"""A file that holds dumps or a text inside of something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +196,9 @@ def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gap
                 gaps.append(Gap(found.path, problem_of(first.stream), lost=True))
             else:
                 file, opener = (None, _unpacking(found)) if first.compression else (found.file, found.open)
+                if is_wrapped(first.head, found.size, lambda: opener().read(LARGEST)):
+                    _members(found, lane, _WRAPPED, drafts, gaps)
+                    return
                 drafts.append(_Draft(found.path, found.typed, found.size, first.head, opener, file))
                 if is_page_of_dumps(first.head):
                     _members(found, lane, _PAGE, drafts, gaps)
@@ -212,6 +220,8 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
         raw = found.seekable() if packing == "zip" else opened(found.open(), budget).stream
         if packing == _PAGE:
             return dumps_in(raw)
+        if packing == _WRAPPED:
+            return parts_in(raw)
         return walk(raw, packing, budget, note)
 
     refused: dict[str, list[str]] = {}
@@ -225,8 +235,10 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
             refused.setdefault("a report of this tool, skipped", []).append(name)
         else:
             opener = _member_opener(members, number)
-            hint_name = f"{_SUFFIXES.sub('', found.typed)}/{name}"
-            listed.append(_Draft(prefix + name, hint_name, member.size, member.head, opener, None, lane, number))
+            is_unnamed = packing == _WRAPPED and not name.startswith("rank_")
+            hint_name = found.typed if is_unnamed else f"{_SUFFIXES.sub('', found.typed)}/{name}"
+            path = prefix + name if name else found.path
+            listed.append(_Draft(path, hint_name, member.size, member.head, opener, None, lane, number))
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
         gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))

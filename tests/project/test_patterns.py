@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ALLOWED = {
     "nccldoctor/patterns.py": "compiles the patterns of all others",
+    "nccldoctor/discover/unwrapping.py": "where a dump begins and ends inside another file, before a parser sees it",
     "nccldoctor/collect/bundle.py": "names of files and nodes",
     "nccldoctor/collect/on_node/evidence/captured.py": "names of looks in the folder of capture",
     "nccldoctor/collect/on_node/inside.py": "rows of /proc/PID/status",

@@ -1,0 +1,209 @@
+"""Takes texts and recorder dumps out of what tools put around them when people fetch them.
+
+``kubectl exec`` prints a line before the dump, a shell its prompt behind it, ``curl -i`` the headers; scripts put the dumps of all ranks
+into one file, or each below a key; PowerShell writes UTF-16; a pod without ``tar`` sends base64; a file system that lost power leaves
+zeros at the end. What is inside is read like a file of its own. No value is decoded here: only where documents begin and end.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nccldoctor.parsers.flight_recorder.dump import is_pickle
+from nccldoctor.patterns import lazy
+
+LARGEST = 64 << 20
+"""Bytes of a file that is looked into; a larger one is read as it is."""
+
+MOST_DUMPS = 4096
+
+FEW_LINES, FEW_BYTES = 12, 1024
+"""What a tool prints around a dump: no more than this says nothing about the job."""
+
+_LAYERS = 3
+MOST_PADDED = 60_000
+_NULS = b"\0" * 16
+_BEFORE = 200
+_BANNER = 4096
+_LOOKED_AT = 512
+_TEXT = bytes({9, 10, 13, 27, *range(32, 127), *range(128, 256)})
+_DUMP_START = lazy(
+    rb'\{\s{0,99}(?:\\?"(?:global_)?rank\\?"\s{0,9}:\s{0,9}(?P<rank>\d{1,7})\s{0,9},\s{0,99})?'
+    rb'\\?"(?:version|entries|pg_config|pg_status|nccl_comm_state|nccl_version|comm_lib_version)\\?"\s{0,9}:'
+)
+_ENTRIES = lazy(rb'\\?"(?:entries|pg_config|pg_status)\\?"\s{0,9}:')
+_TOKEN = lazy(rb'"(?:[^"\\]|\\[\s\S])*"|[{}\[\]]')
+_STRING = lazy(rb'"(?:[^"\\]|\\[\s\S])*"')
+_KEY_BEFORE = lazy(rb'"([\w.-]{1,80})"\s{0,9}:\s{0,9}"?\Z')
+_RANK_BEFORE = lazy(rb'"(?:global_)?rank"\s{0,9}:\s{0,9}"?(\d{1,7})\b[^{}]{0,99}\Z')
+_RANK_KEY = lazy(r"(?:rank[ _.-]?)?(\d{1,7})")
+_BASE64_LINES = lazy(rb"(?:[A-Za-z0-9+/]{40,76}\r?\n){2,}|[A-Za-z0-9+/]{200,}={0,2}\s{0,2}\Z")
+_PICKLE_BEHIND = lazy(rb"\n(?=\x80[\x02-\x05][}\]\x95c(])")
+_ENCODINGS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"))
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A text or a dump that stood inside a file.
+
+    ``name`` is ``rank_3.json`` where the file says whose dump it is, ``dump-2.json`` where it does not; "" for the only one, and for the
+    text around dumps.
+    """
+
+    name: str
+    content: bytes
+
+
+def is_wrapped(head: bytes, size: int, read: Callable[[], bytes]) -> bool:
+    """True for a file that begins with ``head`` and holds something else inside.
+
+    ``read`` gives all of it, and is called only where the file begins like a dump as JSON.
+    """
+    if size > LARGEST or is_pickle(head):
+        return False
+    if _is_coded(head):
+        return True
+    start = _DUMP_START.search(head)
+    if start is None or _ENTRIES.search(head, start.start()) is None:
+        return _PICKLE_BEHIND.search(head[:_BANNER]) is not None
+    if head[: start.start()].strip(b"\xef\xbb\xbf \t\r\n"):
+        return True
+    content = read()
+    return content.count(b'"entries"') > 1 or (
+        content.rstrip()[-1:] != b"}" and _balanced_end(content, start.start()) > 0
+    )
+
+
+def unwrapped(content: bytes) -> tuple[Part, ...]:
+    """The dumps and texts inside a file, in their order; at most :data:`MOST_DUMPS`."""
+    for _ in range(_LAYERS):
+        content, before = _peeled(content), content
+        if content == before:
+            break
+    behind = _PICKLE_BEHIND.search(content[:_BANNER])
+    if is_pickle(content) or behind is not None:
+        return (Part("", content[behind.end() if behind is not None else 0 :]),)
+    dumps, around = [], []
+    end = 0
+    for start, stop, name, dump in _json_dumps(content):
+        around.append(content[end:start])
+        dumps.append(Part(name, dump))
+        end = stop
+    text = b"".join((*around, content[end:])).strip(b"\0")
+    keeps_text = not dumps or len(text) > FEW_BYTES or text.count(b"\n") > FEW_LINES
+    if len(dumps) == 1 and not keeps_text and not dumps[0].name:
+        return tuple(dumps)
+    named = (Part(_named(part.name, number), part.content) for number, part in enumerate(dumps, 1))
+    return (*([Part("", text)] if keeps_text else []), *named)
+
+
+def _named(name: str, number: int) -> str:
+    rank = _RANK_KEY.fullmatch(name)
+    return f"rank_{rank[1]}.json" if rank else f"dump-{number}.json"
+
+
+def _json_dumps(content: bytes) -> Iterator[tuple[int, int, str, bytes]]:
+    """Begin, end, rank or key, and text of each dump; one that is cut goes to the end."""
+    at = 0
+    for _ in range(MOST_DUMPS):
+        found = _DUMP_START.search(content, at)
+        if found is None:
+            return
+        start = found.start()
+        before = content[max(at, start - _BEFORE) : start]
+        beside, key = _RANK_BEFORE.search(before), _KEY_BEFORE.search(before)
+        name = (found["rank"] or (beside[1] if beside else key[1] if key else b"")).decode()
+        if b'\\"' in found[0]:
+            whole = _STRING.match(content, start - 1)
+            stop, dump = (whole.end(), _unescaped(whole[0])) if whole else (found.end(), b"")
+        else:
+            stop = _balanced_end(content, start) or len(content)
+            dump = content[start:stop]
+        if _ENTRIES.search(dump):
+            yield start, stop, name, dump
+        at = stop
+
+
+def _unescaped(text: bytes) -> bytes:
+    """The text of a JSON string; b"" where it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return b""
+    return value.encode("utf-8", "replace") if isinstance(value, str) else b""
+
+
+def _balanced_end(content: bytes, start: int) -> int:
+    """Where the JSON value that begins at ``start`` ends; 0 where it does not."""
+    depth = 0
+    for token in _TOKEN.finditer(content, start):
+        sign = token[0]
+        if sign in (b"{", b"["):
+            depth += 1
+        elif sign in (b"}", b"]"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return 0
+
+
+def _is_coded(head: bytes) -> bool:
+    return (
+        head.startswith(tuple(mark for mark, _ in _ENCODINGS))
+        or _of_base64(head) is not None
+        or _is_padded(head)
+        or (head.startswith(_UTF16) and _DUMP_START.search(_utf16(head)) is not None)
+    )
+
+
+def _is_padded(head: bytes) -> bool:
+    """True for a short text with zeros behind it, as after a crash of its host.
+
+    Text in UTF-16 has zeros in between. A file that is longer than what decides its kind is read as text anyway.
+    """
+    text = head.rstrip(b"\0")
+    return len(head) < MOST_PADDED and len(head) - len(text) >= len(_NULS) and bool(text) and b"\0" not in text
+
+
+def _of_base64(content: bytes) -> bytes | None:
+    """What base64 stands for, up to where it is cut; None for a text that only looks like base64."""
+    if not _BASE64_LINES.match(content):
+        return None
+    letters = b"".join(content.split())
+    try:
+        inside = base64.b64decode(letters[: len(letters) // 4 * 4], validate=True)
+    except ValueError:
+        return None
+    first = inside[:_LOOKED_AT]
+    is_wide = first.startswith((*_UTF16, codecs.BOM_UTF32_BE))
+    return inside if is_pickle(first) or is_wide or _is_utf8(first) else None
+
+
+def _is_utf8(first: bytes) -> bool:
+    """True for the beginning of a text, which may be cut inside a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(first)
+    except UnicodeDecodeError:
+        return False
+    return not first.translate(None, _TEXT)
+
+
+def _utf16(content: bytes) -> bytes:
+    return content.decode("utf-16", "replace").encode("utf-8", "replace")
+
+
+def _peeled(content: bytes) -> bytes:
+    """One layer less: UTF-32 and UTF-16 as UTF-8, base64 as bytes, without zeros at the end."""
+    for mark, encoding in _ENCODINGS:
+        if content.startswith(mark):
+            return content.decode(encoding, "replace").encode("utf-8", "replace")
+    if content.startswith(_UTF16):
+        return _utf16(content)
+    if (inside := _of_base64(content)) is not None:
+        return inside
+    return content.rstrip(b"\0") if content.endswith(_NULS) else content
