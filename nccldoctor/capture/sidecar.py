@@ -148,7 +148,8 @@ def ending(status: int | None) -> str:
         return "ended without a last word"
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number:
-        return f"was killed by signal {number} ({signal.Signals(number).name})"
+        name = next((known.name for known in signal.Signals if known == number), "SIGRT")
+        return f"was killed by signal {number} ({name})"
     return f"ended with exit code {os.WEXITSTATUS(status)}"
 
 

@@ -150,7 +150,7 @@ def state(pid: int) -> str:
 
 def tool(folder: Path, name: str, lines: Iterable[str]) -> Path:
     """A stack tool that is a shell script; the folder to put on the path."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     script = folder / name
     script.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
     script.chmod(0o755)

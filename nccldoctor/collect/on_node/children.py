@@ -40,6 +40,46 @@ class Stopped(BaseException):
     """The collector has to end now: a signal asks for it, or nobody reads its answer any more."""
 
 
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+"""Signals that ask the collector to end."""
+
+
+class Interruption:
+    """Ends the collector at a signal, but never between the start of a child and its entry into a list."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.signal = ""
+
+    def heed(self) -> None:
+        """Hear signals from now on."""
+        for number in ENDING:
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: object) -> None:
+        """A further signal changes nothing: children are being ended."""
+        for ignored in ENDING:
+            signal.signal(ignored, signal.SIG_IGN)
+        self.signal = signal.Signals(number).name
+        if not self.is_held:
+            raise Stopped(self.signal)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Put a signal off to the end of the block. Raises :class:`Stopped` then."""
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+        if self.signal:
+            raise Stopped(self.signal)
+
+
+INTERRUPTION = Interruption()
+"""That of this process."""
+
+
 class Child:
     """A command or a forked reader; ``data`` grows until it ends, is late, or has printed too much.
 
@@ -115,7 +155,8 @@ def reader(work: Work, seconds: float, limit: int = MOST_OUTPUT) -> Child:
         return Child(pid, got, seconds, limit)
     try:
         os.close(got)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for number in (signal.SIGPIPE, *ENDING):
+            signal.signal(number, signal.SIG_DFL)
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # a fork that hangs for ever must not keep the answer open
             os.dup2(silent, stream)
@@ -135,18 +176,23 @@ def run_all(starters: Iterable[Callable[[], Child | None]], at_once: int = AT_ON
     """Run children side by side to their end; each starter returns the next child, or None."""
     waiting, running = deque(starters), selectors.DefaultSelector()
 
+    def begin(start: Callable[[], Child | None]) -> None:
+        with INTERRUPTION.held():
+            child = start()
+            if child is not None:
+                running.register(child.pipe, selectors.EVENT_READ, child)
+
     def conclude(child: Child) -> None:
-        running.unregister(child.pipe)
-        child.end()
-        child.tidy(child)
+        with INTERRUPTION.held():
+            running.unregister(child.pipe)
+            child.end()
+            child.tidy(child)
         child.then(child)
 
     try:
         while waiting or running.get_map():
             while waiting and len(running.get_map()) < at_once:
-                child = waiting.popleft()()
-                if child is not None:
-                    running.register(child.pipe, selectors.EVENT_READ, child)
+                begin(waiting.popleft())
             if not running.get_map():
                 continue
             first = min(key.data.until for key in running.get_map().values())
@@ -199,14 +245,16 @@ def _looks_until_one_hangs(items: list[Any], look: Callable[[Any], Any], seconds
     polling = selectors.DefaultSelector()
     polling.register(child.pipe, selectors.EVENT_READ)
     line = b""
-    while polling.select(seconds):
-        block = os.read(child.pipe, 1 << 16)
-        if not block:
-            break
-        *whole, line = (line + block).split(b"\n")
-        for text in whole:
-            yield json.loads(text)
-    else:
-        child.late = True
-    polling.close()
-    child.end(LEAST_SECONDS)
+    child.late = True  # unless its end is read
+    try:
+        while polling.select(seconds):
+            block = os.read(child.pipe, 1 << 16)
+            if not block:
+                child.late = False
+                break
+            *whole, line = (line + block).split(b"\n")
+            for text in whole:
+                yield json.loads(text)
+    finally:
+        polling.close()
+        child.end(LEAST_SECONDS)

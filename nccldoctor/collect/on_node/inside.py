@@ -36,9 +36,9 @@ def open_inside(pid: int, path: str, flags: int) -> int:
             if part == "..":
                 os.close(open_folders.pop()) if len(open_folders) > 1 else None
             elif not parts:
-                return _opened(part, flags, here, user, groups)
+                return _open_below(part, flags, here, user, groups)
             elif (link := _link_at(part, here)) is None:
-                open_folders.append(_opened(part, os.O_PATH | os.O_DIRECTORY, here, user, groups))
+                open_folders.append(_open_below(part, os.O_PATH | os.O_DIRECTORY, here, user, groups))
             else:
                 links += 1
                 if links > MOST_LINKS:
@@ -51,7 +51,7 @@ def open_inside(pid: int, path: str, flags: int) -> int:
             os.close(descriptor)
 
 
-def _opened(part: str, flags: int, folder: int, user: int, groups: set[int]) -> int:
+def _open_below(part: str, flags: int, folder: int, user: int, groups: set[int]) -> int:
     """A file, pipe or folder in an open folder.
 
     It is looked at before it is opened: opening a device may start it.

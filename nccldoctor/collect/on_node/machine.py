@@ -80,9 +80,7 @@ def _start_node_command(answer: TarAnswer, since: float, path: str, kind: str, w
 
     def end(child: Child) -> None:
         if child.status != 0 or child.late:
-            answer.lacks(
-                " ".join(words), "did not answer in time" if child.late else last_line_of(child.data) or "failed"
-            )
+            answer.lacks(" ".join(words), answer.why_late("it") if child.late else last_line_of(child.data) or "failed")
         else:
             data = kernel_lines(bytes(child.data), since, boot_time()) if kind == "kernel log" else bytes(child.data)
             answer.add(path, kind, data[-(512 << 10) :])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 
-from nccldoctor.collect.on_node.children import Stopped
+from nccldoctor.collect.on_node.children import INTERRUPTION, Stopped
 from nccldoctor.collect.on_node.evidence.captured import add_captured
 from nccldoctor.collect.on_node.evidence.dumps import add_dumps, add_triggered_dumps, trigger_dumps
 from nccldoctor.collect.on_node.evidence.logs import LOG_TAIL, add_logs
@@ -112,8 +111,7 @@ def main() -> int:
         print("\n".join(printed()))
         return 0
     answer = TarAnswer(sys.stdout.buffer, options.limit_mb << 20, options.seconds + options.twice)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _stop)
+    INTERRUPTION.heed()
     try:
         try:
             gather(answer, options.pid, dict(pair.partition("=")[::2] for pair in options.where), options.twice)
@@ -124,13 +122,6 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write has no reader
         return 1
     return 0
-
-
-def _stop(number: int, frame: object) -> None:
-    """End soon: children are ended first, and no process of the job stays stopped. A further signal changes nothing."""
-    for ignored in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(ignored, signal.SIG_IGN)
-    raise Stopped(signal.Signals(number).name)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,11 @@ class Conversation:
     def __exit__(self, *error: object) -> None:
         self.connection.close()
 
+    @property
+    def is_with_this_machine(self) -> bool:
+        """True where both ends have one address."""
+        return bool(self.connection.getpeername()[0] == self.connection.getsockname()[0])
+
     def send(self, line: bytes) -> None:
         """Say something."""
         self._hurry()
@@ -92,17 +97,28 @@ def ask_ras(host: str, port: int, write: Callable[[bytes], None], /) -> None:
     nothing answers in time.
     """
     with Conversation(host, port) as ras:
-        ras.send(b"CLIENT PROTOCOL 2\n")
-        if not ras.one_line().upper().startswith(b"SERVER PROTOCOL"):
-            return
-        ras.send(b"TIMEOUT 5\n")
-        if ras.one_line().strip().upper() != b"OK":
-            return
-        ras.send(b"SET FORMAT json\n")
-        ras.one_line()
-        ras.send(b"VERBOSE STATUS\n")
-        for block in iter(ras.block, b""):
-            write(block)
+        _converse(ras, write)
+
+
+def ask_own_ras(host: str, port: int, write: Callable[[bytes], None], /) -> None:
+    """:func:`ask_ras`, for an address of this machine alone: a variable of a process names it, which may be a stranger's."""
+    with Conversation(host, port) as ras:
+        if ras.is_with_this_machine:
+            _converse(ras, write)
+
+
+def _converse(ras: Conversation, write: Callable[[bytes], None]) -> None:
+    ras.send(b"CLIENT PROTOCOL 2\n")
+    if not ras.one_line().upper().startswith(b"SERVER PROTOCOL"):
+        return
+    ras.send(b"TIMEOUT 5\n")
+    if ras.one_line().strip().upper() != b"OK":
+        return
+    ras.send(b"SET FORMAT json\n")
+    ras.one_line()
+    ras.send(b"VERBOSE STATUS\n")
+    for block in iter(ras.block, b""):
+        write(block)
 
 
 def ask_debug_server(write: Callable[[bytes], None], /) -> None:
@@ -127,7 +143,7 @@ def add_network_reports(answer: TarAnswer, tree: ProcessTree) -> None:
             f"node/ras-{number}.txt",
             "ras",
             f"RAS at {host}:{port}",
-            partial(ask_ras, host, port),
+            partial(ask_own_ras, host, port),
         )
         for number, (host, port) in enumerate(addresses)
     ]
@@ -146,7 +162,7 @@ def _start_question(answer: TarAnswer, path: str, kind: str, what: str, ask: Wor
         if child.data:
             answer.add(path, kind, bytes(child.data))
         if child.late or not child.data:
-            answer.lacks(what, "it did not answer in time" if child.late else "it gave no report")
+            answer.lacks(what, answer.why_late("it") if child.late else "it gave no report")
 
     child = reader(ask, min(TOOL_SECONDS, answer.seconds_left), MOST_REPORT)
     child.then = end

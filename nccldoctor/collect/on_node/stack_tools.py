@@ -52,12 +52,23 @@ def find_tool(name: str, processes: Iterable[Process]) -> str | None:
 
 
 def _is_trusted(path: str) -> bool:
-    """True for a file of root or of this user that nobody else can write."""
-    for place in (os.path.realpath(path), os.path.dirname(os.path.realpath(path))):
-        found = os.stat(place)
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
-            return False
-    return stat.S_ISREG(os.stat(path).st_mode)
+    """True for a file of root or of this user that nobody else can write, move or replace.
+
+    What root runs stands in folders of root alone, up to the top. A user runs whatever stands in folders that are shared with a project.
+    """
+    real = os.path.realpath(path)
+    folders = [os.path.dirname(real)]
+    while os.geteuid() == 0 and folders[-1] != "/":
+        folders.append(os.path.dirname(folders[-1]))
+    try:
+        places = [os.stat(place) for place in (real, *folders)]
+    except OSError:
+        return False
+    of_others = stat.S_IWOTH | stat.S_IWGRP if os.geteuid() == 0 else stat.S_IWOTH
+    return stat.S_ISREG(places[0].st_mode) and not any(
+        place.st_uid not in (0, os.geteuid()) or (place.st_mode & of_others and not place.st_mode & stat.S_ISVTX)
+        for place in places
+    )
 
 
 def is_same_place(pid: int) -> bool:

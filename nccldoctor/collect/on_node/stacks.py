@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from functools import partial
 
 from nccldoctor.collect.on_node.children import Child, command, run_all, send_signal
@@ -27,6 +28,9 @@ SYMBOL_SECONDS = 60.0
 """gdb reads the symbols of all of PyTorch before its first word."""
 
 
+SHARE = 0.6
+"""The part of the time that is left that stacks may take: gdb needs a minute for each, and logs and dumps come behind."""
+
 MOST_STACKS = 8
 """Workers of each rank whose stacks are taken."""
 
@@ -38,6 +42,7 @@ class StackLook:
         self.answer = answer
         self.tree = tree
         self.look = look
+        self.until = time.monotonic() + SHARE * answer.seconds_left
         self.tools = [
             (name, path) for name, path in ((name, find_tool(name, tree.ranks)) for name in STACK_TOOLS) if path
         ]
@@ -76,7 +81,7 @@ class StackLook:
             if self.tools:
                 self._give_up(process)
             return None
-        if self.answer.seconds_left < 1:
+        if time.monotonic() > self.until - 1.0:
             self.answer.lacks(f"stack of {process.name}", "no time left (--seconds)")
             return None
         name, path = self.tools[attempt]
@@ -86,7 +91,7 @@ class StackLook:
             return None
         try:
             patience = SYMBOL_SECONDS if name == "gdb" else STACK_SECONDS
-            child = command(words, min(patience, self.answer.seconds_left))
+            child = command(words, min(patience, self.until - time.monotonic()))
         except OSError as error:
             self.tried.setdefault(process.pid, []).append(f"{name} cannot be started: {error.strerror}")
             again.setdefault(attempt + 1, []).append(process)

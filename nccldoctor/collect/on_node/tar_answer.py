@@ -51,6 +51,10 @@ class TarAnswer:
         """What is left of the whole time."""
         return max(0.0, self.until - time.monotonic())
 
+    def why_late(self, who: str) -> str:
+        """Why a child was too late: ``who`` did not answer, or the time for all of the answer is over."""
+        return f"{who} did not answer in time" if self.seconds_left else "no time left (--seconds)"
+
     def lacks(self, what: str, why: str) -> None:
         """Say once what could not be had."""
         row = {"what": self.plain_text(what)[:300], "why": self.plain_text(why)[:600]}

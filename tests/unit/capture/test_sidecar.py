@@ -20,7 +20,12 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(9, "was killed by signal 9 (SIGKILL)"), (3 << 8, "ended with exit code 3"), (None, "ended without a last word")],
+    [
+        (9, "was killed by signal 9 (SIGKILL)"),
+        (40, "was killed by signal 40 (SIGRT)"),
+        (3 << 8, "ended with exit code 3"),
+        (None, "ended without a last word"),
+    ],
 )
 def test_a_wait_status_has_words(status: int | None, words: str) -> None:
     assert sidecar.ending(status) == words

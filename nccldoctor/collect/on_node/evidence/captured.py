@@ -105,7 +105,7 @@ def add_captured(answer: TarAnswer, tree: ProcessTree) -> None:
             more = {"time": row["time"], "source": row["source"]}
             answer.add(f"{folder(rank, tree)}/capture/{row['name']}", row["kind"], data, rank, **more)
         if capture is not None and (child.late or not files):
-            why = "its file system does not answer" if child.late else "it cannot be read"
+            why = answer.why_late("its file system") if child.late else "it cannot be read"
             answer.lacks(f"the capture of {rank.name} in {capture.top}", why)
 
     run_all([partial(start, rank) for rank in tree.ranks], 1)

@@ -159,7 +159,7 @@ def _why_not_asked(rank: Process) -> str:
             continue
         try:
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                os.write(descriptor, b"1\n")
+                os.write(descriptor, b"1")
                 return ""
             why = "its pipe is no pipe"
         finally:

@@ -122,9 +122,8 @@ def _add_tail(answer: TarAnswer, path: str, link: str, process: Process | None, 
     run_all([lambda: child])
     head, found, data = bytes(child.data).partition(b"\n")
     if not found or child.late:
-        answer.lacks(
-            f"the log {log['path']}", "its file system does not answer" if child.late else "no permission to read it"
-        )
+        why = answer.why_late("its file system") if child.late else "no permission to read it"
+        answer.lacks(f"the log {log['path']}", why)
         return
     cut = max(0, int(head) - want)
     if cut:

@@ -78,9 +78,9 @@ def test_a_word_and_a_part_of_a_word_are_no_secrets() -> None:
 
 
 @contextmanager
-def served(*answers: bytes) -> Iterator[int]:
+def served(*answers: bytes, host: str = "127.0.0.1") -> Iterator[int]:
     """A server that sends one answer for each line it gets, the last without end, b"" for silence; its port."""
-    server = socket.create_server(("127.0.0.1", 0))
+    server = socket.create_server((host, 0))
 
     def serve() -> None:
         connection, _ = server.accept()
@@ -120,6 +120,14 @@ def test_a_server_that_never_ends_its_line_is_read_in_blocks() -> None:
     assert max(map(len, got)) <= 1 << 16
 
 
+@pytest.mark.parametrize(("host", "is_asked"), [("127.0.0.1", True), ("127.0.0.2", False)])
+def test_only_this_machine_is_asked_where_a_variable_says_so(host: str, is_asked: bool) -> None:
+    with served(b"hello\n", b"", host=host) as port, network.Conversation(host, port) as connected:
+        assert connected.is_with_this_machine is is_asked
+        connected.send(b"hello\n")
+        assert connected.one_line() == b"hello\n"
+
+
 @pytest.mark.parametrize("answer", [b"x" * 1000, b""])
 def test_a_conversation_has_an_end_in_time(answer: bytes) -> None:
     with served(answer) as port, network.Conversation("127.0.0.1", port, seconds=0.2) as other:
@@ -146,6 +154,18 @@ def test_a_part_that_fails_costs_itself_alone(ranks: Ranks) -> None:
     stream = ranks.collect(source=source)
     assert "ValueError (no)" in stream.why("variables")
     assert "node/machine.txt" in stream.files()
+
+
+def test_a_signal_between_the_start_of_a_child_and_its_entry_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    interruption = children.Interruption()
+    entered = False
+    with pytest.raises(children.Stopped, match="SIGTERM"), interruption.held():
+        interruption._hear(signal.SIGTERM, None)
+        entered = True
+    assert entered
+    with pytest.raises(children.Stopped, match="SIGINT"):
+        interruption._hear(signal.SIGINT, None)
 
 
 @pytest.mark.parametrize("end", ["signal", "closed pipe"])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import PYSPY, SOURCE, Ranks, changed, state, tool
+from builders.fake_ranks import PYSPY, SOURCE, WAIT, Ranks, changed, state, tool
 
 from nccldoctor.collect.on_node import stack_tools
 
@@ -97,3 +98,34 @@ def test_a_tool_that_others_can_write_is_not_run(tmp_path: Path, monkeypatch: py
     assert stack_tools.find_tool("py-spy", ()) == str(script)
     script.chmod(0o777)
     assert stack_tools.find_tool("py-spy", ()) != str(script)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only what root runs is looked at so closely")
+@pytest.mark.parametrize(("folder", "mode", "owner"), [("a", 0o755, 65534), ("a", 0o775, 0), ("a/b", 0o777, 0)])
+def test_root_runs_no_tool_that_another_user_could_replace(
+    monkeypatch: pytest.MonkeyPatch, folder: str, mode: int, owner: int
+) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        script = tool(Path(top, "a", "b"), "py-spy", PYSPY) / "py-spy"
+        monkeypatch.setenv("PATH", str(script.parent))
+        assert stack_tools.find_tool("py-spy", ()) == str(script)
+        Path(top, folder).chmod(mode)
+        os.chown(Path(top, folder), owner, 0)
+        assert stack_tools.find_tool("py-spy", ()) != str(script)
+
+
+def test_stacks_leave_time_for_logs(ranks: Ranks, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1\n")
+    ranks.start(0, script="log = open('train.log', 'a')\n" + WAIT)
+    path = tool(tmp_path / "bin", "py-spy", ("exec sleep 1000",))
+    stream = ranks.collect(
+        "--seconds", "4", source=changed(STACK_TOOLS=("py-spy",)), PATH=f"{path}:{os.environ['PATH']}"
+    )
+    assert "did not answer in time" in stream.why("stack of rank 0")
+    assert stream.files()["rank-0/logs/train.log"] == b"step 1\n"
+
+
+def test_a_log_for_which_no_time_is_left_says_so(ranks: Ranks, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1\n")
+    ranks.start(0, script="log = open('train.log', 'a')\n" + WAIT)
+    assert ranks.collect("--seconds", "0").why("train.log") == "no time left (--seconds)"
