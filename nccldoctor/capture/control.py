@@ -17,7 +17,7 @@ from nccldoctor.capture.beside import Beside
 from nccldoctor.capture.evidence import Evidence, Scratch, prepare
 from nccldoctor.capture.identity import Identity, identity_of
 from nccldoctor.capture.session import Session
-from nccldoctor.capture.settings import defeating, recorder_variables
+from nccldoctor.capture.settings import defeating, recorder_variables, torch_release
 from nccldoctor.capture.stall import stall_limit
 
 _RUNNING: list[Session] = []
@@ -52,7 +52,7 @@ def start(
 def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar: bool) -> Session:
     evidence = prepare(folder, identity)
     scratch = Scratch.make()
-    os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem))
+    os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem, torch_release()))
     listing_s = stall_limit(None, stall_after).listing_s
     beside = _company(evidence, identity, scratch, listing_s) if sidecar else None
     session = Session(

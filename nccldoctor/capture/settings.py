@@ -2,14 +2,16 @@
 
 What the user set is never changed. Names and readers: pytorch ``FlightRecorder.hpp`` and ``ProcessGroupNCCL.hpp`` of 2.2 to 2.13. From
 2.8 the recorder looks at the first name of a pair and then at the second; before, and in parts of ProcessGroupNCCL up to 2.9, only the
-second is read.
+second is read. A release that knows the first warns about the second, once in each rank: 2.10 and newer are not given it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 ENTRIES = "2000"
@@ -27,19 +29,36 @@ _OFF = ("0", "n", "no", "f", "false", "off")
 _ON = ("1", "y", "yes", "t", "true", "on")
 
 
-def recorder_variables(environment: Mapping[str, str], dumps: Path, pipe_stem: Path) -> dict[str, str]:
-    """What to set so that every release records calls and dumps them; nothing that is set already.
+_FIRST_NAMES_SUFFICE = (2, 10)
+"""The release from which on nothing reads the second names alone."""
+
+
+def torch_release() -> tuple[int, int] | None:
+    """The release of the torch that an import would load, by its file; None where there is none, or its file has another form."""
+    with suppress(Exception):
+        found = importlib.util.find_spec("torch")
+        file = Path(found.origin).with_name("version.py") if found is not None and found.origin else None
+        hit = _RELEASE.search(file.read_text(encoding="utf-8")) if file is not None else None
+        return (int(hit[1]), int(hit[2])) if hit is not None else None
+    return None
+
+
+_RELEASE = re.compile(r"^__version__ = ['\"](\d{1,3})\.(\d{1,3})\b", re.MULTILINE)
+
+
+def recorder_variables(
+    environment: Mapping[str, str], dumps: Path, pipe_stem: Path, release: tuple[int, int] | None = None
+) -> dict[str, str]:
+    """What to set so that ``release`` records calls and dumps them, None for any; nothing that is set already.
 
     A setting with two names gets the value that the user gave to either. Torch appends the
     rank to ``pipe_stem``.
     """
-    wanted = dict(zip(_SAME_SETTING[0], (ENTRIES, ENTRIES), strict=True))
-    wanted |= dict.fromkeys(_SAME_SETTING[1], str(dumps / DUMP_STEM))
-    wanted |= {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", PIPE: str(pipe_stem)}
-    for pair in _SAME_SETTING:
-        given = next((environment[name] for name in pair if name in environment), None)
-        if given is not None:
-            wanted |= dict.fromkeys(pair, given)
+    wanted = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1", PIPE: str(pipe_stem)}
+    for names, usual in zip(_SAME_SETTING, (ENTRIES, str(dumps / DUMP_STEM)), strict=True):
+        given = next((environment[name] for name in names if name in environment), usual)
+        is_new = release is not None and release >= _FIRST_NAMES_SUFFICE
+        wanted |= dict.fromkeys(names[:1] if is_new else names, given)
     return {name: value for name, value in wanted.items() if name not in environment}
 
 
