@@ -34,7 +34,7 @@ _FIRST_NAMES_SUFFICE = (2, 10)
 
 
 def torch_release() -> tuple[int, int] | None:
-    """The release of the torch that an import would load, by its file; None where there is none, or its file has another form."""
+    """The release of the torch that an import would load; None where no file tells."""
     with suppress(Exception):
         found = importlib.util.find_spec("torch")
         file = Path(found.origin).with_name("version.py") if found is not None and found.origin else None
@@ -49,7 +49,9 @@ _RELEASE = re.compile(r"^__version__ = ['\"](\d{1,3})\.(\d{1,3})\b", re.MULTILIN
 def recorder_variables(
     environment: Mapping[str, str], dumps: Path, pipe_stem: Path, release: tuple[int, int] | None = None
 ) -> dict[str, str]:
-    """What to set so that ``release`` records calls and dumps them, None for any; nothing that is set already.
+    """What to set so that ``release`` records calls and dumps them, None for any release.
+
+    Nothing that is set already is set again.
 
     A setting with two names gets the value that the user gave to either. Torch appends the
     rank to ``pipe_stem``.
