@@ -122,10 +122,15 @@ def _zip(raw: Any, budget: Budget, note: Note) -> Iterator[tuple[str, int, Any]]
     if any(info.filename.endswith("/data.pkl") for info in names):
         note("", "a torch.save file, not a flight recorder dump")
         return
+    begun: set[int] = set()
     for info in names:
         mode = info.external_attr >> 16
         if info.is_dir():
             continue
+        if info.header_offset in begun:
+            note(info.filename, "another name for data that was read")
+            continue
+        begun.add(info.header_offset)
         if stat.S_ISLNK(mode):
             note(info.filename, "a link, not followed")
         elif info.flag_bits & 1:

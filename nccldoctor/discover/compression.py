@@ -20,6 +20,9 @@ FEED = 1 << 10
 
 MOST_MEMORY = 256 << 20
 
+MOST_PADDING = 16 << 20
+"""Zeros behind a compressed member that are skipped."""
+
 
 def unpacked(raw: Any, kind: str) -> Members:
     """The decompressing reader for one of gz, bz2, xz, zst; several members or frames are read to the last."""
@@ -79,10 +82,17 @@ class Members:
                 return bytes(data)
 
     def _next(self) -> bytes:
-        """The compressed bytes behind a member, without the zeros that fill up a tape block."""
+        """The compressed bytes behind a member, without the zeros that fill up a tape block.
+
+        Raises ValueError behind :data:`MOST_PADDING` zeros: a sparse file of 100 GB takes no room on a disk, and hours to read.
+        """
         packed: bytes = self.decoder.unused_data.lstrip(b"\0")
+        skipped = 0
         while not packed and (more := self.raw.read(BLOCK)):
             packed = more.lstrip(b"\0")
+            skipped += len(more)
+            if not packed and skipped > MOST_PADDING:
+                raise ValueError("nothing but zeros")
         return packed
 
 

@@ -1,6 +1,7 @@
 """Packed files and archives: what they hold, what damage costs, what is refused."""
 
 import bz2
+import copy
 import gzip
 import io
 import lzma
@@ -267,3 +268,30 @@ def test_damage_never_raises(data: bytes, kind: str):
         else:
             for member in archives.walk(io.BytesIO(raw), kind, Budget(len(raw)), lambda name, why: None):
                 reader(member.stream).read()
+
+
+def test_zeros_without_end_behind_a_compressed_log_end_at_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("nccldoctor.discover.compression.MOST_PADDING", 1 << 20)
+    path = tmp_path / "job.log.gz"
+    path.write_bytes(gzip.compress(LOG))
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)  # sparse: it takes no room
+    (one,) = discover([path]).inputs
+    with one.open() as stream:
+        assert stream.read() == LOG
+        assert problem_of(stream).startswith("damaged (ValueError)")
+
+
+def test_a_zip_that_lists_one_member_many_times_unpacks_it_once(tmp_path: Path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("job.log", LOG)
+        first = archive.filelist[0]
+        for number in range(50):
+            again = copy.copy(first)
+            again.filename = f"job{number}.log"
+            archive.filelist.append(again)
+    (tmp_path / "a.zip").write_bytes(packed.getvalue())
+    found = discover([tmp_path])
+    assert [one.source.path for one in found.inputs] == ["a.zip/job.log"]
+    assert [gap.why for gap in found.gaps] == ["another name for data that was read"]
