@@ -83,7 +83,7 @@ def _write(incident: Incident, options: Options) -> int | None:
     if options.output is None:
         return None
     page = incident.to_interactive_html if options.interactive else incident.to_html
-    return report_file.write_report(incident, page, options.output)
+    return report_file.write_report(incident, page, options.output, force=options.force)
 
 
 def _print(incident: Incident, options: Options) -> None:

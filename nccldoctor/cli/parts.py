@@ -26,7 +26,7 @@ def reduce_paths(paths: tuple[str, ...], output: Path, force: bool, workers: int
         raise InputError(f"{inputs.parts[0].path} is a part already", "put parts together with nccldoctor merge")
     if not inputs.inputs:
         raise InputError(f"nothing to read in {', '.join(paths[:3])}", "give the node's logs or flight-recorder dumps")
-    with terminal.Waiting(quiet) as waiting, report_file.replacing(output) as file:
+    with terminal.Waiting(quiet) as waiting, report_file.replacing(output, force=force) as file:
         calls = write_part(inputs, file, output.stem, workers, waiting)
     if not quiet:
         size = max(1, output.stat().st_size // 1000)
@@ -49,7 +49,7 @@ def merge_paths(paths: tuple[str, ...], options: Options) -> int:
     parts, gaps = open_parts(inputs.parts)
     if gaps:
         raise InputError(f"{gaps[0].what}: {gaps[0].why}", "leave it out, or reduce that node again")
-    with report_file.replacing(options.output) as file:
+    with report_file.replacing(options.output, force=options.force) as file:
         write_joined(file, (part.stored() for part in parts))
     click.echo(f"wrote {options.output}: {len(parts):,} parts", err=True)
     return 0

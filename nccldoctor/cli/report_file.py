@@ -53,29 +53,33 @@ def is_report(target: Path) -> bool:
         return False
 
 
-def write_report(incident: Incident, page: Callable[[], str], target: Path) -> int:
+def write_report(incident: Incident, page: Callable[[], str], target: Path, *, force: bool) -> int:
     """Write an incident to ``target`` in the format of its suffix, HTML as ``page`` makes it; the size in bytes.
 
     The bytes go to a new file beside it, which then takes its name: readers see the old report or the new one.
     Raises :class:`OutputError` where that fails.
     """
     content = _content(incident, page, target.suffix.lower())
-    with replacing(target) as file:
+    with replacing(target, force=force) as file:
         file.write(content)
     return len(content)
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     """A new file beside ``target``, which takes its name in the end, or is gone where anything fails.
 
-    Raises :class:`OutputError` where it cannot be written.
+    Raises :class:`OutputError` where it cannot be written, or where ``target`` came into being meanwhile, unless ``force``.
     """
     part = _beside(target)
     try:
         with part.open("wb") as file:
             yield file
+        if not force:
+            target.touch(exist_ok=False)  # of two that write at once, one gets the name
         part.replace(target)
+    except FileExistsError:
+        raise OutputError(f"{target} exists", "pass --force to replace it, or choose another name") from None
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror}", "choose another place") from error
     finally:
