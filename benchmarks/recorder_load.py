@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 LOAD = """
 import sys
@@ -45,6 +46,11 @@ def groups_of(rank: int, world: int) -> list[tuple[str, str, list[int]]]:
 
 def dump_of(rank: int, world: int, entries: int) -> bytes:
     """The dump of one healthy rank, as PyTorch 2.9 would write it."""
+    return pickle.dumps(content_of(rank, world, entries), protocol=2)
+
+
+def content_of(rank: int, world: int, entries: int) -> dict[str, Any]:
+    """What stands in it."""
     groups = groups_of(rank, world)
     seqs = [0] * len(groups)
     rows = []
@@ -79,14 +85,13 @@ def dump_of(rank: int, world: int, entries: int) -> bytes:
     config = {uid: {"name": uid, "desc": desc, "ranks": str(members)} for uid, desc, members in groups}
     counters = ("last_enqueued_collective", "last_started_collective", "last_completed_collective")
     status = {str(n): dict(zip(counters, (seq, -1, seq), strict=True)) for n, seq in enumerate(seqs)}
-    content = {
+    return {
         "version": "2.10",
         "pg_config": config,
         "pg_status": status,
         "comm_lib_version": "2.27.5",
         "entries": rows,
     }
-    return pickle.dumps(content, protocol=2)
 
 
 def measure(command: list[str]) -> tuple[float, int]:

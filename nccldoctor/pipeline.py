@@ -68,21 +68,22 @@ def analyze(
     rank_from: str | None = None,
     workers: int | None = None,
     catalogue: Sequence[str | Path] = (),
+    scheduler: str | None = None,
     on_progress: Progress | None = None,
     before: ReadBefore | None = None,
 ) -> Incident:
     """Diagnose the job whose logs and dumps are under ``paths``.
 
     ``rank_from`` is a regular expression with a group ``rank`` for file names that no rule knows; ``catalogue`` names folders
-    of further remedies. Whatever can be read is diagnosed. Who analyses a growing folder again and again gives the same ``before``
-    each time, so that only files that changed are read.
+    of further remedies; ``scheduler`` is the address of a dask cluster whose workers read the files. Whatever can be read is diagnosed.
+    Who analyses a growing folder again and again gives the same ``before`` each time, so that only files that changed are read.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` for a path or a catalogue that does not exist or is wrong.
     """
     from nccldoctor.prescribe.catalogue.overlays import in_use
 
     inputs = discover([paths] if isinstance(paths, str | Path) else paths, rank_from)
-    everything = _read_all(inputs, rank_from, workers, on_progress, before)
+    everything = _read_all(inputs, rank_from, workers, on_progress, before, scheduler)
     return incident_of(everything.ingested, everything.lines, in_use(catalogue))
 
 
@@ -100,12 +101,18 @@ def _read_all(
     workers: int | None,
     on_progress: Progress | None,
     before: ReadBefore | None = None,
+    scheduler: str | None = None,
 ) -> _Everything:
-    """Read the inputs, and the parts among them."""
-    if inputs.parts:
+    """Read the inputs, and the parts among them; on a dask cluster where there is one."""
+    if inputs.parts or scheduler is not None:
         from nccldoctor.parts.join import join
 
-        joined = join(inputs, rank_from=rank_from, workers=workers, on_progress=on_progress)
+        given = inputs
+        if scheduler is not None:
+            from nccldoctor.parts.on_dask import read_on_dask
+
+            given = read_on_dask(inputs, scheduler, on_progress)
+        joined = join(given, rank_from=rank_from, workers=workers, on_progress=on_progress, order=inputs.inputs)
         return _Everything(joined.ingested, joined.lines)
     read = ingest(inputs, workers, on_progress, before=before)
     return _Everything(read, lambda wanted: excerpts.read_excerpts(inputs.inputs, wanted))

@@ -41,6 +41,7 @@ class Options:
     quiet: bool
     verbose: bool
     color: str
+    scheduler: str | None = None
 
 
 def analyze_paths(paths: tuple[str, ...], options: Options) -> int:
@@ -74,6 +75,7 @@ def _diagnose(paths: tuple[str, ...], options: Options) -> Incident:
             rank_from=options.rank_from,
             workers=options.workers,
             catalogue=options.catalogue,
+            scheduler=options.scheduler,
             on_progress=waiting,
         )
 

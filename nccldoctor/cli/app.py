@@ -43,6 +43,7 @@ def cli() -> None:
 @paths_argument
 @report_options
 @workers_option
+@click.option("--scheduler", metavar="ADDRESS", help="Read on a dask cluster: tcp://host:8786.")
 def analyze(paths: tuple[str, ...], **options: Any) -> None:
     """Name the rank at fault, who waited for it, why, and what to do.
 

@@ -191,7 +191,9 @@ def _file(
     if status.st_ino and identity in seen:
         return
     seen.add(identity)
-    yield Found(printable(shown), printable(typed), status.st_size, _opener(path), lambda: path.open("rb"), path, alone)
+    yield Found(
+        printable(shown), printable(typed), status.st_size, file_opener(path), lambda: path.open("rb"), path, alone
+    )
 
 
 def _unreadable(top: Path, error: OSError) -> Gap:
@@ -199,7 +201,7 @@ def _unreadable(top: Path, error: OSError) -> Gap:
     return Gap(printable(Path(name).as_posix()), f"cannot be read: {error.strerror}", lost=True)
 
 
-def _opener(path: Path) -> Callable[[], BinaryIO]:
+def file_opener(path: Path) -> Callable[[], BinaryIO]:
     """Opens a regular file for its bytes at that moment: a log that grows would never end."""
 
     def open_file() -> BinaryIO:

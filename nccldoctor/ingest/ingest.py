@@ -79,15 +79,21 @@ def read_inputs(
     on_progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
     before: ReadBefore | None = None,
+    texts_in_all: int | None = None,
 ) -> list[Parsed]:
-    """What each input holds, in order, before anything is decided across inputs; see :func:`ingest`."""
+    """What each input holds, in order, before anything is decided across inputs; see :func:`ingest`.
+
+    ``texts_in_all`` is how many texts share the budgets of all texts (default: those among the inputs).
+    """
     progress = _Progress(len(inputs), on_progress)
     before = before or ReadBefore()
     with collector_off():
         dumps = [i for i in inputs if i.source.kind is SourceKind.RECORDER]
         texts = [i for i in inputs if i.source.kind is not SourceKind.RECORDER]
         with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
-            results = {parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress, before)}
+            results = {
+                parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress, before, texts_in_all)
+            }
             batches = loaded()
         no_dumps: list[Input] = []
         for one, batch in zip(dumps, batches, strict=True):
@@ -98,7 +104,7 @@ def read_inputs(
                 no_dumps.append(one)
             else:
                 results[one.source.id] = _nothing(one.source, SourceKind.UNKNOWN, problem)
-        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress, before)}
+        results |= {parsed.source.id: parsed for parsed in _read_texts(no_dumps, workers, progress, before, None)}
         return [results[i.source.id] for i in inputs]
 
 
@@ -184,14 +190,14 @@ def _dump_file(one: Input) -> DumpFile:
 
 
 def _read_texts(
-    texts: Sequence[Input], workers: int | None, progress: _Progress, before: ReadBefore
+    texts: Sequence[Input], workers: int | None, progress: _Progress, before: ReadBefore, texts_in_all: int | None
 ) -> Iterator[Parsed]:
     """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
     lanes: dict[int, list[Input]] = defaultdict(list)
     for one in sorted(texts, key=lambda one: (one.turn, one.source.id)):
         lanes[one.lane or -1 - one.source.id].append(one)
 
-    effort = shared_by(len(texts))
+    effort = shared_by(texts_in_all or len(texts))
 
     def run(lane: list[Input]) -> list[Parsed]:
         out = []

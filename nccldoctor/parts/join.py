@@ -73,28 +73,30 @@ def join(
     rank_from: str | None = None,
     workers: int | None = None,
     on_progress: Progress | None = None,
+    order: Sequence[Input] = (),
 ) -> Joined:
     """Put the parts among the inputs together, and read the other inputs.
 
     Of very many recorded calls the newest are loaded, see :mod:`nccldoctor.parts.thinning`. The arguments are those of
-    :func:`~nccldoctor.ingest.ingest.ingest`; a part that is damaged becomes a gap.
+    :func:`~nccldoctor.ingest.ingest.ingest`; a part that is damaged becomes a gap. Sources stand in the order of their paths, or in
+    that of ``order`` where it names them.
     """
     parts, gaps = open_parts(given.parts)
     while True:
         try:
             placed = _in_folders(parts)
-            order = _sorted_inputs(placed, given.inputs, rank_from)
+            every = _sorted_inputs(placed, given.inputs, rank_from, order)
             keep = calls_to_keep(placed, thinning.MOST_CALLS)
-            read = {source: one for part in placed for source, one in _read_part(part, order.of_part(part), keep)}
+            read = {source: one for part in placed for source, one in _read_part(part, every.of_part(part), keep)}
             break
         except DamagedPart as damage:
             parts = [part for part in parts if part.digest != damage.part.digest]
             gaps.append(unread(damage.part.found, str(damage)))
-    files = order.files()
+    files = every.files()
     read |= {one.source.id: one for one in read_inputs(files, workers, on_progress)}
     told = (*given.gaps, *gaps, *_gaps_of_no_input(placed, files), *thinned(placed, keep))
-    ingested = put_together([read[source.id] for source in order.sources], told)
-    return Joined(ingested, partial(_lines, order))
+    ingested = put_together([read[source.id] for source in every.sources], told)
+    return Joined(ingested, partial(_lines, every))
 
 
 def _in_folders(parts: Sequence[OpenedPart]) -> list[OpenedPart]:
@@ -113,12 +115,15 @@ def _in_folders(parts: Sequence[OpenedPart]) -> list[OpenedPart]:
     return list(out.values())
 
 
-def _sorted_inputs(parts: Sequence[OpenedPart], files: Sequence[Input], rank_from: str | None) -> _Sorted:
-    """All inputs with their sources: those of one part in its order, those of several by path."""
+def _sorted_inputs(
+    parts: Sequence[OpenedPart], files: Sequence[Input], rank_from: str | None, order: Sequence[Input]
+) -> _Sorted:
+    """All inputs with their sources: those of one part in its order, those of several by path or in ``order``."""
     owned = [_Owned(part.file_named(number), part, number) for part in parts for number in range(len(part.records))]
     owned += [_Owned(one.named, file=one) for one in files]
     if len(parts) + bool(files) > 1:
-        owned.sort(key=lambda one: one.named.path)
+        numbers = {one.source.path: number for number, one in enumerate(order)}
+        owned.sort(key=lambda one: (numbers.get(one.named.path, len(numbers)), one.named.path))
     rule = rank_pattern(rank_from) if rank_from else None
     return _Sorted(tuple(owned), tuple(sources_of([one.named for one in owned], rule)))
 

@@ -41,8 +41,12 @@ def write_part(
     name: str,
     workers: int | None = None,
     on_progress: Progress | None = None,
+    texts_in_all: int | None = None,
 ) -> int:
-    """Read all inputs and write them as the part ``name``; the number of recorded calls. No input can make this raise."""
+    """Read all inputs and write them as the part ``name``; the number of recorded calls.
+
+    ``texts_in_all`` is how many texts share the budgets of all texts (default: those among the inputs). No input can make this raise.
+    """
     writer, calls = PartWriter(file, name), _Calls()
     inputs = discovered.inputs
     texts = [number for number, one in enumerate(inputs) if one.source.kind is not SourceKind.RECORDER]
@@ -56,7 +60,7 @@ def write_part(
                 on_progress(done + now, len(inputs))
 
         with collector_off():
-            found = read_inputs([inputs[number] for number in numbers], workers, tell)
+            found = read_inputs([inputs[number] for number in numbers], workers, tell, texts_in_all=texts_in_all)
             read |= calls.write_calls(writer, dict(zip(numbers, found, strict=True)))
     _write_inputs(writer, inputs, [read[number] for number in range(len(inputs))], calls.inputs)
     gaps = (*discovered.gaps, *(registry.load_parsers() if texts else ()))
