@@ -89,23 +89,35 @@ def _told_files(data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 def add_captured(answer: TarAnswer, tree: ProcessTree) -> None:
     """The files of each rank that is captured, below ``rank-3/capture/``."""
+    hanging: set[str] = set()
 
     def start(rank: Process) -> Child | None:
         if rank.capture is None:
             return None
-        child = reader(
-            partial(_read_captured, rank.pid, rank.capture), min(READ_SECONDS, answer.seconds_left), 2 * MOST_REPORT
-        )
-        child.then = lambda child: end(child, rank, rank.capture)
+        if rank.capture.top in hanging:  # it would cost the same time for each rank
+            _tell_missing(answer, rank, rank.capture, HANGS)
+            return None
+        read = partial(_read_captured, rank.pid, rank.capture)
+        child = reader(read, min(READ_SECONDS, answer.seconds_left), 2 * MOST_REPORT)
+        child.then = partial(end, rank, rank.capture)
         return child
 
-    def end(child: Child, rank: Process, capture: CaptureFolder | None) -> None:
+    def end(rank: Process, capture: CaptureFolder, child: Child) -> None:
         files = list(_told_files(bytes(child.data)))
         for row, data in files:
             more = {"time": row["time"], "source": row["source"]}
             answer.add(f"{folder(rank, tree)}/capture/{row['name']}", row["kind"], data, rank, **more)
-        if capture is not None and (child.late or not files):
-            why = answer.why_late("its file system") if child.late else "it cannot be read"
-            answer.lacks(f"the capture of {rank.name} in {capture.top}", why)
+        if child.late:
+            hanging.add(capture.top)
+        if child.late or not files:
+            _tell_missing(answer, rank, capture, HANGS if child.late else "it cannot be read")
 
     run_all([partial(start, rank) for rank in tree.ranks], 1)
+
+
+HANGS = "its file system does not answer"
+"""Why files of a folder are missing that takes too long to read."""
+
+
+def _tell_missing(answer: TarAnswer, rank: Process, capture: CaptureFolder, why: str) -> None:
+    answer.lacks(f"the capture of {rank.name} in {capture.top}", why)

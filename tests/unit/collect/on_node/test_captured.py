@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from builders.fake_ranks import WAIT, Ranks
+from builders.fake_ranks import SOURCE, WAIT, Ranks
 
 from nccldoctor.collect.on_node.evidence import captured
 from nccldoctor.collect.on_node.process import CaptureFolder
@@ -68,6 +68,24 @@ def test_a_rank_that_no_variable_names_is_known_by_its_sidecar(ranks: Ranks, tmp
 def test_a_folder_that_went_away_is_told(ranks: Ranks, tmp_path: Path) -> None:
     ranks.start(3, world=4, script=script(tmp_path))
     assert ranks.collect().why("the capture of rank 3") == "it cannot be read"
+
+
+def test_a_folder_that_hangs_costs_itself_alone(ranks: Ranks, tmp_path: Path) -> None:
+    hangs = SOURCE
+    for now, then in (
+        ("    stem = capture.stem\n", "    time.sleep(1000)\n    stem = capture.stem\n"),
+        ("reader(read, min(READ_SECONDS, answer.seconds_left), 2 * MOST", "reader(read, 0.5, 2 * MOST"),
+    ):
+        assert now in hangs
+        hangs = hangs.replace(now, then)
+    leave_files(tmp_path / "run")
+    for rank in (2, 3):
+        (tmp_path / str(rank)).mkdir()
+        program = script(tmp_path / str(rank), f"rank_{rank}").replace(f"{tmp_path}/{rank}/run", f"{tmp_path}/run")
+        ranks.start(rank, world=4, script=program)
+    stream = ranks.collect(source=hangs)
+    assert stream.why("the capture of rank 2") == stream.why("the capture of rank 3") == captured.HANGS
+    assert {"rank-2/threads-1.txt", "rank-3/environment.txt", "node/machine.txt"} <= stream.files().keys()
 
 
 @pytest.mark.parametrize(
