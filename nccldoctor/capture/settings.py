@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from nccldoctor.words.secrets import is_secret, masked
+
 ENTRIES = "2000"
 """Calls that the recorder keeps, PyTorch 2.13's own default."""
 
@@ -100,7 +102,6 @@ _SHOWN = re.compile(
     r"|MASTER_ADDR|MASTER_PORT|WORLD_SIZE|LOCAL_WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|OMP_NUM_THREADS|PYTORCH(?:_CUDA)?_ALLOC_CONF"
     r"|TOKENIZERS_PARALLELISM"
 )
-_SECRET = ("TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH")
 _LONGEST = 300
 
 
@@ -108,7 +109,7 @@ def shown(environment: Mapping[str, str] | None = None) -> list[str]:
     """``NAME=value`` of the variables that matter for collectives, by name; others, and names of secrets, are left out."""
     taken = sorted((os.environ if environment is None else environment).items())
     return [
-        f"{name}={' '.join(value.split())[:_LONGEST]}"
+        f"{name}={masked(' '.join(value.split()))[:_LONGEST]}"
         for name, value in taken
-        if _SHOWN.fullmatch(name) and not any(word in name for word in _SECRET)
+        if _SHOWN.fullmatch(name) and not is_secret(name)
     ]

@@ -84,7 +84,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class BundleResult:
-    """The bundle that was written, its size in bytes, and what became of each answer."""
+    """The bundle, its size in bytes, and what became of each answer. Without any answer nothing is written, and the size is 0."""
 
     path: Path
     size: int
@@ -99,7 +99,7 @@ class BundleResult:
 def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> BundleResult:
     """Write all answers, in the order of their names, to ``target``: whole, or not at all.
 
-    Raises :class:`OutputError` where it cannot be written.
+    Where no node has answered, a file that is there stays as it is. Raises :class:`OutputError` where it cannot be written.
     """
     import zstandard
 
@@ -115,7 +115,9 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
                 nodes.append(_add_answer(out, folder, answer, rows))
             _write_member(out, "manifest.json", _manifest(command, nodes, rows))
             out.write(b"\0" * (2 * tarfile.BLOCKSIZE))
-        part.replace(target)
+        size = part.stat().st_size if any(node.has_answered for node in nodes) else 0
+        if size:
+            part.replace(target)
     except OSError as error:
         raise OutputError(
             f"cannot write {target}: {error.strerror or error}", "choose another place with -o"
@@ -123,7 +125,7 @@ def write_bundle(target: Path, answers: Iterable[Answer], command: str) -> Bundl
     finally:
         with contextlib.suppress(OSError):
             part.unlink()
-    return BundleResult(target, target.stat().st_size, tuple(nodes))
+    return BundleResult(target, size, tuple(nodes))
 
 
 def _new_private_file(path: Path) -> BinaryIO:

@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"nccldoctor": ROOT / "nccldoctor", "parsers": ROOT / "parsers", "reports": ROOT / "reports"}
 
 STAGES = (
-    ("model", "patterns", "version", "attempts", "capture", "rehearsal"),
+    ("model", "patterns", "version", "attempts", "rehearsal"),
     "words",
-    ("events", "collect"),
+    ("events", "collect", "capture"),
     "parsers",
     "discover",
     "ingest",
@@ -44,7 +44,8 @@ STAGES = (
     "__main__",
 )
 """The rooms of the package from the ground up, as data passes through them. A room imports itself and rooms before it;
-rooms in brackets do not know each other. ``capture`` and ``rehearsal`` run inside training jobs and know nothing of the analysis.
+rooms in brackets do not know each other. ``capture`` and ``rehearsal`` run inside training jobs; capture knows of the
+rest which names are secrets, rehearsal nothing.
 """
 
 STRANGERS = {

@@ -53,11 +53,8 @@ def collect_job(options: Mapping[str, Any], output: Path | None, force: bool) ->
         terminal.out("\n".join(plan(way, node, options["python"])) + "\n")
         return ALL_ANSWERED
     result = ask_nodes(way, node, bundle_path(output, force), options["python"])
-    code = exit_code_of(result)
-    if code == NOTHING:
-        result.path.unlink()
     terminal.out("\n".join(summary(result)) + "\n")
-    return code
+    return exit_code_of(result)
 
 
 def chosen_way(options: Mapping[str, Any]) -> Way:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,9 @@ from nccldoctor.live.fronts import compare_fronts, fronts
 from nccldoctor.live.remarks import MovementRemarks
 from nccldoctor.model.errors import InputError, OutputError
 
+MOST_FAILURES = 3
+"""Rounds in a row without an answer, after which the job counts as gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Round:
@@ -33,7 +36,7 @@ class _Round:
 def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
     """Collect and analyse, with ``--watch`` until no process of the job is left.
 
-    Returns the exit code of the last diagnosis.
+    Returns the exit code of the last diagnosis. Of a watched job, three rounds without an answer end the watch.
 
     Raises :class:`~nccldoctor.model.errors.NccldoctorError` where no node can be asked, or a file cannot be written.
     """
@@ -56,19 +59,37 @@ def run_live(options: Mapping[str, Any], clock: Clock | None = None) -> int:
         return _Round(clock.now(), bundle, pipeline.analyze([target]))
 
     with exit_codes.failures_as(options["form"]):
-        newest, remarks = look(), MovementRemarks()
+        newest = look()
     _show(newest, options, report)
-    while options["watch"] and collecting.has_processes(newest.bundle):
-        clock.sleep(options["watch"])
-        before, newest = newest, look(again=True)
+    if options["watch"]:
+        for before, after in _rounds(newest, lambda: look(again=True), clock, options["watch"]):
+            newest = after
+            if collecting.has_processes(newest.bundle) and _verdict_of(before) != _verdict_of(newest):
+                _show(newest, options, report)
+    return exit_codes.exit_code(newest.incident.diagnosis)
+
+
+def _rounds(newest: _Round, look: Callable[[], _Round], clock: Clock, pause: float) -> Iterator[tuple[_Round, _Round]]:
+    """Each round with the one before it, until no process of the job is left. Prints what moved between them."""
+    remarks, failures = MovementRemarks(), 0
+    while collecting.has_processes(newest.bundle) and failures < MOST_FAILURES:
+        clock.sleep(pause)
+        try:
+            before, newest = newest, look()
+        except InputError as error:
+            failures += 1
+            _tell(clock.now(), f"Nothing was collected: {error.message}.")
+            continue
+        failures = 0
         movement = compare_fronts(fronts(before.incident), fronts(newest.incident))
         for sentence in remarks.about(movement, before.at, newest.at):
-            terminal.out(f"{datetime.fromtimestamp(newest.at):%H:%M:%S}  {sentence}\n")
-        if not collecting.has_processes(newest.bundle):
-            terminal.out("No process of the job is left.\n")
-        elif _verdict_of(before) != _verdict_of(newest):
-            _show(newest, options, report)
-    return exit_codes.exit_code(newest.incident.diagnosis)
+            _tell(newest.at, sentence)
+        yield before, newest
+    _tell(clock.now(), "No answer in three rounds." if failures else "No process of the job is left.")
+
+
+def _tell(at: float, sentence: str) -> None:
+    terminal.out(f"{datetime.fromtimestamp(at):%H:%M:%S}  {sentence}\n")
 
 
 def _show(seen: _Round, options: Mapping[str, Any], report: Path | None) -> None:

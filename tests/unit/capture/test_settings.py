@@ -86,5 +86,15 @@ def test_only_variables_of_collectives_are_shown_and_no_secrets() -> None:
         "HOME": "/home/me",
         "RANK": "3",
         "NCCL_TOPO_FILE": "a\nb",
+        "FI_PROXY": "http://me:s3cret@proxy:80",
+        "NCCL_IB_PKEY": "3",
+        "TOKENIZERS_PARALLELISM": "false",
     }
-    assert shown(environment) == ["NCCL_DEBUG=INFO", "NCCL_TOPO_FILE=a b", "RANK=3"]
+    assert shown(environment) == [
+        "FI_PROXY=http://***@proxy:80",
+        "NCCL_DEBUG=INFO",
+        "NCCL_IB_PKEY=3",
+        "NCCL_TOPO_FILE=a b",
+        "RANK=3",
+        "TOKENIZERS_PARALLELISM=false",
+    ]

@@ -80,12 +80,33 @@ def test_what_moves_is_told_until_no_rank_is_left(
     assert "No process of the job is left." in printed
 
 
+def test_a_round_without_an_answer_is_told_and_three_end_the_watch(
+    state: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    node, bundle = tmp_path / "bin" / "gpu.sh", tmp_path / "b.tar.zst"
+    kept: list[bytes] = []
+
+    def on_sleep(now: float) -> None:
+        kept.append(bundle.read_bytes())
+        works = len(kept) == 2
+        node.unlink(missing_ok=True) if works else node.write_text("exit 1")
+
+    clock = FakeClock(on_sleep=on_sleep)
+    code = run_live({**OPTIONS, "output": bundle, "watch": 30.0}, clock)
+    printed = capsysbinary.readouterr().out.decode()
+    assert (code, len(clock.slept)) == (3, 5)
+    assert printed.count("Nothing was collected: no node answered.") == 4
+    assert printed.count("No answer in three rounds.") == 1
+    assert kept[2] == bundle.read_bytes(), "a round without an answer leaves the bundle as it is"
+
+
 def test_no_answer_is_an_error_and_no_verdict(state: Path, tmp_path: Path) -> None:
     (tmp_path / "bin" / "gpu.sh").write_text("exit 1")
     result = CliRunner().invoke(cli, ["live", "--slurm", "4711", "-o", str(tmp_path / "b.tar.zst")])
     assert result.exit_code == 2
     assert "no node answered" in result.stderr
     assert result.stdout == ""
+    assert not list(tmp_path.glob("*.tar.zst"))
 
 
 def test_json_is_one_document_also_where_nothing_answers(state: Path, tmp_path: Path) -> None:
