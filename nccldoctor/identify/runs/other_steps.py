@@ -1,7 +1,8 @@
 """Leaves out lines of Slurm about other jobs and other steps than the one that the ranks run in.
 
 Example: the ranks run in step 4711.0, and ``STEP 4711.3 ON n1 CANCELLED`` stands in a log: step 3 was somebody's look at the job, which
-ran on. Which step is the ranks' own is known from their variables. Without those, a step that ranks outlived was not theirs.
+ran on. Which step is the ranks' own is known from their variables. Without those, a step that ranks outlived was not theirs, or was
+one of an earlier attempt.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _outlived(told: Sequence[SchedulerEvent], events: Sequence[Event]) -> dict[i
     for event in told:
         last = newest.get(event.time.tzinfo is None) if event.time is not None else None
         if last is not None and event.time is not None and last - event.time > LINGERS:
-            out[id(event)] = "ranks kept running long after it: it wasn't theirs"
+            out[id(event)] = "ranks kept running long after it: it didn't end this run"
     return out
 
 
