@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
-from nccldoctor.model import Diagnosis
+from nccldoctor.model import Diagnosis, Source
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.model.hosts import short_host
 from nccldoctor.model.ranks import Ranks
@@ -36,6 +36,22 @@ _USERS = re.compile(
 _PATHS = re.compile(
     r"(?<![\w/.:~-])~?/(?:[\w.+@%=-]{1,255}/){1,64}(?=[\w.+@%=-])|(?<![\w])[A-Za-z]:\\(?:[\w.+@%= -]{1,255}\\){1,64}"
 )
+_HOST = re.compile(r"(?<![\w./-])[A-Za-z0-9][\w-]{0,62}(?:\.[A-Za-z0-9][\w-]{0,62}){1,8}(?![\w/-])")
+_HOST_PLACES = re.compile(r"(?:(?<=@)|(?<=://))[A-Za-z][\w-]{0,62}(?:\.[\w-]{1,63}){1,8}")
+_PUBLIC = ("pytorch.org", "github.com", "nvidia.com", "huggingface.co", "python.org", "readthedocs.io", "kernel.org")
+"""Domains that error messages send their readers to."""
+
+_SUFFIX = re.compile(
+    r"(?:\.(?:log|out|err|txt|jsonl?|csv|gz|zst|bz2|xz|tar|zip|pkl|bin|stack|stacks|dump|ndjson|toml|ya?ml|py|sh)){1,4}$"
+)
+_WORD_OF_FILES = re.compile(
+    r"(?:rank|node|gpu|log|trace|dump|stack|task|step|worker|event|page|attempt|job)s?|cuda|nccl|gloo|fr|flight|recorder|py|py-?spy|spy"
+    r"|dmesg|kern|kernel|stderr|stdout|err|out|restart|run|slurm|local|global|pid|launcher|torchrun|elastic|train|training|eval|ras|smi"
+    r"|nvidia|env|part|sacct|messages|journal|watchdog|heartbeat|process|proc|host|[vrptx]",
+    re.IGNORECASE,
+)
+"""Words that names of logs are made of."""
+
 _KEPT = re.compile(r"(?:site-packages|dist-packages)/.{0,4000}$")
 
 
@@ -78,6 +94,7 @@ class _Redactor:
         self._what = what
         self._names: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
         hosts = _hosts(diagnosis, more) if "hosts" in what else []
+        hosts += _written_hosts((diagnosis, source), hosts) if "hosts" in what else []
         users = _user_names((diagnosis, source)) if "users" in what else []
         self._hosts = _Words(hosts, lambda name: self._stand_in("hosts", "host", name))
         self._users = _Words(users, lambda name: self._stand_in("users", "user", name))
@@ -116,11 +133,41 @@ def _hosts(diagnosis: Diagnosis, more: Iterable[str]) -> list[str]:
         *(s.host for s in diagnosis.sources),
         *(e.host for e in diagnosis.story),
         *diagnosis.action.cordon,
+        *_hosts_of_files(diagnosis.sources),
         *more,
     ]
     full = dict.fromkeys(host for host in named if host)
     short = dict.fromkeys(short_host(host) for host in full)
     return [host for host in {**full, **short} if len(host) > 1 and not _ADDRESSES.fullmatch(host)]
+
+
+def _hosts_of_files(sources: Iterable[Source]) -> Iterator[str]:
+    """Parts of paths that look like a host: ``gpu-secret17`` in ``logs/gpu-secret17.acme.example.log``.
+
+    They hold a number and a word that no name of a log is made of. Rather one name too many than a host that stays.
+    """
+    for part in {part for source in sources for part in source.path.split("/")}:
+        stem = _SUFFIX.sub("", part)
+        label = stem.partition(".")[0]
+        words = re.findall(r"[A-Za-z]+", label)
+        if re.search(r"\d", label) and not all(map(_WORD_OF_FILES.fullmatch, words)):
+            yield stem if _HOST.fullmatch(stem) else label
+
+
+def _written_hosts(source: object, known: Sequence[str]) -> list[str]:
+    """Names at places where only hosts stand, and all names in the domains of these and of the known hosts."""
+    names: dict[str, None] = {}
+    tokens: dict[str, None] = {}
+
+    def collect(text: str) -> str:
+        names.update(dict.fromkeys(found.rstrip(".") for found in _HOST_PLACES.findall(text)))
+        tokens.update(dict.fromkeys(_HOST.findall(text)))
+        return text
+
+    _mapped(source, collect)
+    hosts = [name for name in names if not name.endswith(_PUBLIC) and not _ADDRESSES.fullmatch(name)]
+    domains = tuple({"." + ".".join(host.split(".")[-2:]).lower() for host in (*hosts, *known) if "." in host})
+    return [*hosts, *(token for token in tokens if token.lower().endswith(domains))]
 
 
 def _user_names(source: object) -> list[str]:

@@ -11,7 +11,7 @@ from builders import fixtures_diagnoses, fixtures_diagnosis_parts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nccldoctor.model import Diagnosis, Evidence, Job, Place
+from nccldoctor.model import Diagnosis, Evidence, Job, Place, Source, SourceKind
 from nccldoctor.model.errors import NccldoctorError
 from nccldoctor.reports import html, json_document, markdown, text
 from nccldoctor.reports.parts.redact import KINDS, redacted, wanted
@@ -134,3 +134,33 @@ def test_a_host_that_only_the_story_names_goes_too() -> None:
     story = fixtures_diagnosis_parts.telling("nfs: server not responding on login-07", "login-07.corp.example")
     told = redacted(replace(fixtures_diagnoses.lagging(), story=story), ("hosts",))
     assert "login-07" not in html.page(told) + json_document.to_json(told) + markdown.full(told)
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "gone"),
+    [
+        ("logs/gpu-secret17.acme.example.log", "lost", ["secret17", "acme"]),
+        ("logs/a.log", "mail jane@corp-acme.example", ["corp-acme"]),
+        ("logs/a.log", "GET http://store-9.acme.example:8080/x", ["store-9", "acme"]),
+        ("gpu-secret17.acme.example.log", "node-x9.acme.example refused", ["node-x9", "acme"]),
+        ("secretcluster-3/rank_0.log", "lost", ["secretcluster"]),
+    ],
+)
+def test_a_host_that_only_a_file_name_or_an_address_shows_goes_too(path: str, said: str, gone: list[str]) -> None:
+    base = quoting(said)
+    whole = replace(base, sources=(Source(id=0, path=path, kind=SourceKind.LOG, size=1),))
+    shown = json_document.to_json(redacted(whole, ("hosts", "users"))) + html.page(redacted(whole, ("hosts", "users")))
+    assert not [name for name in gone if name in shown]
+
+
+@pytest.mark.parametrize(
+    "path", ["rank_3.log", "nccl_trace_rank_7", "node0/stderr.log", "slurm-4711.out", "py-spy/pid-12.txt"]
+)
+def test_the_usual_names_of_files_stay(path: str) -> None:
+    whole = replace(quoting("lost"), sources=(Source(id=0, path=path, kind=SourceKind.LOG, size=1),))
+    assert redacted(whole, ("hosts",)).sources[0].path == path
+
+
+def test_public_addresses_stay() -> None:
+    said = "see https://pytorch.org/docs and torch.distributed.distributed_c10d"
+    assert redacted(quoting(said), ("hosts",)).findings[0].evidence[0].quote == said
