@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import runpy
 import sys
@@ -21,9 +22,9 @@ WELL = "exiting normally"
 
 def main(arguments: list[str]) -> None:
     """Start the capture and run the target as Python would; its exit status is left alone."""
-    parser = argparse.ArgumentParser(prog="python -m nccldoctor.capture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m nccldoctor.capture", description="Captures a script as it is.")
     parser.add_argument("--to", metavar="DIR", help=f"folder that all ranks share (default: ${FOLDER}, else capture)")
-    parser.add_argument("--stall-after", type=float, metavar="S", help="seconds without progress that make a stall")
+    parser.add_argument("--stall-after", type=_seconds, metavar="S", help="seconds without progress that make a stall")
     parser.add_argument("-m", dest="module", action="store_true", help="the target is a module")
     parser.add_argument("target", help="script, or module with -m")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the target")
@@ -40,6 +41,12 @@ def main(arguments: list[str]) -> None:
             finish(WELL)
         raise
     finish(WELL)
+
+
+def _seconds(text: str) -> float:
+    if not 0 < (seconds := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no time")
+    return seconds
 
 
 def _run_module(name: str) -> None:

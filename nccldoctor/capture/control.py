@@ -50,10 +50,10 @@ def start(
 
 
 def _begin(folder: Path, identity: Identity, stall_after: float | None, sidecar: bool) -> Session:
+    listing_s = stall_limit(None, stall_after).listing_s
     evidence = prepare(folder, identity)
     scratch = Scratch.make()
     os.environ.update(recorder_variables(os.environ, evidence.recorder, scratch.pipe_stem, torch_release()))
-    listing_s = stall_limit(None, stall_after).listing_s
     beside = _company(evidence, identity, scratch, listing_s) if sidecar else None
     session = Session(
         evidence, identity, scratch, beside, stall_after, lambda why: _warn(identity, f"no more is captured: {why}")

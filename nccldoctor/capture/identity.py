@@ -54,4 +54,4 @@ def identity_of(environment: Mapping[str, str], rank: int | None = None) -> Iden
 
 def _whole_number(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     values = (environment.get(name, "") for name in names)
-    return next((int(value) for value in values if value.isascii() and value.isdecimal()), None)
+    return next((int(value) for value in values if value.isascii() and value.isdecimal() and len(value) < 10), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -34,8 +35,13 @@ class Limit:
 
 
 def stall_limit(timeout_s: float | None, asked: float | None) -> Limit:
-    """The limit for groups of which the shortest timeout is ``timeout_s``; what the user ``asked`` for counts before it."""
+    """The limit for groups of which the shortest timeout is ``timeout_s``; what the user ``asked`` for counts before it.
+
+    Raises :class:`ValueError` where that is no time.
+    """
     if asked is not None:
+        if not 0 < asked < math.inf:
+            raise ValueError(f"stall_after={asked} is no time")
         return Limit(asked, asked)
     known = timeout_s if timeout_s is not None else UNKNOWN_TIMEOUT_S
     return Limit(min(max(known * SHARE, FLOOR_S), known * LATEST), known * LATEST)

@@ -33,7 +33,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
     if not tree.ranks:
         answer.lacks(
             NO_PROCESSES,
-            "no Python process has RANK and WORLD_SIZE, or a launcher's like, in its environment; name them with --pid",
+            "no Python process has RANK and WORLD_SIZE in its environment, or what mpirun or srun sets instead; name them with --pid",
         )
     asked: dict[int, float] = {}
     second_look = partial(_look_again, answer, tree, twice, time.monotonic())

@@ -125,7 +125,9 @@ class TarAnswer:
             ],
             "missing": self.missing,
         }
-        self._member("node.json", json.dumps(document, indent=1).encode("ascii"))
+        data = json.dumps(document, indent=1).encode("ascii")
+        self.left = max(0, self.left - len(data))
+        self._member("node.json", data)
 
     def conclude(self) -> None:
         """Write the last ``node.json`` and the end of the archive."""

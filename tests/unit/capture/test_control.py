@@ -92,6 +92,14 @@ def test_capture_that_cannot_write_says_so_once_and_the_job_goes_on(tmp_path: Pa
     assert "nccldoctor.capture [rank 3] nothing is captured" in done.stderr
 
 
+def test_a_limit_that_is_no_time_costs_the_evidence_and_not_the_job(tmp_path: Path) -> None:
+    code = "from nccldoctor import capture; capture.start('run', stall_after=-1.0); print('trained')"
+    done = python("-c", code, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert done.stderr == "nccldoctor.capture [rank 3] nothing is captured: stall_after=-1.0 is no time\n"
+    assert python("-m", "nccldoctor.capture", "--stall-after", "0", "train.py", folder=tmp_path).returncode == 2
+
+
 FULL = """
 import itertools, os, resource, time
 from nccldoctor import capture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from nccldoctor.capture.stall import Limit, Standstill, stall_limit
@@ -42,3 +44,9 @@ def test_a_stall_is_looked_at_twice_and_progress_begins_anew() -> None:
     assert standstill.has_changed((2,), 40.0)
     assert not standstill.is_due(49.0)
     assert standstill.is_due(50.0)
+
+
+@pytest.mark.parametrize("asked", [0.0, -1.0, math.inf, math.nan])
+def test_what_is_no_time_is_refused(asked: float) -> None:
+    with pytest.raises(ValueError, match="is no time"):
+        stall_limit(None, asked)
