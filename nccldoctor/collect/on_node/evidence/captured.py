@@ -95,7 +95,7 @@ def add_captured(answer: TarAnswer, tree: ProcessTree) -> None:
         if rank.capture is None:
             return None
         if rank.capture.top in hanging:  # it would cost the same time for each rank
-            _tell_missing(answer, rank, rank.capture, HANGS)
+            _tell_missing(answer, rank, rank.capture, answer.why_late(WHO))
             return None
         read = partial(_read_captured, rank.pid, rank.capture)
         child = reader(read, min(READ_SECONDS, answer.seconds_left), 2 * MOST_REPORT)
@@ -110,13 +110,13 @@ def add_captured(answer: TarAnswer, tree: ProcessTree) -> None:
         if child.late:
             hanging.add(capture.top)
         if child.late or not files:
-            _tell_missing(answer, rank, capture, HANGS if child.late else "it cannot be read")
+            _tell_missing(answer, rank, capture, answer.why_late(WHO) if child.late else "it cannot be read")
 
     run_all([partial(start, rank) for rank in tree.ranks], 1)
 
 
-HANGS = "its file system does not answer"
-"""Why files of a folder are missing that takes too long to read."""
+WHO = "its file system"
+"""Who is late where a folder takes too long to read."""
 
 
 def _tell_missing(answer: TarAnswer, rank: Process, capture: CaptureFolder, why: str) -> None:
