@@ -91,16 +91,17 @@ class Session:
             self._join_looks(now)
 
     def _join_looks(self, now: float) -> None:
-        for look in self.evidence.known_looks():
-            if look not in self._joined:
-                self._join(look, now)
+        """Take part in new looks; of many, which a folder may hold by mistake, in the newest alone."""
+        fresh = [look for look in self.evidence.known_looks() if look not in self._joined]
+        self._joined.update(fresh)
+        for look in fresh[-Standstill.MOST_LOOKS :]:
+            self._join(look, now)
 
     def _join(self, look: str, now: float) -> None:
         """Take part in a look of any rank; the first of a stall replaces those of the last."""
         if not self._standstill.looks:
             began = time.time() - (now - self._standstill.since)
             self.evidence.forget_looks(before=began, but=look)
-        self._joined.add(look)
         self._standstill.looks.append(now)
         self.take_part(look)
 

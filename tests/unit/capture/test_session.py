@@ -97,6 +97,13 @@ def test_a_rank_joins_the_look_of_another(job: Job) -> None:
     assert len(job.looks()) == 1
 
 
+def test_of_many_new_looks_a_rank_joins_the_newest_alone(job: Job) -> None:
+    for second in range(50):
+        job.evidence.open_look(job.clock.now + second)
+    job.pass_time(3)
+    assert job.looks() == job.evidence.known_looks()[-2:]
+
+
 def test_the_looks_of_a_stall_that_ended_give_way_to_the_next(job: Job) -> None:
     job.pass_time(20)
     first = job.looks()
