@@ -26,6 +26,28 @@ NO_PROCESSES = "training processes"
 """What is missing on a node without a process of the job."""
 
 
+class Looks:
+    """The stacks of a first look, and a second look so many seconds after their end."""
+
+    def __init__(self, answer: TarAnswer, tree: ProcessTree, pause: float) -> None:
+        self.answer = answer
+        self.tree = tree
+        self.pause = pause
+        self.ended = time.monotonic()
+
+    def look_at_first_stacks(self) -> None:
+        """Add the first stacks, and note when they were there."""
+        look_at_stacks(self.answer, self.tree, 1)
+        self.ended = time.monotonic()
+
+    def look_again(self) -> None:
+        """Wait, and add states and stacks once more."""
+        left = self.pause - (time.monotonic() - self.ended)
+        time.sleep(max(0.0, min(left, self.answer.seconds_left - STACK_SECONDS)))
+        look_at_states(self.answer, self.tree, 2)
+        look_at_stacks(self.answer, self.tree, 2)
+
+
 def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], twice: float) -> None:
     """What shows most comes first: a stream that is cut has it. A part that fails costs itself alone."""
     tree = ProcessTree(answer, wanted, where)
@@ -36,11 +58,11 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
             "no Python process has RANK and WORLD_SIZE in its environment, or what mpirun or srun sets instead; name them with --pid",
         )
     asked: dict[int, float] = {}
-    second_look = partial(_look_again, answer, tree, twice, time.monotonic())
+    looks = Looks(answer, tree, twice)
     parts: list[tuple[str, Callable[[], object]]] = [
         ("ranks that should run here", partial(tell_missing_ranks, answer, tree)),
         ("states of processes", partial(look_at_states, answer, tree, 1)),
-        ("stacks", partial(look_at_stacks, answer, tree, 1)),
+        ("stacks", looks.look_at_first_stacks),
         ("variables", partial(add_environments, answer, tree)),
         ("what capture left", partial(add_captured, answer, tree)),
         ("flight recorder dumps", partial(add_dumps, answer, tree, "dump-2-existing")),
@@ -48,7 +70,7 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         ("reports of RAS", partial(add_network_reports, answer, tree)),
         ("the state of the machine", partial(add_node, answer, tree)),
         ("new flight recorder dumps", lambda: add_triggered_dumps(answer, tree, asked)),
-        *([("a second look", second_look)] if twice else []),
+        *([("a second look", looks.look_again)] if twice else []),
         ("logs", partial(add_logs, answer, tree)),
     ]
     for what, part in parts:
@@ -57,12 +79,6 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
         except Exception as error:
             answer.lacks(what, f"the collector failed with {type(error).__name__} ({error})")
         answer.tell()
-
-
-def _look_again(answer: TarAnswer, tree: ProcessTree, twice: float, began: float) -> None:
-    time.sleep(max(0.0, min(twice - (time.monotonic() - began), answer.seconds_left - STACK_SECONDS)))
-    look_at_states(answer, tree, 2)
-    look_at_stacks(answer, tree, 2)
 
 
 def printed() -> list[str]:

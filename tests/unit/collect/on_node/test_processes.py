@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 from builders.fake_ranks import PARENT, WAIT, Ranks
+
+from nccldoctor.collect.on_node import main
+from nccldoctor.collect.on_node.process_tree import ProcessTree
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -75,3 +79,15 @@ def test_the_files_of_two_jobs_are_told_apart(ranks: Ranks, pyspy: str) -> None:
         assert [str(other).encode() in tables[job] for other in jobs.values()] == [
             other == pid for other in jobs.values()
         ]
+
+
+def test_the_second_look_comes_so_many_seconds_after_the_end_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 30.0, 33.0])
+    slept: list[float] = []
+    monkeypatch.setattr(main, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append))
+    monkeypatch.setattr(main, "look_at_stacks", lambda *_: None)
+    monkeypatch.setattr(main, "look_at_states", lambda *_: None)
+    looks = main.Looks(SimpleNamespace(seconds_left=60.0), ProcessTree.__new__(ProcessTree), 10.0)  # type: ignore[arg-type]
+    looks.look_at_first_stacks()
+    looks.look_again()
+    assert slept == [7.0]
