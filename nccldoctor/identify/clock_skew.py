@@ -137,14 +137,17 @@ def lower_medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer
 
 def _steady(rank: npt.NDArray[np.int32], late: npt.NDArray[np.float64]) -> dict[int, tuple[float, int]]:
     """Offset and number of calls of the ranks whose difference stays the same from call to call."""
-    steady: dict[int, tuple[float, int]] = {}
     if not len(rank):
-        return steady
+        return {}
     order = np.argsort(rank, kind="stable")
-    names, starts = np.unique(rank[order], return_index=True)
-    for name, some in zip(names.tolist(), np.split(late[order], starts[1:]), strict=True):
-        offset = float(np.median(some))
-        spread = float(np.median(np.abs(some - offset)))
-        if len(some) >= SHARED and spread <= max(_STEADY, abs(offset) / 4):
-            steady[name] = (offset, len(some))
-    return steady
+    names, sizes = np.unique(rank, return_counts=True)
+    offsets = _medians(late[order], sizes)
+    spreads = _medians(np.abs(late[order] - np.repeat(offsets, sizes)), sizes)
+    is_steady = (sizes >= SHARED) & (spreads <= np.maximum(_STEADY, np.abs(offsets) / 4))
+    found = zip(names[is_steady].tolist(), offsets[is_steady].tolist(), sizes[is_steady].tolist(), strict=True)
+    return {name: (offset, calls) for name, offset, calls in found}
+
+
+def _medians(values: npt.NDArray[np.float64], sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    """The median of each run of values, the mean of two in the middle."""
+    return (lower_medians(values, sizes) - lower_medians(-values, sizes)) / 2

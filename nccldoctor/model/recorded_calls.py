@@ -237,25 +237,31 @@ def merge(batches: Sequence[Batch]) -> Batch:
         name: Interner([()] if name == "stacks" else ()) for name in ("groups", "ops", "sizes", "dtypes", "stacks")
     }
     coded = {"group": "groups", "op": "ops", "sizes": "sizes", "dtypes": "dtypes", "stack": "stacks"}
-    columns = {name: np.empty(sum(len(b.calls) for b in batches), dtype=dtype) for name, dtype in _DTYPES.items()}
-    dumps: list[DumpHead] = []
-    start = 0
-    for batch in batches:
-        stop = start + len(batch.calls)
-        for name, column in columns.items():
-            values = getattr(batch.calls, name)
-            if name == "dump":
-                values = values + np.int32(len(dumps))
-            elif name in coded:
-                codes = [words[coded[name]].code(value) for value in getattr(batch.vocabulary, coded[name])]
-                values = np.array([*codes, UNSET], dtype=np.int32)[values]  # UNSET, as an index, is the last one
-            column[start:stop] = values
-        dumps.extend(batch.dumps)
-        start = stop
+    rows = [len(batch.calls) for batch in batches]
+    columns = {}
+    for name in _DTYPES:
+        values = np.concatenate([getattr(batch.calls, name) for batch in batches])
+        if name == "dump":
+            heads = [len(batch.dumps) for batch in batches]
+            values += np.repeat(np.cumsum([0, *heads[:-1]], dtype=np.int32), rows)
+        elif name in coded:
+            values = _recoded(values, rows, [getattr(batch.vocabulary, coded[name]) for batch in batches], words[coded[name]])
+        columns[name] = values
+    dumps = [dump for batch in batches for dump in batch.dumps]
     calls = Calls(**columns)
     return with_habits(
         Batch(tuple(dumps), calls, Vocabulary(**{name: table.values() for name, table in words.items()}))
     )
+
+
+def _recoded(
+    codes: npt.NDArray[np.int32], rows: Sequence[int], vocabularies: Sequence[Sequence[Any]], words: Interner
+) -> npt.NDArray[np.int32]:
+    """The codes of several batches as codes of one vocabulary; ``rows`` of them are of each batch."""
+    new = np.array([words.code(value) for values in vocabularies for value in values] or [UNSET], dtype=np.int32)
+    first = np.cumsum([0, *map(len, vocabularies)][:-1])
+    place = codes + np.repeat(first, rows)
+    return np.where(codes == UNSET, np.int32(UNSET), new[np.minimum(place, len(new) - 1)])
 
 
 def with_habits(batch: Batch) -> Batch:

@@ -181,4 +181,5 @@ def _address_space() -> int:
         return 0
     import resource
 
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123  # read twice for each dump
+        return int(file.read(200).split()[0]) * resource.getpagesize()

@@ -8,7 +8,9 @@ so any subset is taken and the version steers nothing. This module runs in the s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from nccldoctor.parsers.flight_recorder.communicators import State, read_states
@@ -29,11 +31,15 @@ _RANK_LIST = lazy(r"[\[\](){}\s,\d]*\Z")
 _RANK_NUMBER = lazy(r"(?<!\d)\d{1,9}(?!\d)")
 
 
+Run = tuple[int, int, int]
+"""Ranks in equal steps: the first, the last and the step. Groups are such: 0-7, or every eighth rank."""
+
+
 @dataclass(slots=True)
 class Dump:
     """One dump: what stands around its entries, and the entries by column.
 
-    ``config`` holds (uid, description, runs of member ranks as first and last, in recorded order);
+    ``config`` holds (uid, description, runs of member ranks, in recorded order);
     ``status`` (local group index, enqueued, started, completed), -1 for none.
     ``comms`` are its communicators as NCCL itself dumped them. ``problem`` as in :class:`nccldoctor.model.recorded_calls.DumpHead`.
     """
@@ -41,7 +47,7 @@ class Dump:
     form: str
     version: str = ""
     library: str = ""
-    config: list[tuple[str, str, list[tuple[int, int]]]] = field(default_factory=list)
+    config: list[tuple[str, str, list[Run]]] = field(default_factory=list)
     status: list[tuple[int, int, int, int]] = field(default_factory=list)
     entries: Entries = field(default_factory=Entries)
     wrapped: bool = False
@@ -112,7 +118,7 @@ def _clean_text(value: Any) -> str:
     return clean(value) if type(value) is str else ""
 
 
-def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[tuple[int, int]]]]:
+def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[Run]]]:
     """Groups with their members. Gloo leaves one item without a name that belongs to no group: dropped unless used."""
     out = []
     for key, item in value.items() if type(value) is dict else ():
@@ -124,20 +130,41 @@ def _config(value: Any, used: set[str]) -> list[tuple[str, str, list[tuple[int, 
     return out
 
 
-def _members(ranks: Any) -> list[tuple[int, int]]:
+def _members(ranks: Any) -> list[Run]:
     """Runs of ranks out of ``"[0, 1, 2]"``, ``"0,1,2"`` or a list; empty where it is something else."""
-    if type(ranks) is str and _RANK_LIST.match(ranks):
-        numbers = [int(text) for text in _RANK_NUMBER.findall(ranks)]
-    elif type(ranks) in (list, tuple) and set(map(type, ranks)) <= {int}:
-        numbers = [n for n in ranks if 0 <= n < 10**9]
-    else:
-        return []
-    runs: list[tuple[int, int]] = []
+    if type(ranks) is str:
+        return list(_listed_members(_RankList(ranks)))
+    if type(ranks) in (list, tuple) and set(map(type, ranks)) <= {int}:
+        return _runs(n for n in ranks if 0 <= n < 10**9)
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _RankList:
+    """The text of a list of ranks: each dump of a job repeats those of its groups, and hashing all of it takes long."""
+
+    text: str
+
+    def __hash__(self) -> int:
+        return hash((len(self.text), self.text[-40:]))
+
+
+@lru_cache(maxsize=64)
+def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
+    if not _RANK_LIST.match(ranks.text):
+        return ()
+    return tuple(_runs(map(int, _RANK_NUMBER.findall(ranks.text))))
+
+
+def _runs(numbers: Iterable[int]) -> list[Run]:
+    """The numbers, in their order, as runs of equal steps."""
+    runs: list[Run] = []
     for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
+        first, last, step = runs[-1] if runs else (number, number, 0)
+        if runs and number > last and (first == last or number == last + step):
+            runs[-1] = (first, number, number - last)
         else:
-            runs.append((number, number))
+            runs.append((number, number, 1))
     return runs
 
 

@@ -74,7 +74,7 @@ class RepeatFinder:
     def find_repeats(self, data: bytes) -> Repeats | None:
         """The file without its repeats; None where it is no such file or has few."""
         opening = _OPENING.search(data) if data[:2] in (b"\x80\x02", b"\x80\x03") and len(data) <= LARGEST else None
-        if opening is None:
+        if opening is None or data.count(b"(h", opening.end()) + data.count(b"(j", opening.end()) < FEWEST:
             return None
         starts = _starts(data, opening.end(), opening["width"][0])
         if len(starts) < FEWEST:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from array import array
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from nccldoctor.parsers.flight_recorder.dump import Dump
+from nccldoctor.parsers.flight_recorder.dump import Dump, Run
 
 if TYPE_CHECKING:
     from nccldoctor.model.recorded_calls import Batch, GroupConfig
@@ -51,7 +52,7 @@ class Unpacker:
     """
 
     def __init__(self) -> None:
-        self._members: dict[tuple[tuple[int, int], ...], tuple[int, ...]] = {}
+        self._members: dict[tuple[Run, ...], tuple[int, ...]] = {}
 
     def unpack(self, data: bytes, source: int, path: str) -> Batch:
         """A batch of one dump, ``source`` and ``path`` in its head. Raises :class:`ValueError` on damaged data."""
@@ -100,9 +101,9 @@ class Unpacker:
     def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
         from nccldoctor.model.recorded_calls import GroupConfig
 
-        key = tuple((first, last) for first, last in runs)
+        key = tuple((first, last, step) for first, last, step in runs)
         if key not in self._members:
-            self._members[key] = tuple(rank for first, last in key for rank in range(first, last + 1))
+            self._members[key] = tuple(chain.from_iterable(range(first, last + 1, step) for first, last, step in key))
         return GroupConfig(uid, desc, self._members[key])
 
 

@@ -206,6 +206,8 @@ def _units(parsed: Sequence[Parsed]) -> list[_Unit]:
 
 
 def _read_lines(unit: _Unit, one: Parsed) -> None:
+    if not one.events:
+        return
     own = one.source.rank if one.source.local_rank is None else None
     telling = [e for e in one.events if isinstance(e, CallTimeout | Progress | Setting | TearDown | WorkStatus)]
     dated = one.events if one.source.kind is SourceKind.LOG else ()

@@ -195,7 +195,7 @@ def test_a_cut_dump_keeps_the_counters_that_stand_before_the_entries():
     assert 20 < int(found.problem.split(" early, ")[1].split()[0]) < 49
     assert found.version == "2.10"
     assert found.status == [(0, 2, -1, 2)]
-    assert found.config == [("0", "default_pg", [(0, 2), (5, 5)])]
+    assert found.config == [("0", "default_pg", [(0, 2, 1), (5, 5, 1)])]
 
 
 def test_a_cut_json_dump_is_truncated():
