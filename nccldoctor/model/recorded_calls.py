@@ -245,7 +245,9 @@ def merge(batches: Sequence[Batch]) -> Batch:
             heads = [len(batch.dumps) for batch in batches]
             values += np.repeat(np.cumsum([0, *heads[:-1]], dtype=np.int32), rows)
         elif name in coded:
-            values = _recoded(values, rows, [getattr(batch.vocabulary, coded[name]) for batch in batches], words[coded[name]])
+            values = _recoded(
+                values, rows, [getattr(batch.vocabulary, coded[name]) for batch in batches], words[coded[name]]
+            )
         columns[name] = values
     dumps = [dump for batch in batches for dump in batch.dumps]
     calls = Calls(**columns)

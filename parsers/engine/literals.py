@@ -38,11 +38,13 @@ _HEALTHY = (
 )
 """Typical lines of a healthy log: the bytes that are common in them decide where in a literal the search begins."""
 
+_HOW_OFTEN = [_HEALTHY.count(byte) for byte in range(256)]
+
 
 def _rare_end(literal: bytes) -> bytes:
     """The end of a literal that begins with its rarest four bytes: the search looks at these first."""
     starts = range(max(1, len(literal) - _WINDOW + 1))
-    return literal[min(starts, key=lambda k: (sum(map(_HEALTHY.count, _bytes(literal[k : k + 4]))), k)) :]
+    return literal[min(starts, key=lambda k: (sum(map(_HOW_OFTEN.__getitem__, literal[k : k + 4])), k)) :]
 
 
 def _shared_windows(literals: Iterable[bytes]) -> list[bytes]:
@@ -76,11 +78,9 @@ def _needles(literals: Iterable[bytes]) -> list[bytes]:
 def _without_containers(parts: Iterable[bytes]) -> list[bytes]:
     """The same without those that hold another: these are found with it."""
     every = set(parts)
-    return sorted(a for a in every if not any(b in a for b in every if b != a))
-
-
-def _bytes(text: bytes) -> list[bytes]:
-    return [text[i : i + 1] for i in range(len(text))]
+    joined = b"\n".join(every)
+    inner = [part for part in every if joined.count(part) > 1]
+    return sorted(a for a in every if not any(b in a for b in inner if b != a))
 
 
 def _evenly(literals: list[bytes]) -> list[list[bytes]]:
