@@ -22,6 +22,7 @@ from nccldoctor.reports.charts import call_strip, crossed, link, stall
 from nccldoctor.reports.charts.text_width import fitting
 from nccldoctor.reports.page import proof, view
 from nccldoctor.reports.parts import prose
+from nccldoctor.reports.template_syntax import TEMPLATES, bare_environment, compiled_templates
 from nccldoctor.words import names, sanitize
 from nccldoctor.words.sentences import capitalized, sentence
 
@@ -119,22 +120,8 @@ def card(diagnosis: Diagnosis) -> str:
 
 @cache
 def environment() -> Environment:
-    """The one place that knows how templates are found.
-
-    Everything is escaped, unseen characters are spelled out, a misspelled name is an error.
-    """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("nccldoctor.reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        finalize=sanitize.spelled_out,
-        optimized=False,  # a run renders each template once: folding its constants would cost more than it saves
-    )
+    """The templates with all their filters."""
+    environment = bare_environment(compiled_templates(TEMPLATES.parent))
     environment.filters |= {
         "breakable": prose.breakable,
         "call_cell": proof.call_cell,
