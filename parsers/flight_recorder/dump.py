@@ -135,7 +135,7 @@ def _members(ranks: Any) -> list[Run]:
     if type(ranks) is str:
         return list(_listed_members(_RankList(ranks)))
     if type(ranks) in (list, tuple) and set(map(type, ranks)) <= {int}:
-        return _runs(n for n in ranks if 0 <= n < 10**9)
+        return _in_equal_steps(n for n in ranks if 0 <= n < 10**9)
     return []
 
 
@@ -153,10 +153,10 @@ class _RankList:
 def _listed_members(ranks: _RankList) -> tuple[Run, ...]:
     if not _RANK_LIST.match(ranks.text):
         return ()
-    return tuple(_runs(map(int, _RANK_NUMBER.findall(ranks.text))))
+    return tuple(_in_equal_steps(map(int, _RANK_NUMBER.findall(ranks.text))))
 
 
-def _runs(numbers: Iterable[int]) -> list[Run]:
+def _in_equal_steps(numbers: Iterable[int]) -> list[Run]:
     """The numbers, in their order, as runs of equal steps."""
     runs: list[Run] = []
     for number in numbers:

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nccldoctor.parsers.flight_recorder.dump import Dump, Run
 
 if TYPE_CHECKING:
-    from nccldoctor.model.recorded_calls import Batch, GroupConfig
+    from nccldoctor.model.recorded_calls import Batch, Calls, GroupConfig
     from nccldoctor.parsers.flight_recorder.repeats import Repeats
 
 _LENGTH = 4
 """Bytes of the header's length, little-endian."""
+
+_OWN_BLOCK = 64 << 10
+"""Bytes of columns from which a dump has a block of memory of its own."""
 
 _AROUND = ("form", "version", "library", "config", "status", "wrapped", "problem", "comms")
 _ENTRIES = ("rows", "backend", "backends", "groups", "ops", "sizes", "dtypes", "frames", "stacks")
@@ -96,7 +100,7 @@ class Unpacker:
             problem=header["problem"],
             comms=tuple(CommState(*item) for item in header["comms"]),
         )
-        return Batch((head,), Calls.build(columns), words)
+        return Batch((head,), _in_one_block(Calls.build(columns)), words)
 
     def _group_config(self, uid: str, desc: str, runs: list[list[int]]) -> GroupConfig:
         from nccldoctor.model.recorded_calls import GroupConfig
@@ -105,6 +109,27 @@ class Unpacker:
         if key not in self._members:
             self._members[key] = tuple(chain.from_iterable(range(first, last + 1, step) for first, last, step in key))
         return GroupConfig(uid, desc, self._members[key])
+
+
+def _in_one_block(calls: Calls) -> Calls:
+    """The columns in memory of their own, which goes back to the system with the last of them.
+
+    Thousands of arrays of some kilobytes would leave the heap in pieces when the dumps are put together.
+    """
+    import mmap
+
+    import numpy as np
+
+    columns = {field.name: getattr(calls, field.name) for field in fields(calls)}
+    size = sum(-(-column.nbytes // 8) * 8 for column in columns.values())
+    if size < _OWN_BLOCK:
+        return calls
+    block, start = mmap.mmap(-1, size), 0
+    for name, column in columns.items():
+        columns[name] = np.frombuffer(block, column.dtype, len(column), start)
+        columns[name][:] = column
+        start += -(-column.nbytes // 8) * 8
+    return type(calls)(**columns)
 
 
 def _unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
