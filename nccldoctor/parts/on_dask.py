@@ -1,4 +1,4 @@
-"""Reads the inputs on the workers of a dask cluster: each of them writes a part of its share, and the parts are put together here.
+"""Reads the inputs on the workers of a dask cluster. Each worker writes parts, which are put together here.
 
 A worker opens the files itself, on the shared file system or through fsspec. What it cannot open, and what does not travel (standard
 input, members of archives), is read here.
@@ -51,7 +51,7 @@ def read_on_dask(given: Discovered, address: str, on_progress: Progress | None =
         for share, data in _answers(client, shares, texts, on_progress):
             own = {ticket.source.id for ticket in share}
             here = [one for one in here if one.source.id not in own]
-            parts.append(_found(f"share {share[0].source.id}", data))
+            parts.append(_part_in_memory(f"share {share[0].source.id}", data))
         return replace(given, inputs=tuple(here), parts=tuple(parts))
     finally:
         client.close()
@@ -150,5 +150,5 @@ def _part_of_share(tickets: bytes, texts: int) -> bytes:
     return out.getvalue()
 
 
-def _found(name: str, data: bytes) -> Found:
+def _part_in_memory(name: str, data: bytes) -> Found:
     return Found(name, name, len(data), lambda: io.BytesIO(data), lambda: io.BytesIO(data))
