@@ -42,7 +42,7 @@ _LOG = logging.getLogger("nccldoctor")
 _LOG.addHandler(logging.NullHandler())
 
 Progress = Callable[[int, int], None]
-"""Called with the number of inputs read and of all inputs."""
+"""Called with the bytes read and of all inputs, from any thread, one call at a time."""
 
 
 @collector_off()

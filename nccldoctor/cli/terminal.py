@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.progress import Progress, TaskID
 
     from nccldoctor.model.errors import NccldoctorError
@@ -20,9 +22,6 @@ WIDTHS = (60, 200)
 
 PATIENCE = 1.0
 """Seconds before progress is shown on a terminal."""
-
-INTERVAL = 10.0
-"""Seconds between two lines of progress where stderr is no terminal."""
 
 
 INTERRUPTED = 130
@@ -115,15 +114,15 @@ def width() -> int:
 
 
 class Waiting:
-    """Shows progress on stderr: a bar on a terminal after one second, else a line every ten.
+    """Shows a bar with rate and remaining time where stderr is a terminal, once reading takes longer than a second.
 
-    An instance is handed to the pipeline as ``on_progress(done, total)``.
+    An instance is handed to the pipeline as ``on_progress(done, total)``, in bytes. ``clock`` gives seconds.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._begin = self._last = time.monotonic()
+    def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._is_shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self._clock = clock
+        self._begin = clock()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -135,23 +134,18 @@ class Waiting:
             self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Report that ``done`` of ``total`` inputs are read; any thread may call."""
-        if self._quiet:
-            return
-        now = time.monotonic()
-        if self._terminal:
-            if now - self._begin >= PATIENCE:
-                self._draw(done, total)
-        elif now - self._last >= INTERVAL:
-            self._last = now
-            click.echo(f"read {done} of {total} inputs", err=True)
+        """Report that ``done`` of ``total`` bytes are read; any thread may call."""
+        if self._is_shown and self._clock() - self._begin >= PATIENCE:
+            self._draw(done, total)
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None or self._task is None:
             from rich.console import Console
-            from rich.progress import Progress
+            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-            self._bar = Progress(console=Console(stderr=True, highlight=False), transient=True)
-            self._task = self._bar.add_task("reading", total=total)
+            columns = ("reading", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+            console = Console(stderr=True, highlight=False)
+            self._bar = Progress(*columns, console=console, transient=True, get_time=self._clock)
+            self._task = self._bar.add_task("", total=total)
             self._bar.start()
         self._bar.update(self._task, completed=done, total=total)

@@ -5,9 +5,11 @@ Nothing is parsed here; the first bytes of each file decide its kind and its com
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +21,7 @@ from nccldoctor.discover.paths import Found, find, printable
 from nccldoctor.discover.provenance import kind_of_text
 from nccldoctor.discover.remote import find_remote
 from nccldoctor.discover.stack_file_names import numbered_look, stack_file_name
-from nccldoctor.discover.streams import Budget, is_loss, opened, problem_of, reader
+from nccldoctor.discover.streams import HEAD, Budget, is_loss, opened, problem_of, reader
 from nccldoctor.discover.unwrapping import LARGEST, is_wrapped
 from nccldoctor.model import CollectedFile, Gap, Source, SourceKind
 from nccldoctor.parsers.flight_recorder.pages import is_page_of_dumps
@@ -80,6 +82,26 @@ class Discovered:
     parts: tuple[Found, ...] = ()
 
 
+_TOLD = 4096
+"""First bytes that are kept of every input: they tell a manifest."""
+
+KEPT_IN_ALL = 32 << 20
+"""Bytes of small files that stay in memory: looking at their first bytes has read them to the end."""
+
+
+class _Kept:
+    """Counts the bytes of small files that stay in memory."""
+
+    def __init__(self) -> None:
+        self._left = KEPT_IN_ALL
+
+    def has_taken(self, count: int) -> bool:
+        """Take so many more bytes; True where they have room."""
+        has_room = count <= self._left
+        self._left -= count if has_room else 0
+        return has_room
+
+
 @dataclass(slots=True)
 class _Draft:
     """An input without number and hints; ``hint_name`` is the path from which hints are read."""
@@ -87,6 +109,7 @@ class _Draft:
     path: str
     hint_name: str
     size: int
+    kind: SourceKind
     head: bytes
     open: Opener
     file: Path | None = None
@@ -106,12 +129,13 @@ def discover(paths: Sequence[str | Path], rank_from: str | None = None) -> Disco
     files, gaps = find(sorted(str(path) for path in paths), find_remote)
     drafts: list[_Draft] = []
     parts: list[Found] = []
+    kept = _Kept()
     for number, found in enumerate(files, 1):
-        _look(found, number, drafts, parts, gaps)
+        _look(found, number, drafts, parts, gaps, kept)
     bundled = read_manifests(drafts)
     gaps.extend(bundled.gaps)
     drafts = [draft for draft in drafts if draft.path not in bundled.left_out]
-    named = [NamedFile(d.path, d.hint_name, _kind(d), d.size, bundled.files.get(d.path)) for d in drafts]
+    named = [NamedFile(d.path, d.hint_name, d.kind, d.size, bundled.files.get(d.path)) for d in drafts]
     inputs = [
         Input(source, draft.open, name, draft.file, draft.lane, draft.turn)
         for source, draft, name in zip(sources_of(named, rule), drafts, named, strict=True)
@@ -171,15 +195,15 @@ def _as_told(source: Source, told: CollectedFile, hint: Hint) -> Source:
     )
 
 
-def _kind(draft: _Draft) -> SourceKind:
+def _kind(head: bytes, hint_name: str) -> SourceKind:
     """The kind of a file by its first bytes, and of a text by who wrote it."""
-    kind = kind_of(draft.head)
+    kind = kind_of(head)
     if kind not in (SourceKind.LOG, SourceKind.JSON):
         return kind
-    return kind_of_text(draft.head, draft.hint_name, is_json=kind is SourceKind.JSON) or kind
+    return kind_of_text(head, hint_name, is_json=kind is SourceKind.JSON) or kind
 
 
-def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap]) -> None:
+def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gaps: list[Gap], kept: _Kept) -> None:
     """Look at the first bytes of a file; an archive becomes its members."""
     try:
         with found.open() as raw:
@@ -199,7 +223,10 @@ def _look(found: Found, lane: int, drafts: list[_Draft], parts: list[Found], gap
                 if is_wrapped(first.head, found.size, lambda: opener().read(LARGEST)):
                     _members(found, lane, _WRAPPED, drafts, gaps)
                     return
-                drafts.append(_Draft(found.path, found.typed, found.size, first.head, opener, file))
+                kind, is_whole = _kind(first.head, found.typed), len(first.head) < HEAD and not problem_of(first.stream)
+                if is_whole and kind is not SourceKind.RECORDER and kept.has_taken(len(first.head)):
+                    opener = partial(io.BytesIO, first.head)
+                drafts.append(_Draft(found.path, found.typed, found.size, kind, first.head[:_TOLD], opener, file))
                 if is_page_of_dumps(first.head):
                     _members(found, lane, _PAGE, drafts, gaps)
     except OSError as error:
@@ -238,7 +265,8 @@ def _members(found: Found, lane: int, packing: str, drafts: list[_Draft], gaps: 
             is_unnamed = packing == _WRAPPED and not name.startswith("rank_")
             hint_name = found.typed if is_unnamed else f"{_SUFFIXES.sub('', found.typed)}/{name}"
             path = prefix + name if name else found.path
-            listed.append(_Draft(path, hint_name, member.size, member.head, opener, None, lane, number))
+            kind = _kind(member.head, hint_name)
+            listed.append(_Draft(path, hint_name, member.size, kind, member.head[:_TOLD], opener, None, lane, number))
     drafts.extend(sorted(listed, key=lambda draft: (draft.path, draft.turn)))
     for why, names in refused.items():
         gaps.append(Gap(_several(found.path, names), why, lost=is_loss(why)))

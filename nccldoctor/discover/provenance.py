@@ -228,10 +228,12 @@ def _is_chat(lines: list[str], name: str) -> bool:
     """True where two or more people talk in turns: a time, a name, and what nobody logs."""
     said = [hit for line in lines if (hit := _SAID.match(line))]
     names = {(hit["name"] or hit["before"]).lower() for hit in said}
+    if not 2 <= len(names) <= 30:
+        return False
     is_named = re.search(r"chat|slack|discord|teams|irc|thread|conversation", name, re.I) is not None
     talk = sum(_TALK.search(line[-200:]) is not None or _PERSON.search(line) is not None for line in lines)
     needed = 1 if is_named else max(2, len(lines) // 4)
-    return 2 <= len(names) <= 30 and len(said) >= (0.3 if is_named else 0.4) * len(lines) and talk >= needed
+    return len(said) >= (0.3 if is_named else 0.4) * len(lines) and talk >= needed
 
 
 _SETTINGS_KEYS = lazy(

@@ -7,17 +7,19 @@ are put together in the order of the sources, whatever finished first.
 from __future__ import annotations
 
 import gc
+import io
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from threading import Lock
+from functools import partial
 
 from nccldoctor.discover.discover import Discovered, Input
-from nccldoctor.discover.streams import Rejoined, peek, problem_of, reader
+from nccldoctor.discover.streams import HEAD, Rejoined, peek, problem_of, reader
 from nccldoctor.events import Stack, Version, Writer
+from nccldoctor.ingest.progress import InputProgress, ReadingProgress, Tell
 from nccldoctor.ingest.read_before import ReadBefore
 from nccldoctor.model import Gap, Source, SourceKind, SourceRole
 from nccldoctor.model.recorded_calls import Batch, merge
@@ -57,14 +59,14 @@ class Ingested:
 def ingest(
     discovered: Discovered,
     workers: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Tell | None = None,
     limits: Limits | None = None,
     before: ReadBefore | None = None,
 ) -> Ingested:
     """Read all inputs with at most ``workers`` threads and child processes (default: the cores, at most 8).
 
-    ``on_progress`` is called with the number of inputs read and of all inputs, from any thread, one call at a time. Texts that
-    ``before`` knows are not read again. No file can make this raise.
+    ``on_progress`` is called with the bytes read and of all inputs, from any thread, one call at a time. Texts that ``before``
+    knows are not read again. No file can make this raise; what raises all the same, such as Ctrl-C, ends threads and child processes.
     """
     before = before or ReadBefore()
     before.begin()
@@ -76,7 +78,7 @@ def ingest(
 def read_inputs(
     inputs: Sequence[Input],
     workers: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Tell | None = None,
     limits: Limits | None = None,
     before: ReadBefore | None = None,
     texts_in_all: int | None = None,
@@ -85,12 +87,28 @@ def read_inputs(
 
     ``texts_in_all`` is how many texts share the budgets of all texts (default: those among the inputs).
     """
-    progress = _Progress(len(inputs), on_progress)
-    before = before or ReadBefore()
+    progress = ReadingProgress((one.source.size for one in inputs), on_progress)
+    try:
+        return _read_texts_and_dumps(inputs, workers, progress, limits, before or ReadBefore(), texts_in_all)
+    except BaseException:
+        progress.give_up()
+        raise
+
+
+def _read_texts_and_dumps(
+    inputs: Sequence[Input],
+    workers: int | None,
+    progress: ReadingProgress,
+    limits: Limits | None,
+    before: ReadBefore,
+    texts_in_all: int | None,
+) -> list[Parsed]:
     with collector_off():
         dumps = [i for i in inputs if i.source.kind is SourceKind.RECORDER]
         texts = [i for i in inputs if i.source.kind is not SourceKind.RECORDER]
-        with loading([_dump_file(i) for i in dumps], workers, limits, progress.step) as loaded:
+        with loading(
+            [_dump_file(i) for i in dumps], workers, limits, lambda n: progress.count_bytes(dumps[n].source.size)
+        ) as loaded:
             results = {
                 parsed.source.id: parsed for parsed in _read_texts(texts, workers, progress, before, texts_in_all)
             }
@@ -171,26 +189,16 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-class _Progress:
-    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
-        self.total = total
-        self.done = 0
-        self.tell = tell
-        self.lock = Lock()
-
-    def step(self) -> None:
-        with self.lock:
-            self.done = min(self.done + 1, self.total)
-            if self.tell is not None:
-                self.tell(self.done, self.total)
-
-
 def _dump_file(one: Input) -> DumpFile:
     return DumpFile(one.source.id, one.source.path, one.open, one.file, (one.lane, one.turn) if one.lane else None)
 
 
 def _read_texts(
-    texts: Sequence[Input], workers: int | None, progress: _Progress, before: ReadBefore, texts_in_all: int | None
+    texts: Sequence[Input],
+    workers: int | None,
+    progress: ReadingProgress,
+    before: ReadBefore,
+    texts_in_all: int | None,
 ) -> Iterator[Parsed]:
     """Everything but dumps, in threads; the members of one archive by one thread, in their order."""
     lanes: dict[int, list[Input]] = defaultdict(list)
@@ -202,8 +210,10 @@ def _read_texts(
     def run(lane: list[Input]) -> list[Parsed]:
         out = []
         for one in lane:
-            out.append(before.parsed(one, effort, lambda one: _read_text(one, effort)))
-            progress.step()
+            if progress.is_given_up:
+                break
+            with InputProgress(one.source.size, progress) as own:
+                out.append(before.parsed(one, effort, partial(_read_text, effort=effort, progress=own)))
         return out
 
     worth = sum(one.source.size for one in texts) // WORTH_A_THREAD
@@ -217,14 +227,14 @@ def _read_texts(
             yield from done
 
 
-def _read_text(one: Input, effort: Effort) -> Parsed:
+def _read_text(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
     source = one.source
     if source.kind is SourceKind.EMPTY:
         return Parsed(source) if source.collected is not None else _nothing(source, SourceKind.EMPTY, "empty")
     if source.kind is SourceKind.UNKNOWN:
         return _unknown_binary(one)
     try:
-        parsed = _accounted(_parse(one, effort), one)
+        parsed = _accounted(_parse(one, effort, progress), one)
     except OSError as error:
         return _nothing(source, SourceKind.UNREADABLE, f"cannot be read: {error.strerror or error}"[:200], lost=True)
     except Exception as error:  # one file must not cost the others, whatever its parser stumbled over
@@ -234,11 +244,11 @@ def _read_text(one: Input, effort: Effort) -> Parsed:
     return replace(parsed, source=replace(parsed.source, kind=_kind_by_events(parsed)))
 
 
-def _parse(one: Input, effort: Effort) -> Parsed:
+def _parse(one: Input, effort: Effort, progress: InputProgress) -> Parsed:
     source = one.source
     with one.open() as stream:
         head, rejoined = peek(stream)
-        whole = reader(rejoined)
+        whole = io.BytesIO(head) if len(head) < HEAD else reader(progress.watched(rejoined))
         parser = _owner(head, source.path)
         content = whole.read(LARGEST_WHOLE + 1) if parser is not None else b""
         if parser is not None and len(content) <= LARGEST_WHOLE:
@@ -246,7 +256,8 @@ def _parse(one: Input, effort: Effort) -> Parsed:
             parsed = parser.parse(source if is_output else replace(source, kind=SourceKind.LOG), content)
         else:
             kind = SourceKind.LOG if source.kind is SourceKind.RECORDER else source.kind
-            parsed = scan(replace(source, kind=kind), reader(Rejoined(content, whole)), effort=effort)
+            text = reader(Rejoined(content, whole)) if content else whole
+            parsed = scan(replace(source, kind=kind), text, effort=effort)
         problem = problem_of(stream)
     if not problem:
         return parsed

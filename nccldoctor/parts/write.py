@@ -52,12 +52,13 @@ def write_part(
     texts = [number for number, one in enumerate(inputs) if one.source.kind is not SourceKind.RECORDER]
     dumps = [number for number, one in enumerate(inputs) if one.source.kind is SourceKind.RECORDER]
     read: dict[int, Parsed] = {}
+    total = sum(one.source.size for one in inputs)
     for numbers in filter(None, (texts, *_slices(inputs, dumps))):
-        done = len(read)
+        done = sum(inputs[number].source.size for number in read)
 
         def tell(now: int, _: int, done: int = done) -> None:
             if on_progress is not None:
-                on_progress(done + now, len(inputs))
+                on_progress(done + now, total)
 
         with collector_off():
             found = read_inputs([inputs[number] for number in numbers], workers, tell, texts_in_all=texts_in_all)

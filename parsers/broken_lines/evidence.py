@@ -36,7 +36,7 @@ _FOLDED = np.arange(256, dtype=np.uint64)
 _FOLDED[ord("0") : ord("9") + 1] = ord("0")
 _INSIDE = np.zeros(256, bool)
 """First bytes of a line that no record begins with: small letters, digits, blanks, closing marks."""
-_INSIDE[list(rb"abcdefghijklmnopqrstuvwxyz0123456789 ,.:;)]}=_/-'%+")] = True
+_INSIDE[list(rb"abcdefghijklmnopqrstuvwxyz0123456789 ,.:;)]}=_-'%+")] = True
 _UNFINISHED = b" ,:=([{-_/&+"
 """Last bytes of a line that goes on."""
 

@@ -213,7 +213,8 @@ class Lines:
     def was_broken_at_blanks(self) -> bool:
         """True when an editor broke the lines at blanks: none was full, and none had room for the next word."""
         count = min(len(self), _LOOKED_AT)
-        if int(np.diff(self.starts[: count + 1]).max(initial=0)) > 4 * _WIDE:
+        is_plain = self.content.isascii() and b"\x1b" not in self.content
+        if int(np.diff(self.starts[: count + 1]).max(initial=0)) > (_WIDE + 4 if is_plain else 4 * _WIDE):
             return False
         lines = [self._plain_line(n) for n in range(count)]
         width = max(map(len, lines), default=0)

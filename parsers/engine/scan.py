@@ -76,7 +76,7 @@ def _beginning(reader: Reader, limit: int) -> bytes:
 
 def without_breaks(source: Source, content: bytes, trials: int) -> rejoin.Mended | None:
     """The content with its broken lines joined, judged by all parsers; None where nothing had to be."""
-    parsers = tuple(p for p in registry.line_parsers() if not p.sampled)
+    parsers = _sampled_apart(tuple(registry.line_parsers()))[0].parsers
     is_labelled = functools.cache(lambda: has_labels(content[:REACH]))
     return rejoin.mend(
         content,

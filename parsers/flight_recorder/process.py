@@ -87,6 +87,8 @@ class Child:
         self.limits = limits
         self.clock = clock
         self.process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+        self._lock = threading.Lock()
 
     def load_path(self, path: Path) -> bytes:
         """The packed dump in a file; a packed refusal where the file broke the child."""
@@ -111,7 +113,7 @@ class Child:
 
     def _ask(self, message: bytes) -> tuple[bytes | None, str]:
         try:
-            process = self.process = self.process or self._start()
+            process = self._running()
         except OSError as error:
             return None, f"the reader could not be started ({type(error).__name__})"
         assert process.stdin is not None and process.stdout is not None
@@ -127,6 +129,22 @@ class Child:
         if length and len(reply) == length:
             return reply, ""
         return None, self._end_child(process)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        """The process, started where there is none. Raises :class:`OSError` where that fails, and once it was killed."""
+        with self._lock:
+            if self._is_killed:
+                raise OSError("killed")
+            self.process = self.process or self._start()
+            return self.process
+
+    def kill(self) -> None:
+        """End the process whatever it does, and start none again; any thread may call."""
+        with self._lock:
+            self._is_killed = True
+            process = self.process
+        if process is not None:
+            process.kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
         import nccldoctor

@@ -29,6 +29,9 @@ FEW = 32
 
 MOST_CHILDREN = 8
 
+PATIENCE = 2.0
+"""Seconds for which a thread that must end is waited for: it may be reading from a slow disk."""
+
 
 @dataclass(frozen=True, slots=True)
 class DumpFile:
@@ -50,12 +53,14 @@ def loading(
     files: Sequence[DumpFile],
     workers: int | None = None,
     limits: Limits | None = None,
-    on_done: Callable[[], None] | None = None,
+    on_done: Callable[[int], None] | None = None,
 ) -> Iterator[Callable[[], list[Batch]]]:
     """Begins to load the files; the function that it yields waits for one batch per file, in the given order.
 
+    ``on_done`` is called with the number of each file that is done, from any thread.
     A file that gives nothing has no calls and a ``problem`` in its head. ``workers`` bounds the child processes
-    (default: one up to 32 files, then one for each core, at most 8). Leaving the block drops what was not waited for.
+    (default: one up to 32 files, then one for each core, at most 8). Leaving the block drops what was not waited for, and no child is
+    left.
     """
     if not files:
         yield list
@@ -75,12 +80,14 @@ def loading(
         yield batches
     finally:
         work.stop()
+        for thread in threads:
+            thread.join(PATIENCE)
 
 
 class _Work:
     """The files to load and the batches of those that are loaded. Each thread that shares it has a child of its own."""
 
-    def __init__(self, files: Sequence[DumpFile], limits: Limits, on_done: Callable[[], None] | None) -> None:
+    def __init__(self, files: Sequence[DumpFile], limits: Limits, on_done: Callable[[int], None] | None) -> None:
         self.files = files
         self.limits = limits
         self.on_done = on_done
@@ -90,11 +97,13 @@ class _Work:
         self.ordered = deque(n for _, n in turns)
         self.rest = deque(n for n, file in enumerate(files) if file.turn is None)
         self.clock = Clock()
+        self.children: list[Child] = []
         self.lock = threading.Lock()
 
     def load_files(self, first: bool) -> None:
         """Take files until there are none; the ordered ones are the first thread's."""
         child, finder = Child(self.limits, self.clock), RepeatFinder()
+        self.children.append(child)
         try:
             for queue in (self.ordered, self.rest) if first else (self.rest,):
                 for number in _taken(queue):
@@ -147,7 +156,7 @@ class _Work:
         with self.lock:
             self.results[number] = batch or self.unpacker.unpack(refusal("the reader broke"), file.source, file.path)
             if self.on_done is not None:
-                self.on_done()
+                self.on_done(number)
 
     def result(self, number: int) -> Batch:
         """The batch of a file; a refusal where its thread broke."""
@@ -156,10 +165,12 @@ class _Work:
         return self.results[number]
 
     def stop(self) -> None:
-        """Let the clock end, and the threads after the file they are at."""
+        """Let the clock end, the children, and the threads after the file they are at."""
         self.ordered.clear()
         self.rest.clear()
         self.clock.stop()
+        for child in list(self.children):
+            child.kill()
 
 
 def _taken(queue: deque[int]) -> Iterable[int]:

@@ -11,7 +11,9 @@ import pytest
 from builders.dumps import dump
 from builders.packing import LOG, gaps, tar_of, texts, write, zip_of
 
+from nccldoctor.discover import discover as discover_module
 from nccldoctor.discover.discover import Discovered, discover
+from nccldoctor.discover.streams import HEAD
 from nccldoctor.model import SourceKind
 from nccldoctor.model.errors import InputError
 
@@ -147,18 +149,27 @@ def test_an_unreadable_file_is_a_gap(tmp_path: Path):
 
 
 def test_a_growing_file_is_read_as_far_as_it_was_when_opened(tmp_path: Path):
-    write(tmp_path, {"a.log": LOG})
+    log = LOG * (HEAD // len(LOG) + 1)
+    write(tmp_path, {"a.log": log})
     one = discover([tmp_path]).inputs[0]
     with (tmp_path / "a.log").open("ab") as file:
         file.write(b"later\n")
     with one.open() as stream:
         with (tmp_path / "a.log").open("ab") as file:
             file.write(b"too late\n")
-        assert stream.read() == LOG + b"later\n"
+        assert stream.read() == log + b"later\n"
+
+
+def test_a_small_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(discover_module, "KEPT_IN_ALL", len(LOG) + 3)
+    one, other = discover([write(tmp_path, {"a.log": LOG, "b.log": LOG})]).inputs
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(b"another\n")
+    assert [one.open().read(), other.open().read()] == [LOG, b"another\n"]
 
 
 def test_a_file_that_vanished_raises_on_opening(tmp_path: Path):
-    one = discover([write(tmp_path, {"a.log": LOG})]).inputs[0]
+    one = discover([write(tmp_path, {"a.log": LOG * (HEAD // len(LOG) + 1)})]).inputs[0]
     (tmp_path / "a.log").unlink()
     with pytest.raises(OSError):
         one.open()

@@ -44,7 +44,7 @@ def test_lines_of_plain_packed_and_wide_files_are_read_again(tmp_path: Path) -> 
 
 
 def test_a_file_that_went_away_gives_no_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("one\n")
+    (tmp_path / "a.log").write_text("one\n" * 20_000)
     inputs = discover([tmp_path]).inputs
     (tmp_path / "a.log").unlink()
 

@@ -1,8 +1,10 @@
 import gzip
 import io
 import tarfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from builders.lines import watchdog
 
 from nccldoctor.discover.archives import Lane
 from nccldoctor.discover.discover import discover
+from nccldoctor.discover.streams import HEAD
 from nccldoctor.events import Heartbeat
 from nccldoctor.ingest import ingest as ingest_module
 from nccldoctor.ingest.ingest import Ingested, ingest
@@ -178,7 +181,7 @@ def test_a_packed_log_that_is_cut_is_read_as_far_as_it_goes(tmp_path: Path):
 
 
 def test_a_file_that_vanished_is_a_gap(tmp_path: Path):
-    listed = discover([write(tmp_path, {"a.log": TIMEOUT, "b.log": TIMEOUT})])
+    listed = discover([write(tmp_path, {"a.log": TIMEOUT * (HEAD // len(TIMEOUT) + 1), "b.log": TIMEOUT})])
     (tmp_path / "a.log").unlink()
     found = ingest(listed)
     assert gaps(found) == {"a.log": "cannot be read: No such file or directory"}
@@ -265,14 +268,45 @@ def test_texts_are_read_while_dumps_load(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(found.batch.calls) == 2
 
 
-def test_progress_counts_inputs(tmp_path: Path):
+def test_progress_counts_bytes(tmp_path: Path):
     seen: list[tuple[int, int]] = []
     write(
         tmp_path, {"rank_0": dump(), "rank_1": b"\x80\x02K\x01.", "a.log": TIMEOUT, "b.jsonl": b'{"pg_status": 1}\n{}'}
     )
     read(tmp_path, on_progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (4, 4)
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert seen[-1] == (size, size)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert len(seen) >= 4
+
+
+def test_a_large_log_tells_its_progress_on_the_way(tmp_path: Path):
+    seen: list[int] = []
+    write(tmp_path, {"a.log": TIMEOUT * (3_000_000 // len(TIMEOUT))})
+    read(tmp_path, on_progress=lambda done, _: seen.append(done))
+    assert len(seen) > 10
+    assert max(later - earlier for earlier, later in pairwise(seen)) <= 1 << 20
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_who_presses_ctrl_c_waits_for_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    """The interrupt reaches the thread that reports; what the others read ends at their next block."""
+    monkeypatch.setattr(ingest_module, "WORTH_A_THREAD", 1)
+    sizes = {f"{n}.log": TIMEOUT * (400_000 // len(TIMEOUT)) for n in range(20)}
+    write(tmp_path, sizes)
+    told: list[int] = []
+
+    def interrupted(done: int, total: int) -> None:
+        told.append(done)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(discover([tmp_path]), workers=cores, on_progress=interrupted)
+    assert told[-1] < sum(map(len, sizes.values())) / 2
+    assert [thread for thread in threading.enumerate() if "ThreadPool" in thread.name] == []
 
 
 def test_the_collector_is_on_again(tmp_path: Path):

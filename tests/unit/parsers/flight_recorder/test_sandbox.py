@@ -2,6 +2,7 @@ import io
 import os
 import pickle
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nccldoctor.model.recorded_calls import Batch
+from nccldoctor.parsers.flight_recorder import process, sandbox
 from nccldoctor.parsers.flight_recorder.child import load_dump
 from nccldoctor.parsers.flight_recorder.dump import NOT_A_DUMP
 from nccldoctor.parsers.flight_recorder.process import Limits
@@ -135,10 +137,10 @@ def test_bytes_that_are_no_file_on_the_disk_go_through_the_pipe():
 def test_results_come_in_the_order_of_the_files_from_several_children(tmp_path: Path):
     contents = {f"rank_{n}": dump(*(entry(seq) for seq in range(1, n + 2))) for n in range(40)}
     done: list[int] = []
-    batches = load_dumps(files_in(tmp_path, contents), workers=3, on_done=lambda: done.append(1))
+    batches = load_dumps(files_in(tmp_path, contents), workers=3, on_done=done.append)
     assert [len(b.calls) for b in batches] == list(range(1, 41))
     assert [b.dumps[0].source for b in batches] == list(range(40))
-    assert len(done) == 40
+    assert sorted(done) == list(range(40))
 
 
 def test_members_of_archives_are_opened_in_their_turn():
@@ -219,3 +221,41 @@ def test_no_bytes_get_out_of_the_sandbox(damage: list[tuple[bytes, int, int]]):
     batches = load_dumps(files, workers=1, limits=IMPATIENT)
     assert all(batch.dumps[0].problem or len(batch.calls) for batch in batches)
     assert len(batches[-1].calls) == 2
+
+
+def test_who_does_not_wait_for_the_dumps_leaves_no_child():
+    """The reading of a file is under way when the interrupt comes: it asks its child all the same, and finds none."""
+    begun, interrupted = threading.Event(), threading.Event()
+    children: list[process.Child] = []
+
+    class Watched(process.Child):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            children.append(self)
+
+    def opener() -> io.BytesIO:
+        begun.set()
+        interrupted.wait()
+        return io.BytesIO(dump())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "Child", Watched)
+        stop = sandbox._Work.stop
+        patch.setattr(sandbox._Work, "stop", lambda work: (stop(work), interrupted.set()))
+        with pytest.raises(KeyboardInterrupt), loading([DumpFile(0, "0", opener)]):
+            begun.wait()
+            raise KeyboardInterrupt
+    assert [child.process for child in children] == [None]
+
+
+def test_a_child_that_is_killed_at_work_ends_and_none_follows():
+    clock = process.Clock()
+    child = process.Child(Limits(), clock)
+    assert b"refused" not in child.load_bytes(dump())
+    running = child.process
+    assert running is not None and running.poll() is None
+    child.kill()
+    assert running.wait() != 0
+    assert b"refused" in child.load_bytes(dump())
+    assert child.process is running
+    clock.stop()
