@@ -199,10 +199,12 @@ def run_all(starters: Iterable[Callable[[], Child | None]], at_once: int = AT_ON
             for key, _ in running.select(max(0.0, first - time.monotonic())):
                 if not key.data.has_more():
                     conclude(key.data)
-            for key in list(running.get_map().values()):
-                if key.data.until <= time.monotonic():
-                    key.data.late = True
-                    conclude(key.data)
+            late = [key.data for key in running.get_map().values() if key.data.until <= time.monotonic()]
+            for child in late:  # all at once: each may take seconds to go
+                child.late = True
+                send_signal(child.pid, signal.SIGTERM)
+            for child in late:
+                conclude(child)
     finally:
         _end_early([key.data for key in running.get_map().values()])
         running.close()

@@ -62,9 +62,9 @@ def gather(answer: TarAnswer, wanted: set[int] | None, where: dict[str, str], tw
     parts: list[tuple[str, Callable[[], object]]] = [
         ("ranks that should run here", partial(tell_missing_ranks, answer, tree)),
         ("states of processes", partial(look_at_states, answer, tree, 1)),
+        ("what capture left", partial(add_captured, answer, tree)),
         ("stacks", looks.look_at_first_stacks),
         ("variables", partial(add_environments, answer, tree)),
-        ("what capture left", partial(add_captured, answer, tree)),
         ("flight recorder dumps", partial(add_dumps, answer, tree, "dump-2-existing")),
         ("new flight recorder dumps", lambda: asked.update(trigger_dumps(answer, tree))),
         ("reports of RAS", partial(add_network_reports, answer, tree)),
